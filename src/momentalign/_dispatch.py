@@ -1,0 +1,106 @@
+"""From a checked batch to domain Grams and their spread, by the route that was asked for or is cheapest."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from momentalign import closed_form
+from momentalign._validation import Batch
+from momentalign.closed_form import HEADS
+
+
+def resolve_route(
+    route: str,
+    orders: Sequence[int],
+    batch: Batch,
+    *,
+    loss: str,
+    bias: bool,
+    num_domains: int | None = None,
+    past: int = 0,
+) -> str:
+    """Choose for `"auto"`, and refuse a route that cannot serve the orders.
+
+    Args:
+        route: As people type it.
+        orders: Orders of the derivative.
+        batch: Only its shapes are looked at.
+        loss: Name of the loss.
+        bias: Whether the head has one.
+        num_domains: Number of domains, where known.
+        past: Samples of past batches that the Gram route would have to meet as well.
+
+    Returns:
+        `"gram"`, `"direct"` or `"pairwise"`.
+
+    Raises:
+        ValueError: The route has no formula for an order, or would build too large a tensor.
+    """
+    (samples, width), classes = batch.features.shape, batch.logits.shape[1]
+    dimension = width + bias
+    if route == "auto":
+        if num_domains is None and torch.compiler.is_compiling():
+            return "gram"  # the direct route would have to look at the domains
+        return closed_form.cheapest_route(
+            orders,
+            HEADS[loss],
+            samples=samples,
+            dimension=dimension,
+            classes=classes,
+            num_domains=num_domains,
+            past=past,
+        )
+    if route == "pairwise" and max(orders) > 2:
+        raise ValueError(f"Route 'pairwise' takes orders 1 and 2, but got {max(orders)}. Use route='gram'.")
+    for order in orders if route == "direct" else ():
+        size = closed_form.direct_size(order, HEADS[loss], dimension, classes)
+        if size is None:
+            raise ValueError(
+                f"Route 'direct' takes orders 1 and 2 of loss '{loss}', but got {order}. Use route='gram'."
+            )
+        if size > closed_form.LARGEST:
+            raise ValueError(
+                f"Route 'direct' would build {size:.2g} numbers for each domain (order {order}, d = {dimension}, "
+                f"C = {classes}), more than {closed_form.LARGEST:.2g}. Use route='gram'."
+            )
+    return route
+
+
+def domain_grams(
+    route: str, orders: Sequence[int], batch: Batch, weights: Tensor, *, loss: str, bias: bool
+) -> list[Tensor]:
+    """Inner products of the domains' derivatives, (K, K) for each order; `weights` (n, K) average each domain."""
+    if route == "gram":
+        return closed_form.domain_grams(orders, HEADS[loss], *batch[:3], weights, bias)
+    residuals = HEADS[loss](batch.logits, batch.targets)
+    if route == "pairwise":
+        grams = closed_form.pairwise_grams(orders, residuals, batch.features, bias)
+        return [weights.T @ grams[order] @ weights for order in orders]
+    coordinates = [closed_form.domain_coordinates(order, residuals, batch.features, weights, bias) for order in orders]
+    return [vectors @ vectors.T for vectors in coordinates]
+
+
+def spreads(
+    route: str, orders: Sequence[int], batch: Batch, *, loss: str, bias: bool, num_domains: int | None = None
+) -> list[Tensor]:
+    """Spread of the domains' derivatives, a scalar for each order; domains without samples are left out."""
+    if route == "gram":
+        return closed_form.gram_statistics("spread", orders, HEADS[loss], *batch, bias)
+    _, weights = closed_form.index_domains(batch.domains, num_domains, batch.features.dtype)
+    present = weights.sum(0) > 0
+    return [present_spread(gram, present) for gram in domain_grams(route, orders, batch, weights, loss=loss, bias=bias)]
+
+
+def present_spread(gram: Tensor, present: Tensor) -> Tensor:
+    """Spread of a domain Gram over the domains that `present` (K,) marks."""
+    mask = present.to(gram.dtype)
+    number = mask.sum()
+    return (gram.diagonal() * mask).sum() / number - mask @ gram @ mask / number.square()
+
+
+def energies(orders: Sequence[int], batch: Batch, *, loss: str, bias: bool) -> list[Tensor]:
+    """Squared norms of the samples' derivatives, shape (n,) for each order."""
+    lengths = batch.features.square().sum(1) + bias
+    residuals = HEADS[loss](batch.logits, batch.targets).energies(orders)
+    return [residuals[order] * lengths**order for order in orders]

@@ -1,0 +1,56 @@
+"""Mathematics on tensors: no state, no files, no randomness, no checks of what comes in."""
+
+from momentalign.closed_form._direct import LARGEST, direct_size, domain_coordinates, domain_tensors, with_constant
+from momentalign.closed_form._domains import (
+    counts,
+    domain_means,
+    gram_spread,
+    index_domains,
+    mean_over_domains,
+    number_of_domains,
+    same,
+    shares,
+)
+from momentalign.closed_form._gram import cross_grams, domain_grams, gram_statistics, sample_grams
+from momentalign.closed_form._heads import LogisticResiduals, Residuals, SquaredErrorResiduals
+from momentalign.closed_form._pairwise import pairwise_grams
+from momentalign.closed_form._route import cheapest_route
+from momentalign.closed_form._softmax import SoftmaxResiduals
+from momentalign.closed_form._statistics import distances, norms, spread
+
+HEADS: dict[str, type[SoftmaxResiduals] | type[LogisticResiduals] | type[SquaredErrorResiduals]] = {
+    "cross_entropy": SoftmaxResiduals,
+    "logistic": LogisticResiduals,
+    "squared_error": SquaredErrorResiduals,
+}
+"""The losses by the name people type."""
+
+__all__ = [
+    "HEADS",
+    "LARGEST",
+    "LogisticResiduals",
+    "Residuals",
+    "SoftmaxResiduals",
+    "SquaredErrorResiduals",
+    "cheapest_route",
+    "counts",
+    "cross_grams",
+    "direct_size",
+    "distances",
+    "domain_coordinates",
+    "domain_grams",
+    "domain_means",
+    "domain_tensors",
+    "gram_spread",
+    "gram_statistics",
+    "index_domains",
+    "mean_over_domains",
+    "norms",
+    "number_of_domains",
+    "pairwise_grams",
+    "same",
+    "sample_grams",
+    "shares",
+    "spread",
+    "with_constant",
+]

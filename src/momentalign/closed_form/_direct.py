@@ -1,0 +1,70 @@
+r"""The direct route: each domain's derivative built explicitly, in coordinates of the same norm.
+
+A gradient is C x d. A Hessian of the cross-entropy is C(C−1)/2 weighted second moments of the features, one for
+two classes: the rows of A = diag(p) − ppᵀ sum to zero, so its diagonal blocks follow from the others. Nothing
+is built per sample. Best where n is much larger than d·C.
+"""
+
+import torch
+from torch import Tensor
+
+from momentalign.closed_form._heads import Residuals
+from momentalign.closed_form._softmax import SoftmaxResiduals
+
+LARGEST = 2**28
+"""Numbers in one domain's derivative beyond which the route refuses: 1 GiB in float32."""
+
+
+def with_constant(features: Tensor, bias: bool) -> Tensor:
+    """Features with the constant one that stands for the head's bias as the last column."""
+    return torch.cat([features, features.new_ones(len(features), 1)], 1) if bias else features
+
+
+def direct_size(order: int, residuals: type[Residuals], dimension: int, classes: int) -> int | None:
+    """Numbers that one domain's derivative takes, None where this route has no way to build it."""
+    if order == 1:
+        return classes * dimension
+    if residuals is SoftmaxResiduals:
+        return classes * (classes + 1) // 2 * dimension**2 if order == 2 else None
+    return dimension**order
+
+
+def domain_coordinates(order: int, residuals: Residuals, features: Tensor, weights: Tensor, bias: bool) -> Tensor:
+    """Derivatives of the domains' losses, flattened to coordinates that keep inner products.
+
+    Args:
+        order: Order of the derivative.
+        residuals: Of the n samples.
+        features: Shape (n, d).
+        weights: Weight of each sample in each domain's mean, shape (n, K).
+        bias: Whether the head has one.
+
+    Returns:
+        Shape (K, N): inner products of its rows are those of the derivatives.
+    """
+    blocks = _weighted_moments(order, residuals, features, weights, bias)
+    return torch.stack([residuals.isometric(order, block).flatten() for block in blocks])
+
+
+def domain_tensors(order: int, residuals: Residuals, features: Tensor, weights: Tensor, bias: bool) -> Tensor:
+    """Derivatives of the domains' losses as tensors over the flattened head, shape (K, Cd, …, Cd).
+
+    Index (c, k) of the head stands at c·d + k; with a bias d counts it, and it is the last k.
+    """
+    blocks = _weighted_moments(order, residuals, features, weights, bias)
+    size = residuals.gradient.shape[1] * (features.shape[1] + bias)
+    return torch.stack([residuals.dense(order, block).reshape([size] * order) for block in blocks])
+
+
+def _weighted_moments(order: int, residuals: Residuals, features: Tensor, weights: Tensor, bias: bool) -> list[Tensor]:
+    """For each domain the sums Σ_i w_i c_i x_i^{⊗r} over its coefficients c (n, q), shape (q, d, …, d)."""
+    X = with_constant(features, bias)
+    coefficients = residuals.coefficients(order)
+    moments = []
+    for weight in weights.T:
+        left = (coefficients * weight[:, None]).T  # (q, n), then (q·d^(r−1), n)
+        for _ in range(order - 1):
+            left = (left[:, None, :] * X.T).flatten(0, 1)
+        shape = [coefficients.shape[1], *[X.shape[1]] * order]
+        moments.append((left @ X).reshape(shape))
+    return moments

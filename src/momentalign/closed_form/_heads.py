@@ -1,0 +1,144 @@
+r"""The losses that a linear head can carry, and the residual tensors of their derivatives.
+
+For a linear head W (C x d) the derivative of order r of one sample's loss factors as
+
+.. math:: D_r(i) = \kappa_r(i) \otimes x_i^{\otimes r}
+
+so a loss is known by its residual tensors :math:`\kappa_r`. A :class:`Residuals` holds what they are made of
+for the n samples of a block and answers what the routes ask for, never forming :math:`\kappa_r` itself.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from functools import cache
+
+import torch
+from torch import Tensor
+
+
+class Residuals(ABC):
+    """Residual tensors of one loss for n samples."""
+
+    highest_order: int | None = None
+    """Highest order with a closed form here; None where there is one for every order."""
+
+    gradient: Tensor
+    """First residual, shape (n, C): the loss's gradient with respect to the logits."""
+
+    @abstractmethod
+    def grams(self, orders: Collection[int], other: "Residuals") -> dict[int, Tensor]:
+        """Inner products of residual tensors, shape (n, m) for each order, m samples in `other`."""
+
+    @abstractmethod
+    def energies(self, orders: Collection[int]) -> dict[int, Tensor]:
+        """Squared norms of the residual tensors, shape (n,) for each order."""
+
+    @abstractmethod
+    def hessian_times(self, vectors: Tensor) -> Tensor:
+        """Second residual of each sample applied to that sample's row of `vectors`, shape (n, C)."""
+
+    @abstractmethod
+    def hessian_diagonal(self) -> Tensor:
+        """Diagonal of the second residual, shape (n, C)."""
+
+    @abstractmethod
+    def coefficients(self, order: int) -> Tensor:
+        """The q numbers that determine the residual tensor of an order, linearly; shape (n, q)."""
+
+    @abstractmethod
+    def isometric(self, order: int, blocks: Tensor) -> Tensor:
+        """Map weighted sums of :meth:`coefficients`, shape (q, ...), to coordinates of the same norm."""
+
+    @abstractmethod
+    def dense(self, order: int, blocks: Tensor) -> Tensor:
+        """Map weighted sums of :meth:`coefficients`, shape (q, ...), to the tensor itself, (C, ..., C, ...)."""
+
+
+class LogisticResiduals(Residuals):
+    r"""Binary logistic loss of one logit: :math:`\kappa_r = Q_r(p)`, a number, for every order.
+
+    :math:`Q_1 = p - y` and :math:`Q_{r+1}(p) = Q_r'(p)\,p(1-p)`. Past the first order p(1-p) is a factor of
+    :math:`Q_r`; it is taken from the logit, so that it keeps its digits where p is next to 0 or 1.
+    """
+
+    def __init__(self, logits: Tensor, targets: Tensor) -> None:
+        self.probabilities = logits.sigmoid()
+        self.variance = self.probabilities * (-logits).sigmoid()
+        self.gradient = self.probabilities - targets.to(logits.dtype).reshape(-1, 1)
+
+    def coefficients(self, order: int) -> Tensor:
+        if order == 1:
+            return self.gradient
+        value = torch.zeros_like(self.variance)
+        for coefficient in reversed(_cofactor(order)):
+            value = value * self.probabilities + coefficient
+        return self.variance * value
+
+    def grams(self, orders: Collection[int], other: Residuals) -> dict[int, Tensor]:
+        return {order: self.coefficients(order) @ other.coefficients(order).T for order in orders}
+
+    def energies(self, orders: Collection[int]) -> dict[int, Tensor]:
+        return {order: self.coefficients(order).square().sum(1) for order in orders}
+
+    def hessian_times(self, vectors: Tensor) -> Tensor:
+        return self.variance * vectors
+
+    def hessian_diagonal(self) -> Tensor:
+        return self.variance
+
+    def isometric(self, order: int, blocks: Tensor) -> Tensor:
+        return blocks
+
+    def dense(self, order: int, blocks: Tensor) -> Tensor:
+        return blocks.reshape([size for length in blocks.shape[1:] for size in (1, length)])
+
+
+class SquaredErrorResiduals(Residuals):
+    """Squared error ½‖Wx − y‖²: the residual, the identity, and zero from the third order on."""
+
+    def __init__(self, logits: Tensor, targets: Tensor) -> None:
+        self.gradient = logits - targets.to(logits.dtype).reshape(logits.shape)
+
+    def coefficients(self, order: int) -> Tensor:
+        if order == 1:
+            return self.gradient
+        return self.gradient.new_full((len(self.gradient), 1), 1.0 if order == 2 else 0.0)
+
+    def grams(self, orders: Collection[int], other: Residuals) -> dict[int, Tensor]:
+        outputs = self.gradient.shape[1]
+        return {
+            order: self.coefficients(order) @ other.coefficients(order).T * (1 if order == 1 else outputs)
+            for order in orders
+        }
+
+    def energies(self, orders: Collection[int]) -> dict[int, Tensor]:
+        outputs = self.gradient.shape[1]
+        return {order: self.coefficients(order).square().sum(1) * (1 if order == 1 else outputs) for order in orders}
+
+    def hessian_times(self, vectors: Tensor) -> Tensor:
+        return vectors
+
+    def hessian_diagonal(self) -> Tensor:
+        return torch.ones_like(self.gradient)
+
+    def isometric(self, order: int, blocks: Tensor) -> Tensor:
+        return blocks if order == 1 else blocks * self.gradient.shape[1] ** 0.5
+
+    def dense(self, order: int, blocks: Tensor) -> Tensor:
+        if order == 1:
+            return blocks
+        identity = torch.eye(self.gradient.shape[1], dtype=blocks.dtype, device=blocks.device)
+        return torch.einsum("ac,ij->aicj", identity, blocks[0])
+
+
+@cache
+def _cofactor(order: int) -> tuple[int, ...]:
+    """Coefficients, lowest power first, of W in Q_order(p) = p(1-p) W(p), from W' = (1-2p) W + p(1-p) dW/dp."""
+    if order == 2:
+        return (1,)
+    before = _cofactor(order - 1)
+    after = [0] * (len(before) + 1)
+    for power, coefficient in enumerate(before):
+        after[power] += (1 + power) * coefficient
+        after[power + 1] -= (2 + power) * coefficient
+    return tuple(after)

@@ -1,0 +1,19 @@
+"""Domain data sets: named domains, each with named splits, held as tensors.
+
+A data set is a :class:`DomainDataset`. ``ColoredDigits`` needs no download: it colours the 8×8 digits that
+scikit-learn bundles by the recipe of ColoredMNIST, which :func:`color_domains` applies to any other digits.
+"""
+
+from momentalign.data._dataset import DomainDataset, Split
+from momentalign.data._digits import ColoredDigits, color_domains
+from momentalign.data._splits import holdout_indices, seed_hash, split_in_out
+
+__all__ = [
+    "ColoredDigits",
+    "DomainDataset",
+    "Split",
+    "color_domains",
+    "holdout_indices",
+    "seed_hash",
+    "split_in_out",
+]

@@ -1,0 +1,217 @@
+r"""Inner products of derivatives between samples and between domains, and how far the domains are apart.
+
+For a linear head every derivative of order r of a sample's loss is a residual tensor times r copies of the
+features, so inner products need no tensor (see :mod:`momentalign.closed_form`). All functions take
+`features (n, d)`, `logits (n, C)`, `targets (n,)` and `domains (n,)` in this order, are differentiable in the
+first two, and compute in float32 at least.
+"""
+
+import torch
+from torch import Tensor
+
+from momentalign import closed_form
+from momentalign._dispatch import domain_grams, energies, resolve_route, spreads
+from momentalign._validation import LOSSES, ROUTES, Batch, check_batch, check_choice, check_order, checks_values
+from momentalign.closed_form import HEADS
+
+__all__ = ["alignment", "derivative_gram", "domain_derivatives", "domain_gram"]
+
+
+def derivative_gram(
+    order: int, features: Tensor, logits: Tensor, targets: Tensor, *, loss: str = "cross_entropy", bias: bool = True
+) -> Tensor:
+    r"""Inner products of the samples' derivatives with respect to the head.
+
+    :math:`G_{ij} = \langle D_r(i), D_r(j) \rangle = \langle \kappa_r(i), \kappa_r(j) \rangle (x_i \cdot x_j)^r`,
+    in O(n²(d + C)).
+
+    Args:
+        order: Order r of the derivative: 1 to 3 for cross-entropy, any for the other losses.
+        features: What the head sees, shape (n, d).
+        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        bias: Whether the head has a bias; it counts as one more feature that is always one.
+
+    Returns:
+        Shape (n, n), symmetric.
+
+    Example:
+        >>> features = torch.tensor([[1.0], [2.0]])
+        >>> logits = torch.zeros(2, 2)
+        >>> derivative_gram(1, features, logits, torch.tensor([0, 0]), bias=False)
+        tensor([[0.5000, 1.0000],
+                [1.0000, 2.0000]])
+    """
+    _check_names(order, loss)
+    domains = torch.zeros(len(features), dtype=torch.long, device=features.device)
+    batch = _checked(features, logits, targets, domains, loss)
+    gram = closed_form.sample_grams([order], HEADS[loss], *batch[:3], bias)[order]
+    return (gram + gram.T) / 2
+
+
+def domain_gram(
+    order: int,
+    features: Tensor,
+    logits: Tensor,
+    targets: Tensor,
+    domains: Tensor,
+    *,
+    loss: str = "cross_entropy",
+    bias: bool = True,
+    route: str = "auto",
+) -> Tensor:
+    r"""Inner products of the derivatives of the domains' mean losses.
+
+    :math:`M_{ef} = \langle \nabla^r L_e, \nabla^r L_f \rangle`, exactly.
+
+    Args:
+        order: Order r of the derivative: 1 to 3 for cross-entropy, any for the other losses.
+        features: What the head sees, shape (n, d).
+        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
+        domains: Where each sample came from: any integers, shape (n,).
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        bias: Whether the head has a bias; it counts as one more feature that is always one.
+        route: `"gram"`, `"direct"` or `"pairwise"` (the same number by other means), or `"auto"`: the cheaper of
+            the first two.
+
+    Returns:
+        Shape (K, K), the domains in ascending order.
+
+    Example:
+        >>> features = torch.tensor([[1.0], [2.0], [2.0]])
+        >>> logits, targets = torch.zeros(3, 2), torch.tensor([0, 0, 1])
+        >>> domain_gram(1, features, logits, targets, torch.tensor([5, 7, 7]), bias=False)
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.0000]])
+    """
+    _check_names(order, loss, route)
+    batch = _checked(features, logits, targets, domains, loss)
+    return _domain_gram(order, batch, loss, bias, route)
+
+
+def alignment(
+    order: int,
+    features: Tensor,
+    logits: Tensor,
+    targets: Tensor,
+    domains: Tensor,
+    *,
+    loss: str = "cross_entropy",
+    bias: bool = True,
+    route: str = "auto",
+    unbiased: bool = False,
+) -> Tensor:
+    r"""How far the domains' derivatives are apart: :math:`\frac1K \sum_e \|\nabla^r L_e - \overline{\nabla^r L}\|^2`.
+
+    Args:
+        order: Order r of the derivative: 1 to 3 for cross-entropy, any for the other losses.
+        features: What the head sees, shape (n, d).
+        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
+        domains: Where each sample came from: any integers, shape (n,).
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        bias: Whether the head has a bias; it counts as one more feature that is always one.
+        route: `"gram"`, `"direct"`, `"pairwise"` or `"auto"`, which does not look at `domains` to choose.
+        unbiased: Leave the products of a sample with itself out, so that the noise within a domain does not count
+            as distance between domains. For measuring: it can be negative, and as a training loss it is
+            unbounded below. Every domain needs two samples.
+
+    Returns:
+        Scalar; zero for a single domain.
+
+    Example:
+        >>> features = torch.tensor([[1.0], [2.0], [2.0]])
+        >>> logits, targets = torch.zeros(3, 2), torch.tensor([0, 0, 1])
+        >>> alignment(1, features, logits, targets, torch.tensor([5, 7, 7]), bias=False)
+        tensor(0.1250)
+    """
+    _check_names(order, loss, route)
+    batch = _checked(features, logits, targets, domains, loss)
+    if unbiased:
+        return closed_form.spread(_unbiased_domain_gram(order, batch, loss, bias, route))
+    chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
+    return spreads(chosen, [order], batch, loss=loss, bias=bias)[0]
+
+
+def domain_derivatives(
+    order: int,
+    features: Tensor,
+    logits: Tensor,
+    targets: Tensor,
+    domains: Tensor,
+    *,
+    loss: str = "cross_entropy",
+    bias: bool = True,
+) -> Tensor:
+    r"""The derivatives of the domains' mean losses themselves, over the flattened head.
+
+    Args:
+        order: Order r of the derivative: 1 and 2, any order for the logistic loss, while (Cd)^r stays small.
+        features: What the head sees, shape (n, d).
+        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
+        domains: Where each sample came from: any integers, shape (n,).
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        bias: Whether the head has a bias; it counts as one more feature that is always one.
+
+    Returns:
+        Shape (K, Cd, …, Cd) with r axes after the first, the domains in ascending order. Entry (c, k) of the head
+        stands at c·d + k; with a bias d counts it, as the last k.
+
+    Example:
+        >>> features, logits = torch.tensor([[1.0], [2.0]]), torch.zeros(2, 1)
+        >>> domain_derivatives(
+        ...     2, features, logits, torch.tensor([0, 1]), torch.tensor([0, 1]), loss="logistic", bias=False
+        ... )
+        tensor([[[0.2500]],
+        <BLANKLINE>
+                [[1.0000]]])
+    """
+    _check_names(order, loss)
+    batch = _checked(features, logits, targets, domains, loss)
+    resolve_route("direct", [order], batch, loss=loss, bias=bias)
+    size = (batch.logits.shape[1] * (batch.features.shape[1] + bias)) ** order
+    if size > closed_form.LARGEST:
+        raise ValueError(
+            f"A derivative of order {order} has {size:.2g} entries here, more than the {closed_form.LARGEST:.2g} that are "
+            "built. Use domain_gram() for inner products, which need none of them."
+        )
+    residuals = HEADS[loss](batch.logits, batch.targets)
+    _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
+    return closed_form.domain_tensors(order, residuals, batch.features, weights, bias)
+
+
+def _check_names(order: int, loss: str, route: str = "auto") -> None:
+    check_choice("loss", loss, LOSSES)
+    check_choice("route", route, ROUTES)
+    check_order(order, loss)
+
+
+def _checked(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str) -> Batch:
+    values = isinstance(features, Tensor) and checks_values(None, features)
+    batch = check_batch(features, logits, targets, domains, loss=loss, values=values)
+    if len(batch.features) == 0:
+        raise ValueError("'features' should have at least one row, but has none.")
+    return batch
+
+
+def _domain_gram(order: int, batch: Batch, loss: str, bias: bool, route: str) -> Tensor:
+    chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
+    _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
+    return domain_grams(chosen, [order], batch, weights, loss=loss, bias=bias)[0]
+
+
+def _unbiased_domain_gram(order: int, batch: Batch, loss: str, bias: bool, route: str) -> Tensor:
+    """Domain Gram whose diagonal leaves the products of a sample with itself out."""
+    labels, sizes = batch.domains.unique(return_counts=True)
+    if int(sizes.min()) < 2:
+        label = int(labels[sizes.argmin()])
+        raise ValueError(f"unbiased=True needs two samples of every domain, but domain {label} has one.")
+    gram = _domain_gram(order, batch, loss, bias, route)
+    _, weights = closed_form.index_domains(batch.domains, None, gram.dtype)
+    own = weights.T @ energies([order], batch, loss=loss, bias=bias)[0]
+    # Mean over pairs i ≠ j from the mean over all pairs: (n² M − n E)/(n(n − 1)).
+    diagonal = (sizes * gram.diagonal() - own) / (sizes - 1)
+    return gram - gram.diagonal().diag() + diagonal.diag()

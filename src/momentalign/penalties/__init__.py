@@ -1,0 +1,29 @@
+"""Penalties for any training loop: `penalty(features, logits, targets, domains)` is a number to add to the loss."""
+
+from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._cma import CMA
+from momentalign.penalties._coral import CORAL
+from momentalign.penalties._fishr import Fishr
+from momentalign.penalties._gradient_matching import GradientMatching
+from momentalign.penalties._hessian_matching import HessianMatching
+from momentalign.penalties._hgp import HGP
+from momentalign.penalties._hutchinson import Hutchinson
+from momentalign.penalties._irm import IRM
+from momentalign.penalties._mmd import MMD
+from momentalign.penalties._moment_alignment import MomentAlignment
+from momentalign.penalties._vrex import VREx
+
+__all__ = [
+    "CMA",
+    "CORAL",
+    "HGP",
+    "IRM",
+    "MMD",
+    "DomainPenalty",
+    "Fishr",
+    "GradientMatching",
+    "HessianMatching",
+    "Hutchinson",
+    "MomentAlignment",
+    "VREx",
+]

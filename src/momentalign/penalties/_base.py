@@ -1,0 +1,146 @@
+"""What all penalties share: the call, annealing, terms for logging, arithmetic in float32, the gather."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from momentalign._validation import (
+    LOSSES,
+    Batch,
+    check_batch,
+    check_choice,
+    check_count,
+    check_weight,
+    checks_values,
+)
+from momentalign.penalties._gather import gather_batch, is_distributed
+
+
+class DomainPenalty(nn.Module, ABC):
+    """A number to add to the training loss: `penalty(features, logits, targets, domains)`.
+
+    Before `anneal_steps` training calls the weights are 0 (or what a published method prescribes), from then on
+    their full value; make the optimizer's state new at that step. The count of calls is a buffer and survives a
+    checkpoint. A domain that is missing from a batch is left out; with a single domain there is nothing to
+    compare, the penalty is 0, and a warning says so once.
+
+    Args:
+        weights: Weight of each term, by the term's name.
+        anneal_steps: Training calls before the weights take effect.
+        initial_weight: Weight of every term until then.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`: the loss whose derivatives are meant.
+        bias: Whether the head has a bias.
+        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
+        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
+        validate: Check values (finite, in range). None checks on CPU only; never while compiling or capturing.
+    """
+
+    compares_domains = True
+    """Whether the penalty is a difference between domains, so that one domain alone makes it 0."""
+
+    step: Tensor
+
+    def __init__(
+        self,
+        weights: Mapping[str, float],
+        *,
+        anneal_steps: int,
+        initial_weight: float = 0.0,
+        loss: str,
+        bias: bool,
+        num_domains: int | None,
+        gather: bool,
+        validate: bool | None,
+    ) -> None:
+        super().__init__()
+        self.weights = {name: check_weight(_argument(name), weight) for name, weight in weights.items()}
+        self.anneal_steps = check_count("anneal_steps", anneal_steps, 0)
+        self.initial_weight = initial_weight
+        self.loss = check_choice("loss", loss, LOSSES)
+        self.bias = bias
+        self.num_domains = None if num_domains is None else check_count("num_domains", num_domains, 1)
+        self.gather = gather
+        self.validate = validate
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+        self._warned = False
+
+    def forward(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
+        """Weighted sum of the terms.
+
+        Args:
+            features: What the head sees, shape (n, d).
+            logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+            targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
+            domains: Where each sample came from: integers, shape (n,).
+
+        Returns:
+            Scalar, in float32 at least.
+        """
+        batch = self._prepare(features, logits, targets, domains)
+        with torch.autocast(batch.features.device.type, enabled=False):
+            starts = self.anneal_steps > 0 and self.initial_weight > 0
+            needed = [name for name, weight in self.weights.items() if weight or starts]
+            terms = self._terms(batch, needed, update=self.training)
+            total = sum((self._weight(name) * terms[name] for name in needed), start=batch.features.new_zeros(()))
+        if self.training:
+            self.step.add_(1)
+        return total
+
+    def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
+        """The unweighted terms by name, for logging; nothing that the penalty keeps moves.
+
+        Args:
+            features: What the head sees, shape (n, d).
+            logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+            targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
+            domains: Where each sample came from: integers, shape (n,).
+
+        Returns:
+            A scalar for each name.
+        """
+        batch = self._prepare(features, logits, targets, domains)
+        with torch.autocast(batch.features.device.type, enabled=False):
+            return self._terms(batch, list(self.weights), update=False)
+
+    @abstractmethod
+    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Compute the named terms; move moving averages only where `update` says so."""
+
+    def _weight(self, name: str) -> Tensor | float:
+        weight = self.weights[name]
+        if self.anneal_steps == 0:
+            return weight
+        return torch.where(self.step >= self.anneal_steps, weight, self.initial_weight)
+
+    def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> Batch:
+        values = isinstance(features, Tensor) and checks_values(self.validate, features)
+        batch = check_batch(
+            features, logits, targets, domains, loss=self.loss, num_domains=self.num_domains, values=values
+        )
+        if self.gather and is_distributed():
+            batch = gather_batch(batch)
+        if len(batch.features) == 0:
+            raise ValueError("'features' should have at least one row, but has none.")
+        if values and self.compares_domains and not self._warned and bool((batch.domains == batch.domains[0]).all()):
+            self._warned = True
+            warnings.warn(
+                f"All {len(batch.domains)} samples of the batch are of domain {int(batch.domains[0])}: with one "
+                f"domain there is nothing to compare, and {type(self).__name__} is 0. Draw batches from several.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return batch
+
+    def extra_repr(self) -> str:
+        """What `print(penalty)` shows."""
+        weights = {_argument(name): weight for name, weight in self.weights.items()}
+        listed = ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
+        return f"{listed}, anneal_steps={self.anneal_steps}, loss={self.loss!r}"
+
+
+def _argument(term: str) -> str:
+    """Name of the argument that weighs a term."""
+    return f"{term}_weight" if term in ("gradient", "hessian") or term.startswith("order_") else "weight"

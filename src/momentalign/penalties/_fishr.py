@@ -1,0 +1,74 @@
+"""Variances of the per-sample gradients."""
+
+import torch
+from torch import Tensor
+
+from momentalign import closed_form
+from momentalign._validation import Batch, check_decay
+from momentalign.closed_form import HEADS
+from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._memory import DecayedSums
+
+
+class Fishr(DomainPenalty):
+    r"""Matches the variances of the samples' gradients of a linear head across domains.
+
+    :math:`v_e = \mathbb E_e[(p-y)^2 \otimes x^2] - (\mathbb E_e[(p-y) \otimes x])^2` elementwise, averaged over steps by
+    :math:`s \leftarrow \gamma s + (1-\gamma) v`, the past detached; the value compared is :math:`s/(1-\gamma)`, and the
+    penalty the mean over domains and coordinates of :math:`(s_e - \bar s)^2/(1-\gamma)^2`. The average runs from the
+    first call, also while annealing, and is a buffer. Term: `gradient_variance`.
+
+    Args:
+        weight: Weight of the penalty, the published λ.
+        momentum: Decay γ of the moving average; 0 looks at the batch alone.
+        anneal_steps: Training calls before the weight takes effect; make the optimizer's state new at that step.
+        bias: Whether the head has a bias.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
+        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
+        validate: Check values. None checks on CPU only; never while compiling or capturing.
+
+    Example:
+        >>> features, domains = torch.tensor([[0.0], [2.0], [0.0], [4.0]]), torch.tensor([0, 0, 1, 1])
+        >>> Fishr(bias=False, loss="logistic")(features, torch.zeros(4, 1), torch.zeros(4), domains)
+        tensor(0.1406)
+    """
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        *,
+        momentum: float = 0.95,
+        anneal_steps: int = 0,
+        bias: bool = True,
+        loss: str = "cross_entropy",
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            {"gradient_variance": weight},
+            anneal_steps=anneal_steps,
+            loss=loss,
+            bias=bias,
+            num_domains=num_domains,
+            gather=gather,
+            validate=validate,
+        )
+        self.momentum = check_decay("momentum", momentum)
+        self.sums = DecayedSums(["variance"], self.num_domains, self.momentum)
+
+    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        X = closed_form.with_constant(batch.features, self.bias)
+        R = HEADS[self.loss](batch.logits, batch.targets).gradient
+        labels, weights = self.sums.index(batch.domains, X.dtype)
+        variances = _domain_moments(R.square(), X.square(), weights) - _domain_moments(R, X, weights).square()
+        values = self.sums({"variance": variances}, labels, update=update)["variance"]
+        present = (weights.sum(0) > 0).to(X.dtype)[:, None]
+        mean = (present * values).sum(0) / present.sum()
+        return {"gradient_variance": (present * (values - mean).square()).mean(1).sum() / present.sum()}
+
+
+def _domain_moments(left: Tensor, right: Tensor, weights: Tensor) -> Tensor:
+    """Domains' means of the products of two vectors' entries, shape (K, Cd)."""
+    return torch.stack([((left * weight[:, None]).T @ right).flatten() for weight in weights.T])

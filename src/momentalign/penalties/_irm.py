@@ -1,0 +1,79 @@
+"""Invariant risk minimisation."""
+
+import torch
+from torch import Tensor
+
+from momentalign import closed_form
+from momentalign._validation import Batch, check_choice
+from momentalign.closed_form import HEADS
+from momentalign.penalties._base import DomainPenalty
+
+
+class IRM(DomainPenalty):
+    r"""Invariant risk minimisation: the head should be optimal in every domain, so its gradients should vanish.
+
+    `version="head"`: :math:`\frac1K \sum_e \|\nabla L_e\|^2` over the whole head. `version="scale"`: the gradient of
+    :math:`L_e(s \cdot \mathrm{logits})` at s = 1 is :math:`\frac1{n_e}\sum_i (p_i - y_i)\cdot \mathrm{logits}_i`; its value on
+    the even rows of a domain times its value on the odd rows estimates its square without bias, averaged over
+    domains. The product can be negative, depends on the order of the rows, and is 0 for a domain of one row.
+    Not a difference between domains: one domain has a penalty as well. Term: `gradient_norm`.
+
+    Args:
+        weight: Weight of the penalty once annealing is over; 1 before.
+        version: `"head"` or `"scale"`.
+        anneal_steps: Training calls before the weight takes effect; make the optimizer's state new at that step.
+        bias: Whether the head has a bias; of no effect in version `"scale"`.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        num_domains: Domains are 0 … num_domains − 1; then their range is checked.
+        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
+        validate: Check values. None checks on CPU only; never while compiling or capturing.
+
+    Example:
+        >>> features = torch.tensor([[1.0], [2.0]])
+        >>> logits, targets, domains = torch.zeros(2, 2), torch.tensor([0, 0]), torch.tensor([0, 1])
+        >>> IRM(bias=False)(features, logits, targets, domains)
+        tensor(1.2500)
+    """
+
+    compares_domains = False
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        *,
+        version: str = "head",
+        anneal_steps: int = 0,
+        bias: bool = True,
+        loss: str = "cross_entropy",
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            {"gradient_norm": weight},
+            anneal_steps=anneal_steps,
+            initial_weight=1.0,
+            loss=loss,
+            bias=bias,
+            num_domains=num_domains,
+            gather=gather,
+            validate=validate,
+        )
+        self.version = check_choice("version", version, ("head", "scale"))
+
+    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        if self.version == "head":
+            (value,) = closed_form.gram_statistics("norms", [1], HEADS[self.loss], *batch, self.bias)
+        else:
+            residuals = HEADS[self.loss](batch.logits, batch.targets)
+            value = _product_of_halves((residuals.gradient * batch.logits).sum(1), batch.domains)
+        return {"gradient_norm": value}
+
+
+def _product_of_halves(values: Tensor, domains: Tensor) -> Tensor:
+    """Mean over domains of (mean of `values` on a domain's even rows) x (mean on its odd rows)."""
+    together = closed_form.same(domains, domains, values.dtype)
+    odd = (together.tril(-1).sum(1) % 2)[:, None]  # rows of its domain before it
+    halves = torch.cat([1 - odd, odd], 1)
+    means = together @ (halves * values[:, None]) / (together @ halves).clamp(min=1)
+    return closed_form.mean_over_domains(means.prod(1), domains)

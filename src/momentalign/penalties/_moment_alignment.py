@@ -1,0 +1,203 @@
+r"""Alignment of the derivatives of any orders: the family's general form."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from momentalign import _dispatch, closed_form
+from momentalign._validation import ROUTES, SCALINGS, Batch, check_choice, check_decay, check_order
+from momentalign.closed_form import HEADS
+from momentalign.penalties._bank import GramBank
+from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._memory import DecayedSums
+
+_NAMES = {1: "gradient", 2: "hessian"}
+
+
+class AlignmentPenalty(DomainPenalty):
+    r"""Weighted spreads of the domains' derivatives, :math:`\sum_r w_r \frac1K\sum_e\|\nabla^r L_e - \overline{\nabla^r L}\|^2`.
+
+    Args:
+        order_weights: Weight of each order.
+        anneal_steps: Training calls before the weights take effect.
+        momentum: Decay γ of the past batches' part in each domain's derivative; 0 looks at the batch alone.
+        bias: Whether the head has a bias.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        route: `"auto"`, `"gram"`, `"direct"` or `"pairwise"`.
+        scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
+        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
+        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
+        validate: Check values. None checks on CPU only; never while compiling or capturing.
+    """
+
+    mass: Tensor
+    past_energies: Tensor
+
+    def __init__(
+        self,
+        order_weights: Mapping[int, float],
+        *,
+        anneal_steps: int,
+        momentum: float,
+        bias: bool,
+        loss: str,
+        route: str,
+        scaling: str,
+        num_domains: int | None,
+        gather: bool,
+        validate: bool | None,
+    ) -> None:
+        super().__init__(
+            {term_name(order): weight for order, weight in order_weights.items()},
+            anneal_steps=anneal_steps,
+            loss=loss,
+            bias=bias,
+            num_domains=num_domains,
+            gather=gather,
+            validate=validate,
+        )
+        self.orders = [check_order(order, self.loss) for order in order_weights]
+        self.route = check_choice("route", route, ROUTES)
+        self.scaling = check_choice("scaling", scaling, SCALINGS)
+        self.momentum = check_decay("momentum", momentum)
+        if self.momentum:
+            if self.route == "pairwise":
+                raise ValueError("momentum has no 'pairwise' route. Use 'gram', 'direct' or 'auto'.")
+            self.sums = DecayedSums([term_name(order) for order in self.orders], self.num_domains, self.momentum)
+            self.bank = GramBank(self.orders, self.loss, self.bias, self.num_domains, self.momentum)
+            self.register_buffer("mass", torch.zeros(()))
+            self.register_buffer("past_energies", torch.zeros(len(self.orders)))
+
+    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        # A moving average has to see every order at every step, whether its weight is 0 or not.
+        orders = [order for order in self.orders if self.momentum or term_name(order) in names]
+        if not orders:
+            return {}
+        if self.momentum:
+            values = self._spreads_with_past(batch, update)
+        else:
+            route = self._route(orders, batch)
+            values = _dispatch.spreads(
+                route, orders, batch, loss=self.loss, bias=self.bias, num_domains=self.num_domains
+            )
+        if self.scaling == "relative":
+            scaled = _relative(values, self._energies(orders, batch, update=update))
+        else:
+            scaled = [value / scale for value, scale in zip(values, self._scales(orders, batch), strict=True)]
+        return dict(zip(map(term_name, orders), scaled, strict=True))
+
+    def _route(self, orders: list[int], batch: Batch, past: int = 0) -> str:
+        return _dispatch.resolve_route(
+            self.route, orders, batch, loss=self.loss, bias=self.bias, num_domains=self.num_domains, past=past
+        )
+
+    def _spreads_with_past(self, batch: Batch, update: bool) -> list[Tensor]:
+        """Spreads of the decaying sums, by the route that the memory was begun with."""
+        if self.bank.grams.numel():
+            route = "gram"
+        elif self.sums.get_buffer(term_name(self.orders[0])).numel():
+            route = "direct"
+        else:
+            route = self._route(self.orders, batch, past=self.bank.batches * len(batch.features))
+        memory = self.bank if route == "gram" else self.sums
+        labels, weights = memory.index(batch.domains, batch.features.dtype)
+        if route == "gram":
+            grams = self.bank(batch, labels, weights, update=update)
+        else:
+            residuals = HEADS[self.loss](batch.logits, batch.targets)
+            vectors = {
+                term_name(order): closed_form.domain_coordinates(order, residuals, batch.features, weights, self.bias)
+                for order in self.orders
+            }
+            grams = [total @ total.T for total in self.sums(vectors, labels, update=update).values()]
+        present = weights.sum(0) > 0
+        return [_dispatch.present_spread(gram, present) for gram in grams]
+
+    def _scales(self, orders: list[int], batch: Batch) -> list[float]:
+        """Constants that divide the terms."""
+        classes, dimension = batch.logits.shape[1], batch.features.shape[1] + self.bias
+        if self.scaling == "classes":
+            return [float(classes**order) for order in orders]
+        return [float((dimension * classes) ** 2) if self.scaling == "parameters" else 1.0 for _ in orders]
+
+    def _energies(self, orders: list[int], batch: Batch, *, update: bool) -> Tensor:
+        """Mean squared norm of the samples' derivatives, every domain counted the same; shape (orders,)."""
+        samples = _dispatch.energies(orders, batch, loss=self.loss, bias=self.bias)
+        now = torch.stack([closed_form.mean_over_domains(values, batch.domains) for values in samples])
+        if not self.momentum:
+            return now
+        mass = self.momentum * self.mass + 1
+        total = self.momentum * self.past_energies + now
+        if update:
+            self.mass.copy_(mass)
+            self.past_energies.copy_(total.detach())
+        return mass * total
+
+
+class MomentAlignment(AlignmentPenalty):
+    r"""Alignment of derivatives of any orders across domains.
+
+    :math:`\sum_r w_r\,\frac1K \sum_e \|\nabla^r L_e - \overline{\nabla^r L}\|^2` over the derivatives of the domains'
+    mean losses with respect to a linear head, in closed form. Orders 1 to 3 for cross-entropy, any order for the
+    logistic loss; squared error has none past 2. Terms are named `gradient`, `hessian`, `order_3`, ….
+
+    Args:
+        order_weights: Weight of each order, `{1: w1, 2: w2, 3: w3}`.
+        anneal_steps: Training calls before the weights take effect; make the optimizer's state new at that step.
+        momentum: Decay γ of the past batches' part in each domain's derivative; 0 looks at the batch alone.
+        bias: Whether the head has a bias.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        route: `"gram"`, `"direct"`, `"pairwise"` give the same number; `"auto"` takes the cheaper of the first two.
+        scaling: What divides a term: `"none"` nothing, `"classes"` C^r, `"parameters"` (dC)², `"relative"` the mean
+            squared norm of the samples' derivatives, which makes it a number between 0 and 1.
+        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
+        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
+        validate: Check values. None checks on CPU only; never while compiling or capturing.
+
+    Example:
+        >>> features = torch.tensor([[1.0], [2.0]])
+        >>> logits, targets, domains = torch.zeros(2, 2), torch.tensor([0, 0]), torch.tensor([0, 1])
+        >>> MomentAlignment({1: 1.0, 2: 2.0}, bias=False).terms(features, logits, targets, domains)
+        {'gradient': tensor(0.1250), 'hessian': tensor(0.5625)}
+    """
+
+    def __init__(
+        self,
+        order_weights: Mapping[int, float],
+        *,
+        anneal_steps: int = 0,
+        momentum: float = 0.0,
+        bias: bool = True,
+        loss: str = "cross_entropy",
+        route: str = "auto",
+        scaling: str = "none",
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            order_weights,
+            anneal_steps=anneal_steps,
+            momentum=momentum,
+            bias=bias,
+            loss=loss,
+            route=route,
+            scaling=scaling,
+            num_domains=num_domains,
+            gather=gather,
+            validate=validate,
+        )
+
+
+def term_name(order: int) -> str:
+    """Name of the term of an order."""
+    return _NAMES.get(order, f"order_{order}")
+
+
+def _relative(values: list[Tensor], energies: Tensor) -> list[Tensor]:
+    """Quotients; where the energy is so small that its parts underflow, 0/0 counts as 0."""
+    limits = torch.finfo(energies.dtype)
+    sound = energies > limits.tiny / limits.eps
+    quotients = torch.stack(values) / torch.where(sound, energies, 1.0)
+    return list(torch.where(sound, quotients, 0.0).unbind())

@@ -1,0 +1,64 @@
+"""Risk extrapolation: variance of the domains' losses."""
+
+from torch import Tensor, nn
+
+from momentalign import closed_form
+from momentalign._validation import Batch
+from momentalign.penalties._base import DomainPenalty
+
+
+class VREx(DomainPenalty):
+    r"""Variance of the domains' losses, :math:`\frac1K \sum_e (L_e - \bar L)^2`: alignment of order zero.
+
+    Reaches the logits only. Term: `loss_variance`.
+
+    Args:
+        weight: Weight of the penalty once annealing is over; 1 before.
+        anneal_steps: Training calls before the weight takes effect; make the optimizer's state new at that step.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        num_domains: Domains are 0 … num_domains − 1; then their range is checked.
+        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
+        validate: Check values. None checks on CPU only; never while compiling or capturing.
+
+    Example:
+        >>> import torch
+        >>> logits, targets, domains = torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, 3.0]), torch.tensor([0, 1])
+        >>> VREx(loss="squared_error")(torch.zeros(2, 1), logits, targets, domains)
+        tensor(4.)
+    """
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        *,
+        anneal_steps: int = 0,
+        loss: str = "cross_entropy",
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            {"loss_variance": weight},
+            anneal_steps=anneal_steps,
+            initial_weight=1.0,
+            loss=loss,
+            bias=True,
+            num_domains=num_domains,
+            gather=gather,
+            validate=validate,
+        )
+
+    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        losses = closed_form.domain_means(self._losses(batch)[:, None], batch.domains)[:, 0]
+        mean = closed_form.mean_over_domains(losses, batch.domains)
+        return {"loss_variance": closed_form.mean_over_domains((losses - mean).square(), batch.domains)}
+
+    def _losses(self, batch: Batch) -> Tensor:
+        """Loss of each sample, shape (n,)."""
+        logits, targets = batch.logits, batch.targets
+        if self.loss == "cross_entropy":
+            return nn.functional.cross_entropy(logits, targets.long(), reduction="none")
+        targets = targets.to(logits.dtype).reshape(logits.shape)
+        if self.loss == "logistic":
+            return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")[:, 0]
+        return (logits - targets).square().sum(1) / 2
