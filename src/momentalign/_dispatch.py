@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._validation import Batch
+from momentalign._validation import Batch, can_read_values
 from momentalign.closed_form import HEADS
 
 
@@ -40,7 +39,7 @@ def resolve_route(
     (samples, width), classes = batch.features.shape, batch.logits.shape[1]
     dimension = width + bias
     if route == "auto":
-        if num_domains is None and torch.compiler.is_compiling():
+        if num_domains is None and not can_read_values(batch.features):
             return "gram"  # the direct route would have to look at the domains
         return closed_form.cheapest_route(
             orders,
@@ -82,14 +81,38 @@ def domain_grams(
 
 
 def spreads(
-    route: str, orders: Sequence[int], batch: Batch, *, loss: str, bias: bool, num_domains: int | None = None
-) -> list[Tensor]:
-    """Spread of the domains' derivatives, a scalar for each order; domains without samples are left out."""
+    route: str,
+    orders: Sequence[int],
+    batch: Batch,
+    *,
+    loss: str,
+    bias: bool,
+    num_domains: int | None = None,
+    with_energies: bool = False,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Spread of the domains' derivatives, and on request the domains' mean of the samples' squared norms.
+
+    Args:
+        route: As :func:`resolve_route` gave it.
+        orders: Orders of the derivative.
+        batch: Domains without samples are left out.
+        loss: Name of the loss.
+        bias: Whether the head has one.
+        num_domains: Domains are 0 … num_domains − 1, where given.
+        with_energies: Whether to compute the second list; the Gram route has it at hand.
+
+    Returns:
+        Scalars for each order; the second list is empty unless asked for.
+    """
     if route == "gram":
-        return closed_form.gram_statistics("spread", orders, HEADS[loss], *batch, bias)
+        statistics = ("spread", "energy") if with_energies else ("spread",)
+        values = closed_form.gram_statistics(statistics, orders, HEADS[loss], *batch, bias)
+        return [value[0] for value in values], [value[1] for value in values] if with_energies else []
     _, weights = closed_form.index_domains(batch.domains, num_domains, batch.features.dtype)
     present = weights.sum(0) > 0
-    return [present_spread(gram, present) for gram in domain_grams(route, orders, batch, weights, loss=loss, bias=bias)]
+    grams = domain_grams(route, orders, batch, weights, loss=loss, bias=bias)
+    means = mean_energies(orders, batch, loss=loss, bias=bias) if with_energies else []
+    return [present_spread(gram, present) for gram in grams], means
 
 
 def present_spread(gram: Tensor, present: Tensor) -> Tensor:
@@ -104,3 +127,9 @@ def energies(orders: Sequence[int], batch: Batch, *, loss: str, bias: bool) -> l
     lengths = batch.features.square().sum(1) + bias
     residuals = HEADS[loss](batch.logits, batch.targets).energies(orders)
     return [residuals[order] * lengths**order for order in orders]
+
+
+def mean_energies(orders: Sequence[int], batch: Batch, *, loss: str, bias: bool) -> list[Tensor]:
+    """Mean squared norm of the samples' derivatives, every domain counted the same; a scalar for each order."""
+    samples = energies(orders, batch, loss=loss, bias=bias)
+    return [closed_form.mean_over_domains(values, batch.domains) for values in samples]

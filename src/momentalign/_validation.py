@@ -74,13 +74,14 @@ def check_order(order: object, loss: str) -> int:
     return order
 
 
+def can_read_values(features: Tensor) -> bool:
+    """Whether values can be read back: not while compiling or capturing."""
+    return not (torch.compiler.is_compiling() or (features.is_cuda and torch.cuda.is_current_stream_capturing()))
+
+
 def checks_values(validate: bool | None, features: Tensor) -> bool:
-    """Whether values may be read: on request or on CPU, never while compiling or capturing."""
-    if torch.compiler.is_compiling():
-        return False
-    if features.is_cuda and torch.cuda.is_current_stream_capturing():
-        return False
-    return features.device.type == "cpu" if validate is None else validate
+    """Whether values are to be looked at: on request or on CPU, where they can be."""
+    return can_read_values(features) and (features.device.type == "cpu" if validate is None else validate)
 
 
 def check_batch(

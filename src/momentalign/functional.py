@@ -44,7 +44,8 @@ def derivative_gram(
                 [1.0000, 2.0000]])
     """
     _check_names(order, loss)
-    domains = torch.zeros(len(features), dtype=torch.long, device=features.device)
+    is_tensor = isinstance(features, Tensor)  # anything else is for the checks to refuse
+    domains = features.new_zeros(features.shape[:1], dtype=torch.long) if is_tensor else features
     batch = _checked(features, logits, targets, domains, loss)
     gram = closed_form.sample_grams([order], HEADS[loss], *batch[:3], bias)[order]
     return (gram + gram.T) / 2
@@ -132,7 +133,8 @@ def alignment(
     if unbiased:
         return closed_form.spread(_unbiased_domain_gram(order, batch, loss, bias, route))
     chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
-    return spreads(chosen, [order], batch, loss=loss, bias=bias)[0]
+    (value,), _ = spreads(chosen, [order], batch, loss=loss, bias=bias)
+    return value
 
 
 def domain_derivatives(
@@ -171,8 +173,13 @@ def domain_derivatives(
     """
     _check_names(order, loss)
     batch = _checked(features, logits, targets, domains, loss)
-    resolve_route("direct", [order], batch, loss=loss, bias=bias)
-    size = (batch.logits.shape[1] * (batch.features.shape[1] + bias)) ** order
+    dimension, classes = batch.features.shape[1] + bias, batch.logits.shape[1]
+    if closed_form.direct_size(order, HEADS[loss], dimension, classes) is None:
+        raise ValueError(
+            f"Derivatives of loss '{loss}' are built for orders 1 and 2, but 'order' is {order}. Use domain_gram() for "
+            "inner products, which need none of them."
+        )
+    size = (classes * dimension) ** order
     if size > closed_form.LARGEST:
         raise ValueError(
             f"A derivative of order {order} has {size:.2g} entries here, more than the {closed_form.LARGEST:.2g} that are "

@@ -16,7 +16,9 @@ def same(domains: Tensor, others: Tensor, dtype: torch.dtype) -> Tensor:
 
 def counts(domains: Tensor) -> Tensor:
     """Number of samples of each sample's domain, shape (n,), integer."""
-    rows = max(1, _ENTRIES // max(1, len(domains)))
+    if len(domains) ** 2 <= _ENTRIES:
+        return (domains[:, None] == domains).sum(1)
+    rows = max(1, _ENTRIES // len(domains))
     return torch.cat([(block[:, None] == domains).sum(1) for block in domains.split(rows)])
 
 
@@ -39,7 +41,7 @@ def pair_weights(statistic: str, domains: Tensor, u: Tensor, others: Tensor, oth
     together = same(domains, others, u.dtype)
     if statistic == "spread":
         together = together - 1 / number
-    return (u / number)[:, None] * together * other_u
+    return together * torch.outer(u / number, other_u)
 
 
 def gram_spread(gram: Tensor, domains: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -43,7 +43,8 @@ def cross_grams(
     inner = rows[0] @ columns[0].T
     if bias:
         inner = inner + 1
-    return {order: gram * inner**order for order, gram in rows[1].grams(orders, columns[1]).items()}
+    grams = rows[1].grams(orders, columns[1])
+    return {order: gram * (inner if order == 1 else inner**order) for order, gram in grams.items()}
 
 
 def reduced_grams(
@@ -97,7 +98,7 @@ def reduced_grams(
 
 
 def gram_statistics(
-    statistic: str,
+    statistics: Sequence[str],
     orders: Sequence[int],
     head: Head,
     features: Tensor,
@@ -107,10 +108,13 @@ def gram_statistics(
     bias: bool,
     tile: int = TILE,
 ) -> list[Tensor]:
-    """Spread or mean squared norm of the domains' derivatives, without naming the domains.
+    r"""Statistics of the derivatives over domains, without naming the domains.
+
+    `"spread"` and `"norms"` are those of the domain Gram; `"energy"` is the domains' mean of the samples' squared norms,
+    :math:`\frac1K \sum_e \frac1{n_e} \sum_{i \in e} \|D_r(i)\|^2`.
 
     Args:
-        statistic: `"spread"` or `"norms"`.
+        statistics: Names of the statistics.
         orders: Orders of the derivative.
         head: The loss.
         features: Shape (n, d).
@@ -121,12 +125,23 @@ def gram_statistics(
         tile: Rows and columns of a tile.
 
     Returns:
-        A scalar for each order.
+        A vector over the statistics for each order.
     """
     u = shares(domains, features.dtype)
+    number = number_of_domains(u)
 
     def reduction(gram: Tensor, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]) -> Tensor:
-        return (gram * pair_weights(statistic, *rows, *columns, number_of_domains(u))).sum()
+        (row_domains, row_u), (column_domains, column_u) = rows, columns
+        values = []
+        for statistic in statistics:
+            if statistic != "energy":
+                weights = pair_weights(statistic, row_domains, row_u, column_domains, column_u, number)
+                values.append((gram * weights).sum())
+            elif rows is columns:
+                values.append(gram.diagonal() @ row_u / number)
+            else:
+                values.append(gram.new_zeros(()))
+        return torch.stack(values)
 
     return reduced_grams(orders, head, features, logits, targets, (domains, u), reduction, bias, tile)
 

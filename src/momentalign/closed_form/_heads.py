@@ -10,7 +10,6 @@ for the n samples of a block and answers what the routes ask for, never forming 
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -127,18 +126,20 @@ class SquaredErrorResiduals(Residuals):
     def dense(self, order: int, blocks: Tensor) -> Tensor:
         if order == 1:
             return blocks
-        identity = torch.eye(self.gradient.shape[1], dtype=blocks.dtype, device=blocks.device)
+        outputs = self.gradient.shape[1]
+        if order > 2:
+            return blocks.new_zeros([size for length in blocks.shape[1:] for size in (outputs, length)])
+        identity = torch.eye(outputs, dtype=blocks.dtype, device=blocks.device)
         return torch.einsum("ac,ij->aicj", identity, blocks[0])
 
 
-@cache
-def _cofactor(order: int) -> tuple[int, ...]:
+def _cofactor(order: int) -> list[int]:
     """Coefficients, lowest power first, of W in Q_order(p) = p(1-p) W(p), from W' = (1-2p) W + p(1-p) dW/dp."""
-    if order == 2:
-        return (1,)
-    before = _cofactor(order - 1)
-    after = [0] * (len(before) + 1)
-    for power, coefficient in enumerate(before):
-        after[power] += (1 + power) * coefficient
-        after[power + 1] -= (2 + power) * coefficient
-    return tuple(after)
+    coefficients = [1]
+    for _ in range(order - 2):
+        after = [0] * (len(coefficients) + 1)
+        for power, coefficient in enumerate(coefficients):
+            after[power] += (1 + power) * coefficient
+            after[power + 1] -= (2 + power) * coefficient
+        coefficients = after
+    return coefficients

@@ -34,12 +34,12 @@ class SoftmaxResiduals(Residuals):
         self.gradient = self.probabilities - _one_hot(targets, logits)
         self.likeliest = logits.argmax(1)
 
-    def _shifted(self) -> tuple[Tensor, Tensor, Tensor]:
-        """R, O and the mass π (n, 1) of the classes that are not the likeliest."""
-        one_hot = _one_hot(self.likeliest, self.probabilities)
-        others = self.probabilities * (1 - one_hot)
+    def _shifted(self) -> tuple[Tensor, Tensor]:
+        """R and the mass π (n, 1) of the classes that are not the likeliest."""
+        place = self.likeliest[:, None]
+        others = self.probabilities.scatter(1, place, 0.0)
         mass = others.sum(1, keepdim=True)
-        return others - one_hot * mass, one_hot, mass
+        return others.scatter(1, place, -mass), mass
 
     def grams(self, orders: Collection[int], other: Residuals) -> dict[int, Tensor]:
         assert isinstance(other, SoftmaxResiduals)
@@ -55,24 +55,25 @@ class SoftmaxResiduals(Residuals):
         return grams
 
     def _products(self, other: "SoftmaxResiduals", third: bool) -> "_Products":
-        R, O, mass = self._shifted()
+        R, mass = self._shifted()
+        R2 = R.square()
+        g = R.index_select(1, other.likeliest)
         if other is self:
-            C2 = R.square()
-            rho, half_tau, g = (R @ torch.cat([R, C2, O]).T).chunk(3, dim=1)
-            tau, h, other_mass = half_tau + half_tau.T, g.T, mass.T
-            R2, Q, Q2 = C2, R, C2
+            Q, Q2, other_mass, h = R, R2, mass.T, g.T
+            rho, half = (R @ torch.cat([R, R2]).T).chunk(2, dim=1)
+            tau = half + half.T
         else:
-            Q, other_O, column_mass = other._shifted()
-            R2, Q2, other_mass = R.square(), Q.square(), column_mass.T
+            Q, column_mass = other._shifted()
+            Q2, other_mass = Q.square(), column_mass.T
+            h = Q.index_select(1, self.likeliest).T
             rho = R @ Q.T
             tau = torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T
-            g, h = R @ other_O.T, O @ Q.T
         return _Products(
             rho=rho,
             tau=tau,
             g=g,
             h=h,
-            same=(self.likeliest[:, None] == other.likeliest).to(rho.dtype),
+            same=(self.likeliest[:, None] == other.likeliest),
             mass=mass,
             other_mass=other_mass,
             upsilon=torch.cat([R, R2 * R], 1) @ torch.cat([Q2 * Q, Q], 1).T if third else None,
@@ -84,14 +85,14 @@ class SoftmaxResiduals(Residuals):
         if 1 in orders:
             energies[1] = self.gradient.square().sum(1)
         if 2 in orders or 3 in orders:
-            R, _, mass = self._shifted()
+            R, mass = self._shifted()
             R2, pi = R.square(), mass[:, 0]
             products = _Products(
                 rho=R2.sum(1),
                 tau=2 * (R2 * R).sum(1),
                 g=-pi,
                 h=-pi,
-                same=torch.ones_like(pi),
+                same=torch.ones_like(pi, dtype=torch.bool),
                 mass=pi,
                 other_mass=pi,
                 upsilon=2 * R2.square().sum(1),
@@ -104,13 +105,14 @@ class SoftmaxResiduals(Residuals):
         return energies
 
     def hessian_times(self, vectors: Tensor) -> Tensor:
-        P = self.probabilities
+        # A constant goes to zero: taken as the likeliest class's entry, nothing has to cancel where P is next to O.
+        P, vectors = self.probabilities, vectors - vectors.gather(1, self.likeliest[:, None])
         return P * (vectors - (P * vectors).sum(1, keepdim=True))
 
     def hessian_diagonal(self) -> Tensor:
-        R, one_hot, mass = self._shifted()
-        # 1 − p is the mass for the likeliest class and exact enough by subtraction for the others.
-        return self.probabilities * torch.where(one_hot.bool(), mass, 1 - R)
+        R, mass = self._shifted()
+        # p(1 − p): 1 − p is the mass for the likeliest class, and exact enough by subtraction for the others.
+        return self.probabilities * (1 - R).scatter(1, self.likeliest[:, None], mass)
 
     def coefficients(self, order: int) -> Tensor:
         """Gradient, or p_a p_b for the C(C−1)/2 pairs a < b: A = Σ p_a p_b (e_a − e_b)(e_a − e_b)ᵀ."""
@@ -159,12 +161,12 @@ class _Products:
     upsilon: Tensor | None
     omega: Tensor | None
 
-    def _mixed(self) -> Tensor:
-        return self.mass * self.h + self.other_mass * self.g + self.g * self.h
-
     def order_2(self) -> Tensor:
-        rho = self.rho
-        return rho * (1 + rho + 2 * (self.same + self.g + self.h)) - self.tau + 2 * self._mixed()
+        # ρ(1 + 2e + ρ + 2(g + h)) − τ + 2((g + π_i)(h + π_j) − π_i π_j), in as few passes as that takes
+        rho, a, b = self.rho, self.mass, self.other_mass
+        factor = torch.add(rho + torch.where(self.same, 3.0, 1.0), self.g + self.h, alpha=2)
+        mixed = torch.addcmul(a * b, self.g + a, self.h + b, value=-1)
+        return torch.addcmul(torch.add(self.tau, mixed, alpha=2), rho, factor, value=-1).neg()
 
     def order_3(self) -> Tensor:
         assert self.upsilon is not None and self.omega is not None
@@ -172,11 +174,11 @@ class _Products:
         c, gh = g + h, g * h
         z = 1 + 2 * (rho + c)
         return (
-            rho * (1 + 3 * rho + 4 * rho.square() + 12 * c * rho + 6 * c.square() + 12 * self._mixed())
+            rho * (1 + 3 * rho + 4 * rho.square() + 12 * c * rho + 6 * c.square() + 12 * (a * h + b * g + gh))
             - 3 * tau * z
             + 2 * self.upsilon
             + 6 * (self.omega + a.square() * h + b.square() * g + (2 * (a + b) + c - 1) * gh)
-            + 6 * self.same * (rho * z - tau)
+            + torch.where(self.same, 6 * (rho * z - tau), 0.0)
         )
 
 

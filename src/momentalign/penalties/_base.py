@@ -79,12 +79,13 @@ class DomainPenalty(nn.Module, ABC):
         Returns:
             Scalar, in float32 at least.
         """
-        batch = self._prepare(features, logits, targets, domains)
+        batch = self._prepare(features, logits, targets, domains, callers=4)  # two of them nn.Module's
         with torch.autocast(batch.features.device.type, enabled=False):
             starts = self.anneal_steps > 0 and self.initial_weight > 0
             needed = [name for name, weight in self.weights.items() if weight or starts]
             terms = self._terms(batch, needed, update=self.training)
-            total = sum((self._weight(name) * terms[name] for name in needed), start=batch.features.new_zeros(()))
+            weighted = [self._weight(name) * terms[name] for name in needed]
+            total = sum(weighted[1:], start=weighted[0]) if weighted else batch.features.new_zeros(())
         if self.training:
             self.step.add_(1)
         return total
@@ -101,7 +102,7 @@ class DomainPenalty(nn.Module, ABC):
         Returns:
             A scalar for each name.
         """
-        batch = self._prepare(features, logits, targets, domains)
+        batch = self._prepare(features, logits, targets, domains, callers=2)
         with torch.autocast(batch.features.device.type, enabled=False):
             return self._terms(batch, list(self.weights), update=False)
 
@@ -115,7 +116,8 @@ class DomainPenalty(nn.Module, ABC):
             return weight
         return torch.where(self.step >= self.anneal_steps, weight, self.initial_weight)
 
-    def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> Batch:
+    def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int) -> Batch:
+        """Check and gather the batch; the user's line, where a warning points, is `callers` frames up."""
         values = isinstance(features, Tensor) and checks_values(self.validate, features)
         batch = check_batch(
             features, logits, targets, domains, loss=self.loss, num_domains=self.num_domains, values=values
@@ -130,7 +132,7 @@ class DomainPenalty(nn.Module, ABC):
                 f"All {len(batch.domains)} samples of the batch are of domain {int(batch.domains[0])}: with one "
                 f"domain there is nothing to compare, and {type(self).__name__} is 0. Draw batches from several.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=1 + callers,
             )
         return batch
 

@@ -1,9 +1,11 @@
 """One batch out of those of all ranks, differentiably."""
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.nn.functional import all_gather
+from torch.autograd.function import once_differentiable
 
 from momentalign._validation import Batch
 
@@ -19,6 +21,12 @@ def gather_batch(batch: Batch) -> Batch:
     The gather's backward sums over the ranks what each of them wants of a row. Every rank computes the same
     penalty, so a rank's parameters get its rows' share of the gradient times the number of ranks, and the average
     that DistributedDataParallel takes over ranks is the gradient of the penalty on the whole batch.
+
+    Args:
+        batch: This rank's rows.
+
+    Returns:
+        All rows.
     """
     size = torch.tensor([len(batch.features)], device=batch.features.device)
     sizes = [torch.empty_like(size) for _ in range(dist.get_world_size())]
@@ -27,14 +35,28 @@ def gather_batch(batch: Batch) -> Batch:
     width = batch.features.shape[1]
     # One collective for both, so that there is one in backward and no order of several to agree on.
     both = _gather(torch.cat([batch.features, batch.logits], 1), rows)
-    return Batch(both[:, :width], both[:, width:], _gather(batch.targets, rows), _gather(batch.domains, rows))
+    targets = batch.targets if batch.targets.is_floating_point() else batch.targets.long()  # not all integers travel
+    return Batch(both[:, :width], both[:, width:], _gather(targets, rows), _gather(batch.domains.long(), rows))
 
 
 def _gather(tensor: Tensor, rows: list[int]) -> Tensor:
     padded = torch.cat([tensor, tensor.new_zeros(max(rows) - len(tensor), *tensor.shape[1:])])
-    if torch.is_grad_enabled() and tensor.requires_grad:
-        parts = list(all_gather(padded))
-    else:
-        parts = [torch.empty_like(padded) for _ in rows]
-        dist.all_gather(parts, padded)
+    parts: Tensor = _AllGather.apply(padded)  # type: ignore[no-untyped-call]
     return torch.cat([part[:length] for part, length in zip(parts, rows, strict=True)])
+
+
+class _AllGather(torch.autograd.Function):
+    """The ranks' tensors side by side; in backward, what all ranks together want of this rank's."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        parts = tensor.new_empty(dist.get_world_size(), *tensor.shape)
+        dist.all_gather(list(parts), tensor)
+        return parts
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        total = gradient.contiguous().clone()
+        dist.all_reduce(total)
+        return total[dist.get_rank()]

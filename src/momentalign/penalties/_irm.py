@@ -63,7 +63,7 @@ class IRM(DomainPenalty):
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         if self.version == "head":
-            (value,) = closed_form.gram_statistics("norms", [1], HEADS[self.loss], *batch, self.bias)
+            ((value,),) = closed_form.gram_statistics(["norms"], [1], HEADS[self.loss], *batch, self.bias)
         else:
             residuals = HEADS[self.loss](batch.logits, batch.targets)
             value = _product_of_halves((residuals.gradient * batch.logits).sum(1), batch.domains)

@@ -9,6 +9,7 @@ from momentalign.penalties._base import DomainPenalty
 from momentalign.penalties._coral import pairs_per_spread
 
 _GAMMAS = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
+_ROUNDING = 16
 
 
 class MMD(DomainPenalty):
@@ -53,7 +54,10 @@ class MMD(DomainPenalty):
         X, domains = batch.features, batch.domains
         X = X - X.mean(0).detach()  # distances stay, their rounding shrinks
         lengths = X.square().sum(1)
-        squares = (lengths[:, None] + lengths - 2 * X @ X.T).clamp(min=0)
+        together = lengths[:, None] + lengths
+        squares = together - 2 * X @ X.T
+        # What rounding leaves of a sample's distance to itself is not nothing to the narrowest kernels.
+        squares = torch.where(squares > _ROUNDING * torch.finfo(X.dtype).eps * together, squares, 0.0)
         kernel = torch.stack([torch.exp(-gamma * squares) for gamma in _GAMMAS]).sum(0)
         pairs = pairs_per_spread(closed_form.shares(domains, X.dtype))
         return {"discrepancy": pairs * closed_form.gram_spread(kernel, domains)}

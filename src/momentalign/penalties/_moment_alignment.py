@@ -31,9 +31,6 @@ class AlignmentPenalty(DomainPenalty):
         validate: Check values. None checks on CPU only; never while compiling or capturing.
     """
 
-    mass: Tensor
-    past_energies: Tensor
-
     def __init__(
         self,
         order_weights: Mapping[int, float],
@@ -48,6 +45,10 @@ class AlignmentPenalty(DomainPenalty):
         gather: bool,
         validate: bool | None,
     ) -> None:
+        if not isinstance(order_weights, Mapping):
+            raise TypeError(f"'order_weights' should be a dictionary such as {{1: 1.0}}, but is {order_weights!r}.")
+        if not order_weights:
+            raise ValueError("'order_weights' should name at least one order, such as {1: 1.0}, but is empty.")
         super().__init__(
             {term_name(order): weight for order, weight in order_weights.items()},
             anneal_steps=anneal_steps,
@@ -66,26 +67,32 @@ class AlignmentPenalty(DomainPenalty):
                 raise ValueError("momentum has no 'pairwise' route. Use 'gram', 'direct' or 'auto'.")
             self.sums = DecayedSums([term_name(order) for order in self.orders], self.num_domains, self.momentum)
             self.bank = GramBank(self.orders, self.loss, self.bias, self.num_domains, self.momentum)
-            self.register_buffer("mass", torch.zeros(()))
-            self.register_buffer("past_energies", torch.zeros(len(self.orders)))
+            self.energies = DecayedSums(["totals"], 1, self.momentum)  # of the whole batch: one "domain"
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         # A moving average has to see every order at every step, whether its weight is 0 or not.
         orders = [order for order in self.orders if self.momentum or term_name(order) in names]
         if not orders:
             return {}
+        relative = self.scaling == "relative"
         if self.momentum:
-            values = self._spreads_with_past(batch, update)
+            spreads = self._spreads_with_past(batch, update)
+            energies = self._energies_with_past(batch, update) if relative else []
         else:
-            route = self._route(orders, batch)
-            values = _dispatch.spreads(
-                route, orders, batch, loss=self.loss, bias=self.bias, num_domains=self.num_domains
+            spreads, energies = _dispatch.spreads(
+                self._route(orders, batch),
+                orders,
+                batch,
+                loss=self.loss,
+                bias=self.bias,
+                num_domains=self.num_domains,
+                with_energies=relative,
             )
-        if self.scaling == "relative":
-            scaled = _relative(values, self._energies(orders, batch, update=update))
-        else:
-            scaled = [value / scale for value, scale in zip(values, self._scales(orders, batch), strict=True)]
-        return dict(zip(map(term_name, orders), scaled, strict=True))
+        if relative:
+            spreads = _relative(spreads, energies)
+        elif self.scaling != "none":
+            spreads = [spread / self._scale(order, batch) for order, spread in zip(orders, spreads, strict=True)]
+        return dict(zip(map(term_name, orders), spreads, strict=True))
 
     def _route(self, orders: list[int], batch: Batch, past: int = 0) -> str:
         return _dispatch.resolve_route(
@@ -114,25 +121,17 @@ class AlignmentPenalty(DomainPenalty):
         present = weights.sum(0) > 0
         return [_dispatch.present_spread(gram, present) for gram in grams]
 
-    def _scales(self, orders: list[int], batch: Batch) -> list[float]:
-        """Constants that divide the terms."""
+    def _scale(self, order: int, batch: Batch) -> float:
+        """Constant that divides a term."""
         classes, dimension = batch.logits.shape[1], batch.features.shape[1] + self.bias
-        if self.scaling == "classes":
-            return [float(classes**order) for order in orders]
-        return [float((dimension * classes) ** 2) if self.scaling == "parameters" else 1.0 for _ in orders]
+        return float(classes**order if self.scaling == "classes" else (dimension * classes) ** 2)
 
-    def _energies(self, orders: list[int], batch: Batch, *, update: bool) -> Tensor:
-        """Mean squared norm of the samples' derivatives, every domain counted the same; shape (orders,)."""
-        samples = _dispatch.energies(orders, batch, loss=self.loss, bias=self.bias)
-        now = torch.stack([closed_form.mean_over_domains(values, batch.domains) for values in samples])
-        if not self.momentum:
-            return now
-        mass = self.momentum * self.mass + 1
-        total = self.momentum * self.past_energies + now
-        if update:
-            self.mass.copy_(mass)
-            self.past_energies.copy_(total.detach())
-        return mass * total
+    def _energies_with_past(self, batch: Batch, update: bool) -> list[Tensor]:
+        """Bounds of the decaying sums' squared norms: (Σ γ^k) Σ γ^k E(t − k), the past detached."""
+        now = torch.stack(_dispatch.mean_energies(self.orders, batch, loss=self.loss, bias=self.bias))
+        with_one = torch.cat([now, now.new_ones(1)])[None]
+        totals = self.energies({"totals": with_one}, self.energies.labels, update=update)["totals"][0]
+        return list((totals[-1] * totals[:-1]).unbind())
 
 
 class MomentAlignment(AlignmentPenalty):
@@ -195,9 +194,10 @@ def term_name(order: int) -> str:
     return _NAMES.get(order, f"order_{order}")
 
 
-def _relative(values: list[Tensor], energies: Tensor) -> list[Tensor]:
-    """Quotients; where the energy is so small that its parts underflow, 0/0 counts as 0."""
-    limits = torch.finfo(energies.dtype)
-    sound = energies > limits.tiny / limits.eps
-    quotients = torch.stack(values) / torch.where(sound, energies, 1.0)
+def _relative(spreads: list[Tensor], energies: list[Tensor]) -> list[Tensor]:
+    """Quotients; where an energy is so small that its parts underflow, 0/0 counts as 0."""
+    limits = torch.finfo(energies[0].dtype)
+    energy = torch.stack(energies)
+    sound = energy > limits.tiny / limits.eps
+    quotients = torch.stack(spreads) / torch.where(sound, energy, 1.0)
     return list(torch.where(sound, quotients, 0.0).unbind())
