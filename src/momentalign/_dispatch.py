@@ -8,6 +8,9 @@ from momentalign import closed_form
 from momentalign._validation import Batch, can_read_values
 from momentalign.closed_form import HEADS
 
+_FEW = 2048
+"""Samples up to which waiting for the device would cost more than the cheaper route saves."""
+
 
 def resolve_route(
     route: str,
@@ -39,8 +42,9 @@ def resolve_route(
     (samples, width), classes = batch.features.shape, batch.logits.shape[1]
     dimension = width + bias
     if route == "auto":
-        if num_domains is None and not can_read_values(batch.features):
-            return "gram"  # the direct route would have to look at the domains
+        # The direct route would have to look at the domains; a memory of past batches has done so already.
+        if num_domains is None and not past and (samples <= _FEW or not can_read_values(batch.features)):
+            return "gram"
         return closed_form.cheapest_route(
             orders,
             HEADS[loss],
@@ -70,9 +74,9 @@ def domain_grams(
     route: str, orders: Sequence[int], batch: Batch, weights: Tensor, *, loss: str, bias: bool
 ) -> list[Tensor]:
     """Inner products of the domains' derivatives, (K, K) for each order; `weights` (n, K) average each domain."""
-    if route == "gram":
-        return closed_form.domain_grams(orders, HEADS[loss], *batch[:3], weights, bias)
     residuals = HEADS[loss](batch.logits, batch.targets)
+    if route == "gram":
+        return closed_form.domain_grams(orders, residuals, batch.features, weights, bias)
     if route == "pairwise":
         grams = closed_form.pairwise_grams(orders, residuals, batch.features, bias)
         return [weights.T @ grams[order] @ weights for order in orders]
@@ -106,8 +110,9 @@ def spreads(
     """
     if route == "gram":
         statistics = ("spread", "energy") if with_energies else ("spread",)
-        values = closed_form.gram_statistics(statistics, orders, HEADS[loss], *batch, bias)
-        return [value[0] for value in values], [value[1] for value in values] if with_energies else []
+        residuals = HEADS[loss](batch.logits, batch.targets)
+        values = closed_form.gram_statistics(statistics, orders, residuals, batch.features, batch.domains, bias)
+        return values["spread"], values.get("energy", [])
     _, weights = closed_form.index_domains(batch.domains, num_domains, batch.features.dtype)
     present = weights.sum(0) > 0
     grams = domain_grams(route, orders, batch, weights, loss=loss, bias=bias)

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import operator
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -71,7 +72,7 @@ def check_order(order: object, loss: str) -> int:
         allowed = f"between 1 and {highest}" if highest is not None else "at least 1"
         hint = " One logit with loss='logistic' takes any order." if order > 1 else ""
         raise ValueError(f"'order' should be {allowed} for loss '{loss}', but is {order}.{hint}")
-    return order
+    return operator.index(order)  # a plain number also where torch.compile has made it a symbol after a second order
 
 
 def can_read_values(features: Tensor) -> bool:

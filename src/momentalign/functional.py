@@ -43,11 +43,12 @@ def derivative_gram(
         tensor([[0.5000, 1.0000],
                 [1.0000, 2.0000]])
     """
-    _check_names(order, loss)
+    order = _check_names(order, loss)
     is_tensor = isinstance(features, Tensor)  # anything else is for the checks to refuse
     domains = features.new_zeros(features.shape[:1], dtype=torch.long) if is_tensor else features
     batch = _checked(features, logits, targets, domains, loss)
-    gram = closed_form.sample_grams([order], HEADS[loss], *batch[:3], bias)[order]
+    residuals = HEADS[loss](batch.logits, batch.targets)
+    gram = closed_form.sample_grams([order], residuals, batch.features, bias)[order]
     return (gram + gram.T) / 2
 
 
@@ -87,7 +88,7 @@ def domain_gram(
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.0000]])
     """
-    _check_names(order, loss, route)
+    order = _check_names(order, loss, route)
     batch = _checked(features, logits, targets, domains, loss)
     return _domain_gram(order, batch, loss, bias, route)
 
@@ -128,7 +129,7 @@ def alignment(
         >>> alignment(1, features, logits, targets, torch.tensor([5, 7, 7]), bias=False)
         tensor(0.1250)
     """
-    _check_names(order, loss, route)
+    order = _check_names(order, loss, route)
     batch = _checked(features, logits, targets, domains, loss)
     if unbiased:
         return closed_form.spread(_unbiased_domain_gram(order, batch, loss, bias, route))
@@ -171,7 +172,7 @@ def domain_derivatives(
         <BLANKLINE>
                 [[1.0000]]])
     """
-    _check_names(order, loss)
+    order = _check_names(order, loss)
     batch = _checked(features, logits, targets, domains, loss)
     dimension, classes = batch.features.shape[1] + bias, batch.logits.shape[1]
     if closed_form.direct_size(order, HEADS[loss], dimension, classes) is None:
@@ -190,10 +191,10 @@ def domain_derivatives(
     return closed_form.domain_tensors(order, residuals, batch.features, weights, bias)
 
 
-def _check_names(order: int, loss: str, route: str = "auto") -> None:
+def _check_names(order: int, loss: str, route: str = "auto") -> int:
     check_choice("loss", loss, LOSSES)
     check_choice("route", route, ROUTES)
-    check_order(order, loss)
+    return check_order(order, loss)
 
 
 def _checked(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str) -> Batch:

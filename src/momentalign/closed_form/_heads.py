@@ -10,19 +10,45 @@ for the n samples of a block and answers what the routes ask for, never forming 
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from typing import Self
 
 import torch
 from torch import Tensor
 
 
 class Residuals(ABC):
-    """Residual tensors of one loss for n samples."""
+    """Residual tensors of one loss for n samples.
+
+    Args:
+        logits: Shape (n, C).
+        targets: As the loss takes them.
+    """
 
     highest_order: int | None = None
     """Highest order with a closed form here; None where there is one for every order."""
 
-    gradient: Tensor
-    """First residual, shape (n, C): the loss's gradient with respect to the logits."""
+    state: tuple[Tensor, ...]
+    """All that the residuals are made of: tensors with one row a sample."""
+
+    def __init__(self, logits: Tensor, targets: Tensor) -> None:
+        self.state = self.prepare(logits, targets)
+
+    @classmethod
+    def of_rows(cls, state: tuple[Tensor, ...]) -> Self:
+        """Residuals of a block of rows, from those rows of :attr:`state`."""
+        block = cls.__new__(cls)
+        block.state = state
+        return block
+
+    @staticmethod
+    @abstractmethod
+    def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+        """Compute :attr:`state`."""
+
+    @property
+    @abstractmethod
+    def gradient(self) -> Tensor:
+        """First residual, shape (n, C): the loss's gradient with respect to the logits."""
 
     @abstractmethod
     def grams(self, orders: Collection[int], other: "Residuals") -> dict[int, Tensor]:
@@ -60,18 +86,25 @@ class LogisticResiduals(Residuals):
     :math:`Q_r`; it is taken from the logit, so that it keeps its digits where p is next to 0 or 1.
     """
 
-    def __init__(self, logits: Tensor, targets: Tensor) -> None:
-        self.probabilities = logits.sigmoid()
-        self.variance = self.probabilities * (-logits).sigmoid()
-        self.gradient = self.probabilities - targets.to(logits.dtype).reshape(-1, 1)
+    @staticmethod
+    def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+        """Probabilities p, variances p(1 − p) and gradients p − y, each (n, 1)."""
+        probabilities = logits.sigmoid()
+        gradient = probabilities - targets.to(logits.dtype).reshape(-1, 1)
+        return probabilities, probabilities * (-logits).sigmoid(), gradient
+
+    @property
+    def gradient(self) -> Tensor:
+        return self.state[2]
 
     def coefficients(self, order: int) -> Tensor:
         if order == 1:
             return self.gradient
-        value = torch.zeros_like(self.variance)
+        probabilities, variance, _ = self.state
+        value = torch.zeros_like(variance)
         for coefficient in reversed(_cofactor(order)):
-            value = value * self.probabilities + coefficient
-        return self.variance * value
+            value = value * probabilities + coefficient
+        return variance * value
 
     def grams(self, orders: Collection[int], other: Residuals) -> dict[int, Tensor]:
         return {order: self.coefficients(order) @ other.coefficients(order).T for order in orders}
@@ -80,10 +113,10 @@ class LogisticResiduals(Residuals):
         return {order: self.coefficients(order).square().sum(1) for order in orders}
 
     def hessian_times(self, vectors: Tensor) -> Tensor:
-        return self.variance * vectors
+        return self.state[1] * vectors
 
     def hessian_diagonal(self) -> Tensor:
-        return self.variance
+        return self.state[1]
 
     def isometric(self, order: int, blocks: Tensor) -> Tensor:
         return blocks
@@ -95,8 +128,14 @@ class LogisticResiduals(Residuals):
 class SquaredErrorResiduals(Residuals):
     """Squared error ½‖Wx − y‖²: the residual, the identity, and zero from the third order on."""
 
-    def __init__(self, logits: Tensor, targets: Tensor) -> None:
-        self.gradient = logits - targets.to(logits.dtype).reshape(logits.shape)
+    @staticmethod
+    def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+        """Gradients Wx − y, shape (n, C)."""
+        return (logits - targets.to(logits.dtype).reshape(logits.shape),)
+
+    @property
+    def gradient(self) -> Tensor:
+        return self.state[0]
 
     def coefficients(self, order: int) -> Tensor:
         if order == 1:

@@ -16,12 +16,13 @@ s + s² − (p·q² + p²·q) and to its counterpart of order 3 with s = p·q.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from momentalign.closed_form._heads import Residuals
+from momentalign.closed_form._second_order import polynomial, second_order_cross_gram, second_order_gram
+from momentalign.closed_form._self_product import self_product
 
 
 class SoftmaxResiduals(Residuals):
@@ -29,79 +30,61 @@ class SoftmaxResiduals(Residuals):
 
     highest_order = 3
 
-    def __init__(self, logits: Tensor, targets: Tensor) -> None:
-        self.probabilities = logits.softmax(1)
-        self.gradient = self.probabilities - _one_hot(targets, logits)
-        self.likeliest = logits.argmax(1)
-
-    def _shifted(self) -> tuple[Tensor, Tensor]:
-        """R and the mass π (n, 1) of the classes that are not the likeliest."""
-        place = self.likeliest[:, None]
-        others = self.probabilities.scatter(1, place, 0.0)
+    @staticmethod
+    def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+        """R (n, C), the mass π (n, 1), the likeliest classes (n,) and the targets (n,)."""
+        likeliest = logits.argmax(1)
+        place = likeliest[:, None]
+        others = logits.softmax(1).scatter(1, place, 0.0)
         mass = others.sum(1, keepdim=True)
-        return others.scatter(1, place, -mass), mass
+        return others.scatter(1, place, -mass), mass, likeliest, targets.long()
+
+    @property
+    def gradient(self) -> Tensor:
+        """P − Y, from R and O − Y so that a sure and right prediction keeps its digits; shape (n, C)."""
+        R, _, likeliest, targets = self.state
+        wrong = (likeliest != targets).to(R.dtype)
+        places, changes = torch.stack([likeliest, targets], 1), torch.stack([wrong, -wrong], 1)
+        return R.scatter_add(1, places, changes)
+
+    @property
+    def likeliest(self) -> Tensor:
+        """The likeliest class of each sample, shape (n,)."""
+        return self.state[2]
+
+    @property
+    def probabilities(self) -> Tensor:
+        """P, shape (n, C)."""
+        R, mass, likeliest, _ = self.state
+        return R.scatter(1, likeliest[:, None], 1 - mass)
 
     def grams(self, orders: Collection[int], other: Residuals) -> dict[int, Tensor]:
         assert isinstance(other, SoftmaxResiduals)
         grams = {}
         if 1 in orders:
-            grams[1] = self.gradient @ other.gradient.T
+            gradient = self.gradient
+            grams[1] = self_product(gradient) if other is self else gradient @ other.gradient.T
         if 2 in orders or 3 in orders:
-            products = self._products(other, third=3 in orders)
+            rows, columns = self.state[:3], other.state[:3]
             if 2 in orders:
-                grams[2] = products.order_2()
+                grams[2] = second_order_gram(*rows) if other is self else second_order_cross_gram(*rows, *columns)
             if 3 in orders:
-                grams[3] = products.order_3()
+                grams[3] = _third_order_gram(*rows, *columns)
         return grams
-
-    def _products(self, other: "SoftmaxResiduals", third: bool) -> "_Products":
-        R, mass = self._shifted()
-        R2 = R.square()
-        g = R.index_select(1, other.likeliest)
-        if other is self:
-            Q, Q2, other_mass, h = R, R2, mass.T, g.T
-            rho, half = (R @ torch.cat([R, R2]).T).chunk(2, dim=1)
-            tau = half + half.T
-        else:
-            Q, column_mass = other._shifted()
-            Q2, other_mass = Q.square(), column_mass.T
-            h = Q.index_select(1, self.likeliest).T
-            rho = R @ Q.T
-            tau = torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T
-        return _Products(
-            rho=rho,
-            tau=tau,
-            g=g,
-            h=h,
-            same=(self.likeliest[:, None] == other.likeliest),
-            mass=mass,
-            other_mass=other_mass,
-            upsilon=torch.cat([R, R2 * R], 1) @ torch.cat([Q2 * Q, Q], 1).T if third else None,
-            omega=R2 @ Q2.T if third else None,
-        )
 
     def energies(self, orders: Collection[int]) -> dict[int, Tensor]:
         energies = {}
         if 1 in orders:
             energies[1] = self.gradient.square().sum(1)
         if 2 in orders or 3 in orders:
-            R, mass = self._shifted()
+            R, mass, *_ = self.state
             R2, pi = R.square(), mass[:, 0]
-            products = _Products(
-                rho=R2.sum(1),
-                tau=2 * (R2 * R).sum(1),
-                g=-pi,
-                h=-pi,
-                same=torch.ones_like(pi, dtype=torch.bool),
-                mass=pi,
-                other_mass=pi,
-                upsilon=2 * R2.square().sum(1),
-                omega=R2.square().sum(1),
-            )
+            rho, tau, fourth = R2.sum(1), 2 * (R2 * R).sum(1), R2.square().sum(1)
+            same = torch.ones_like(pi, dtype=torch.bool)
             if 2 in orders:
-                energies[2] = products.order_2()
+                energies[2], _ = polynomial(rho, tau, -pi, -pi, pi, pi, same)
             if 3 in orders:
-                energies[3] = products.order_3()
+                energies[3] = _third_order(rho, tau, 2 * fourth, fourth, -pi, -pi, pi, pi, same)
         return energies
 
     def hessian_times(self, vectors: Tensor) -> Tensor:
@@ -110,16 +93,16 @@ class SoftmaxResiduals(Residuals):
         return P * (vectors - (P * vectors).sum(1, keepdim=True))
 
     def hessian_diagonal(self) -> Tensor:
-        R, mass = self._shifted()
+        R, mass, likeliest, _ = self.state
         # p(1 − p): 1 − p is the mass for the likeliest class, and exact enough by subtraction for the others.
-        return self.probabilities * (1 - R).scatter(1, self.likeliest[:, None], mass)
+        return self.probabilities * (1 - R).scatter(1, likeliest[:, None], mass)
 
     def coefficients(self, order: int) -> Tensor:
         """Gradient, or p_a p_b for the C(C−1)/2 pairs a < b: A = Σ p_a p_b (e_a − e_b)(e_a − e_b)ᵀ."""
         if order == 1:
             return self.gradient
-        a, b = self._pairs()
-        return self.probabilities[:, a] * self.probabilities[:, b]
+        P, (a, b) = self.probabilities, self._pairs()
+        return P[:, a] * P[:, b]
 
     def isometric(self, order: int, blocks: Tensor) -> Tensor:
         return blocks if order == 1 else torch.cat([blocks * 2**0.5, self._diagonal(blocks)])
@@ -127,7 +110,7 @@ class SoftmaxResiduals(Residuals):
     def dense(self, order: int, blocks: Tensor) -> Tensor:
         if order == 1:
             return blocks
-        classes, (a, b) = self.probabilities.shape[1], self._pairs()
+        classes, (a, b) = self.state[0].shape[1], self._pairs()
         every = torch.arange(classes, device=blocks.device)
         hessian = blocks.new_zeros(classes, classes, *blocks.shape[1:])
         hessian = hessian.index_put(
@@ -136,51 +119,51 @@ class SoftmaxResiduals(Residuals):
         return hessian.transpose(1, 2)
 
     def _pairs(self) -> tuple[Tensor, Tensor]:
-        classes = self.probabilities.shape[1]
-        a, b = torch.triu_indices(classes, classes, 1, device=self.probabilities.device)
+        R = self.state[0]
+        a, b = torch.triu_indices(R.shape[1], R.shape[1], 1, device=R.device)
         return a, b
 
     def _diagonal(self, blocks: Tensor) -> Tensor:
         """Diagonal blocks: the rows of A sum to zero, so each is the sum of the pairs that hold its class."""
         a, b = self._pairs()
-        diagonal = blocks.new_zeros(self.probabilities.shape[1], *blocks.shape[1:])
+        diagonal = blocks.new_zeros(self.state[0].shape[1], *blocks.shape[1:])
         return diagonal.index_add(0, a, blocks).index_add(0, b, blocks)
 
 
-@dataclass(frozen=True)
-class _Products:
-    """The products of the legend, for a block of pairs of samples or for each sample with itself."""
-
-    rho: Tensor
-    tau: Tensor
-    g: Tensor
-    h: Tensor
-    same: Tensor
-    mass: Tensor
-    other_mass: Tensor
-    upsilon: Tensor | None
-    omega: Tensor | None
-
-    def order_2(self) -> Tensor:
-        # ρ(1 + 2e + ρ + 2(g + h)) − τ + 2((g + π_i)(h + π_j) − π_i π_j), in as few passes as that takes
-        rho, a, b = self.rho, self.mass, self.other_mass
-        factor = torch.add(rho + torch.where(self.same, 3.0, 1.0), self.g + self.h, alpha=2)
-        mixed = torch.addcmul(a * b, self.g + a, self.h + b, value=-1)
-        return torch.addcmul(torch.add(self.tau, mixed, alpha=2), rho, factor, value=-1).neg()
-
-    def order_3(self) -> Tensor:
-        assert self.upsilon is not None and self.omega is not None
-        rho, tau, g, h, a, b = self.rho, self.tau, self.g, self.h, self.mass, self.other_mass
-        c, gh = g + h, g * h
-        z = 1 + 2 * (rho + c)
-        return (
-            rho * (1 + 3 * rho + 4 * rho.square() + 12 * c * rho + 6 * c.square() + 12 * (a * h + b * g + gh))
-            - 3 * tau * z
-            + 2 * self.upsilon
-            + 6 * (self.omega + a.square() * h + b.square() * g + (2 * (a + b) + c - 1) * gh)
-            + torch.where(self.same, 6 * (rho * z - tau), 0.0)
-        )
+def _third_order_gram(R: Tensor, mass: Tensor, top: Tensor, Q: Tensor, other_mass: Tensor, other_top: Tensor) -> Tensor:
+    """Inner products of third residuals between n and m samples, shape (n, m)."""
+    R2, Q2 = R.square(), Q.square()
+    return _third_order(
+        rho=R @ Q.T,
+        tau=torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T,
+        upsilon=torch.cat([R, R2 * R], 1) @ torch.cat([Q2 * Q, Q], 1).T,
+        omega=R2 @ Q2.T,
+        g=R.index_select(1, other_top),
+        h=Q.index_select(1, top).T,
+        a=mass,
+        b=other_mass.T,
+        same=top[:, None] == other_top,
+    )
 
 
-def _one_hot(classes: Tensor, like: Tensor) -> Tensor:
-    return torch.zeros_like(like).scatter_(1, classes.long()[:, None], 1.0)
+def _third_order(
+    rho: Tensor,
+    tau: Tensor,
+    upsilon: Tensor,
+    omega: Tensor,
+    g: Tensor,
+    h: Tensor,
+    a: Tensor,
+    b: Tensor,
+    same: Tensor,
+) -> Tensor:
+    """Inner products of third residuals from the products of the legend; a and b are the masses."""
+    c, gh = g + h, g * h
+    z = 1 + 2 * (rho + c)
+    return (
+        rho * (1 + 3 * rho + 4 * rho.square() + 12 * c * rho + 6 * c.square() + 12 * (a * h + b * g + gh))
+        - 3 * tau * z
+        + 2 * upsilon
+        + 6 * (omega + a.square() * h + b.square() * g + (2 * (a + b) + c - 1) * gh)
+        + torch.where(same, 6 * (rho * z - tau), 0.0)
+    )

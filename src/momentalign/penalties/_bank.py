@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from momentalign._validation import Batch
-from momentalign.closed_form import HEADS, cross_grams, domain_grams
+from momentalign.closed_form import HEADS, Residuals, cross_grams, domain_grams
 from momentalign.penalties._memory import DomainMemory
 
 _NEGLIGIBLE = 1e-3
@@ -62,9 +62,10 @@ class GramBank(DomainMemory):
         Returns:
             One (K, K) matrix an order, over `labels`.
         """
-        grams = domain_grams(self.orders, HEADS[self.loss], *batch[:3], E, self.bias)
+        residuals = HEADS[self.loss](batch.logits, batch.targets)
+        grams = domain_grams(self.orders, residuals, batch.features, E, self.bias)
         if self.grams.numel():
-            crossed = self._crossed(batch, labels, E)
+            crossed = self._crossed(batch, residuals, labels, E)
             past = self.spread_out(self.grams, labels, axes=(1, 2))
             grams = [
                 now + self.decay * (cross + cross.T) + self.decay**2 * before
@@ -77,26 +78,22 @@ class GramBank(DomainMemory):
                 self._deposit(Batch(*(tensor.detach() for tensor in batch)), E)
         return grams
 
-    def _crossed(self, batch: Batch, labels: Tensor, E: Tensor) -> list[Tensor]:
+    def _crossed(self, batch: Batch, residuals: Residuals, labels: Tensor, E: Tensor) -> list[Tensor]:
         """Blocks Eᵀ G' B, recomputed in backward where the bank is larger than a tile."""
         # Copies: backward reads them, and by then this batch has been written into the bank.
         bank = [tensor.flatten(0, 1).clone() for tensor in (self.features, self.logits, self.targets)]
         B = (self.domains.flatten()[:, None] == labels) * self.weights.flatten()[:, None]
 
-        def block(x: Tensor, z: Tensor, past_x: Tensor, past_z: Tensor, past_y: Tensor, past_B: Tensor) -> Tensor:
-            head = HEADS[self.loss]
-            rows, columns = (x, head(z, batch.targets)), (past_x, head(past_z, past_y))
-            grams = cross_grams(self.orders, rows, columns, self.bias)
+        def block(past_x: Tensor, past_z: Tensor, past_y: Tensor, past_B: Tensor) -> Tensor:
+            past = HEADS[self.loss](past_z, past_y)
+            grams = cross_grams(self.orders, residuals, batch.features, past, past_x, self.bias)
             return torch.stack([E.T @ grams[order] @ past_B for order in self.orders])
 
         step = max(1, _ENTRIES // len(E))
         pieces = list(zip(*(tensor.split(step) for tensor in (*bank, B)), strict=True))
-        current = (batch.features, batch.logits)
         if len(pieces) == 1:
-            return list(block(*current, *pieces[0]))
-        blocks = [
-            checkpoint(block, *current, *piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces
-        ]
+            return list(block(*pieces[0]))
+        blocks = [checkpoint(block, *piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces]
         return list(torch.stack(blocks).sum(0))
 
     def _deposit(self, batch: Batch, E: Tensor) -> None:

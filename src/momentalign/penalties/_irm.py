@@ -62,10 +62,11 @@ class IRM(DomainPenalty):
         self.version = check_choice("version", version, ("head", "scale"))
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        residuals = HEADS[self.loss](batch.logits, batch.targets)
         if self.version == "head":
-            ((value,),) = closed_form.gram_statistics(["norms"], [1], HEADS[self.loss], *batch, self.bias)
+            statistics = closed_form.gram_statistics(["norms"], [1], residuals, batch.features, batch.domains, self.bias)
+            (value,) = statistics["norms"]
         else:
-            residuals = HEADS[self.loss](batch.logits, batch.targets)
             value = _product_of_halves((residuals.gradient * batch.logits).sum(1), batch.domains)
         return {"gradient_norm": value}
 

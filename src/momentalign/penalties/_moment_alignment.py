@@ -89,7 +89,7 @@ class AlignmentPenalty(DomainPenalty):
                 with_energies=relative,
             )
         if relative:
-            spreads = _relative(spreads, energies)
+            spreads = _relative(orders, spreads, energies, batch.features)
         elif self.scaling != "none":
             spreads = [spread / self._scale(order, batch) for order, spread in zip(orders, spreads, strict=True)]
         return dict(zip(map(term_name, orders), spreads, strict=True))
@@ -194,10 +194,12 @@ def term_name(order: int) -> str:
     return _NAMES.get(order, f"order_{order}")
 
 
-def _relative(spreads: list[Tensor], energies: list[Tensor]) -> list[Tensor]:
-    """Quotients; where an energy is so small that its parts underflow, 0/0 counts as 0."""
-    limits = torch.finfo(energies[0].dtype)
-    energy = torch.stack(energies)
-    sound = energy > limits.tiny / limits.eps
+def _relative(orders: list[int], spreads: list[Tensor], energies: list[Tensor], features: Tensor) -> list[Tensor]:
+    """Quotients; where the residuals' part of an energy is so small that it underflows, 0/0 counts as 0."""
+    limits, energy = torch.finfo(features.dtype), torch.stack(energies)
+    # Large features may lift the energy of residuals that are next to nothing: their part would overflow in backward.
+    length = features.detach().square().sum(1).max().clamp(min=1)
+    floor = torch.stack([length**order for order in orders]) * (limits.tiny / limits.eps)
+    sound = energy > floor
     quotients = torch.stack(spreads) / torch.where(sound, energy, 1.0)
     return list(torch.where(sound, quotients, 0.0).unbind())

@@ -1,0 +1,63 @@
+import pytest
+import torch
+
+from momentalign.closed_form import (
+    HEADS,
+    SoftmaxResiduals,
+    direct_size,
+    domain_coordinates,
+    domain_tensors,
+    index_domains,
+    with_constant,
+)
+from tests.references import CASES_AND_ORDERS, Case, assert_equal, make_batch, routes, solved
+
+served = pytest.mark.parametrize(
+    ("case", "order"),
+    [(case, order) for case, order in CASES_AND_ORDERS if "direct" in routes(case.loss, order)],
+    ids=str,
+)
+
+
+@served
+def test_coordinates_keep_inner_products(case: Case, order: int) -> None:
+    batch, dense = solved(case, order)
+    residuals = HEADS[case.loss](batch.logits, batch.targets)
+    _, weights = index_domains(batch.domains, None, torch.float64)
+    vectors = domain_coordinates(order, residuals, batch.features, weights, case.bias)
+    assert_equal(vectors @ vectors.T, dense @ dense.T)
+    assert vectors.shape[1] == direct_size(order, HEADS[case.loss], batch.head.shape[1], batch.head.shape[0])
+
+
+@served
+def test_tensors_lie_as_the_flattened_head_does(case: Case, order: int) -> None:
+    batch, dense = solved(case, order)
+    residuals = HEADS[case.loss](batch.logits, batch.targets)
+    _, weights = index_domains(batch.domains, None, torch.float64)
+    found = domain_tensors(order, residuals, batch.features, weights, case.bias)
+    assert found.shape == (3, *[batch.head.numel()] * order)
+    assert_equal(found.flatten(1), dense)
+
+
+def test_there_is_no_third_order_of_the_softmax() -> None:
+    assert direct_size(3, SoftmaxResiduals, 2, 2) is None
+
+
+def test_two_classes_take_one_second_moment() -> None:
+    residuals = SoftmaxResiduals(torch.randn(5, 2), torch.zeros(5, dtype=torch.long))
+    assert residuals.coefficients(2).shape == (5, 1)
+    assert SoftmaxResiduals(torch.randn(5, 7), torch.zeros(5, dtype=torch.long)).coefficients(2).shape == (5, 21)
+
+
+def test_a_domain_without_samples_is_zero() -> None:
+    batch = make_batch("cross_entropy", domains=(0, 2))
+    _, weights = index_domains(batch.domains, 3, torch.float64)
+    residuals = SoftmaxResiduals(batch.logits, batch.targets)
+    zero = domain_coordinates(2, residuals, batch.features, weights, True).abs().sum(1) == 0
+    assert zero.tolist() == [False, True, False]
+
+
+def test_the_bias_is_the_last_feature() -> None:
+    features = torch.tensor([[2.0, 3.0]])
+    assert with_constant(features, True).tolist() == [[2.0, 3.0, 1.0]]
+    assert with_constant(features, False) is features

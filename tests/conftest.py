@@ -1,0 +1,4 @@
+import torch
+
+# Small tensors: a second thread costs more than it brings, most of all where tests run side by side.
+torch.set_num_threads(1)

@@ -1,0 +1,149 @@
+"""What the base class takes, refuses and shows."""
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+from momentalign import CMA, CORAL, IRM, Fishr, MomentAlignment, VREx
+from momentalign.penalties import DomainPenalty
+from tests.penalties.cases import CASES, Case
+from tests.references import make_batch
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"anneal_steps": -1}, ValueError, r"'anneal_steps' should be at least 0, but is -1"),
+        ({"anneal_steps": 1.5}, TypeError, r"'anneal_steps' should be an integer, but is 1.5"),
+        ({"num_domains": 0}, ValueError, r"'num_domains' should be at least 1, but is 0"),
+        ({"num_domains": "3"}, TypeError, r"'num_domains' should be an integer, but is '3'"),
+    ],
+)
+def test_bad_options(case: Case, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        case.make(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda weight: CMA(weight, 1.0), "gradient_weight"),
+        (lambda weight: CMA(1.0, weight), "hessian_weight"),
+        (lambda weight: MomentAlignment({3: weight}), "order_3_weight"),
+        (CORAL, "weight"),
+        (Fishr, "weight"),
+        (IRM, "weight"),
+        (VREx, "weight"),
+    ],
+)
+def test_bad_weights_are_named(make: Any, name: str) -> None:
+    for weight in (-1, -1e-9, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=rf"'{name}' should be finite and not below 0, but is {weight}"):
+            make(weight)
+    for weight in ("1", True, None):
+        with pytest.raises(TypeError, match=rf"'{name}' should be a number, but is {weight!r}"):
+            make(weight)
+
+
+def changed(**changes: Any) -> tuple[Any, ...]:
+    """A good batch of six samples with one thing changed."""
+    good = {
+        "features": torch.ones(6, 2),
+        "logits": torch.zeros(6, 3),
+        "targets": torch.tensor([0, 1, 2, 0, 1, 2]),
+        "domains": torch.tensor([0, 0, 0, 1, 1, 1]),
+    }
+    return tuple((good | changes).values())
+
+
+BAD = {
+    "list": ({"features": [[1.0]]}, TypeError, "'features' should be a torch.Tensor, but is a list"),
+    "int features": ({"features": torch.ones(6, 2).long()}, TypeError, "'features' should hold floating-point numbers"),
+    "flat features": ({"features": torch.ones(6)}, ValueError, r"'features' should have shape \(n, d\).*\(6,\)"),
+    "flat logits": ({"logits": torch.zeros(6)}, ValueError, r"'logits' should have shape \(n, C\), but has shape \(6,\)"),
+    "fewer domains": (
+        {"domains": torch.zeros(5).long()},
+        ValueError,
+        r"'domains' should have one entry per row of 'features' \(6\), but has shape \(5,\)",
+    ),
+    "fewer targets": ({"targets": torch.zeros(5).long()}, ValueError, r"'targets' should have one entry per row"),
+    "fewer logits": ({"logits": torch.zeros(5, 3)}, ValueError, r"'logits' should have one entry per row"),
+    "float domains": ({"domains": torch.zeros(6)}, TypeError, "'domains' should hold integers, but holds torch.float32"),
+    "bool domains": ({"domains": torch.zeros(6).bool()}, TypeError, "'domains' should hold integers, but holds torch.bool"),
+    "domain matrix": ({"domains": torch.zeros(6, 1).long()}, ValueError, r"'domains' should have shape \(6,\)"),
+    "float targets": ({"targets": torch.zeros(6)}, TypeError, "'targets' should hold class indices"),
+    "target matrix": ({"targets": torch.zeros(6, 3).long()}, ValueError, r"'targets' should have shape \(6,\)"),
+    "high target": ({"targets": torch.full((6,), 3)}, ValueError, "'targets' should lie between 0 and 2 .* 3 and 3"),
+    "low target": ({"targets": torch.full((6,), -1)}, ValueError, "'targets' should lie between 0 and 2 .* -1 and -1"),
+    "one logit": ({"logits": torch.zeros(6, 1)}, ValueError, "at least 2 columns .* Use loss='logistic' for one logit"),
+    "NaN": ({"features": torch.full((6, 2), torch.nan)}, ValueError, "'features' should be finite, but has 12 NaN"),
+    "infinite": ({"logits": torch.full((6, 3), torch.inf)}, ValueError, "'logits' should be finite, but has 18 NaN"),
+    "high domain": ({"domains": torch.arange(6)}, ValueError, "'domains' should lie between 0 and 1 with num_domains=2"),
+    "low domain": ({"domains": torch.arange(-1, 5)}, ValueError, "'domains' should lie between 0 and 1 .* -1 and 4"),
+    "empty": (
+        dict(zip(("features", "logits", "targets", "domains"), (x[:0] for x in changed()), strict=True)),
+        ValueError,
+        "'features' should have at least one row, but has none",
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["__call__", "terms"])
+@pytest.mark.parametrize(("changes", "error", "message"), BAD.values(), ids=BAD)
+def test_bad_batches(changes: dict[str, Any], error: type[Exception], message: str, method: str) -> None:
+    penalty = Fishr(num_domains=2)
+    with pytest.raises(error, match=message):
+        getattr(penalty, method)(*changed(**changes))
+    assert penalty.step.item() == 0
+    assert penalty.sums.variance.numel() == 0
+
+
+def test_values_are_not_looked_at_on_request() -> None:
+    broken = changed(features=torch.full((6, 2), torch.nan))
+    assert CMA(validate=False)(*broken).isnan()
+    one_domain = changed(domains=torch.zeros(6).long())
+    assert CMA(validate=False)(*one_domain).item() == 0  # and no warning, which would be an error
+
+
+def test_terms_warn_at_the_line_that_called() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CMA().terms(*changed(domains=torch.zeros(6).long()))
+    assert [(warning.filename, warning.category) for warning in caught] == [(__file__, UserWarning)]
+    assert "with one domain there is nothing to compare, and CMA is 0. Draw batches from several" in str(caught[0].message)
+
+
+def test_a_domain_that_is_missing_is_left_out() -> None:
+    features, logits, targets, domains = make_batch("cross_entropy", domains=(0, 1, 2)).inputs
+    seen = domains != 1
+    batch = features[seen], logits[seen], targets[seen], domains[seen]
+    assert torch.equal(CMA(num_domains=3, route="direct")(*batch), CMA(route="direct")(*batch))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8])
+def test_integers_of_any_width(dtype: torch.dtype) -> None:
+    features, logits, targets, domains = make_batch("cross_entropy", domains=(0, 1, 2)).inputs
+    for penalty in (CMA(), CMA(route="direct"), Fishr(), IRM(version="scale"), VREx()):
+        expected = penalty.eval()(features, logits, targets, domains)
+        assert torch.equal(penalty(features, logits, targets.to(dtype), domains.to(dtype)), expected)
+
+
+def test_mixed_precision_takes_the_higher() -> None:
+    features, logits, targets, domains = changed()
+    assert CMA()(features.double(), logits, targets, domains).dtype == torch.float64
+    assert CMA()(features.half(), logits.bfloat16(), targets, domains).dtype == torch.float32
+
+
+def test_shows_its_weights() -> None:
+    shown = repr(CMA(0.5, 2e4, anneal_steps=7))
+    assert shown == "CMA(gradient_weight=0.5, hessian_weight=20000, anneal_steps=7, loss='cross_entropy')"
+    assert repr(CORAL(2.0)) == "CORAL(weight=2, anneal_steps=0, loss='cross_entropy')"
+
+
+def test_the_base_class_is_abstract() -> None:
+    options = {"anneal_steps": 0, "loss": "cross_entropy", "bias": True, "num_domains": None, "gather": True}
+    with pytest.raises(TypeError, match="abstract"):
+        DomainPenalty({}, validate=None, **options)

@@ -1,0 +1,149 @@
+"""Decaying sums D_e(t) = Σ_k γ^k v_e(t − k), the past detached, by both routes."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from momentalign import CMA, Fishr, MomentAlignment
+from momentalign.penalties import DomainPenalty, _bank
+from tests.penalties.agreement import assert_agrees, differentiated
+from tests.references import ReferenceBatch, assert_equal, dense_derivatives, linear, make_batch
+
+DECAY = 0.5  # ten batches in the bank: nothing has left it in the nine steps here
+
+
+def batches(loss: str, bias: bool) -> Iterator[ReferenceBatch]:
+    """Nine batches of changing size; 2**40 comes late, 3 goes and comes again, 5 is seen once."""
+    early, late, all_of_them = (-7, 3), (-7, 2**40), (3, -7, 2**40)
+    drawn = (early, early, (-7, 5, 3), early, late, late, all_of_them, early, all_of_them)
+    for seed, (n, domains) in enumerate(zip((8, 11, 7, 4, 9, 13, 7, 5, 9), drawn, strict=True)):
+        yield make_batch(loss, n=n, domains=domains, bias=bias, seed=seed)
+
+
+class Definition:
+    """The sums themselves, through dense derivatives."""
+
+    def __init__(self, weights: dict[int, float], loss: str, relative: bool) -> None:
+        self.weights, self.loss, self.relative = weights, loss, relative
+        self.sums: dict[tuple[int, int], Tensor] = {}
+        self.energies: dict[int, Tensor] = {}
+        self.mass = 0.0
+
+    def __call__(self, features: Tensor, head: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        labels = domains.unique().tolist()
+        self.mass = 1 + DECAY * self.mass
+        for order, weight in self.weights.items():
+            now = dense_derivatives(order, self.loss, features, head, targets, domains)
+            past = [self.sums.get((order, label), 0.0) for label in labels]
+            sums = torch.stack([v + DECAY * s for v, s in zip(now, past, strict=True)])
+            for key in self.sums:
+                if key[0] == order and key[1] not in labels:
+                    self.sums[key] = DECAY * self.sums[key]
+            self.sums |= {(order, label): s.detach() for label, s in zip(labels, sums, strict=True)}
+            spread = (sums - sums.mean(0)).square().sum(1).mean()
+            total = total + weight * (spread / self.energy(order, features, head, targets, domains))
+        return total
+
+    def energy(self, order: int, features: Tensor, head: Tensor, targets: Tensor, domains: Tensor) -> Tensor | float:
+        if not self.relative:
+            return 1.0
+        alone = dense_derivatives(order, self.loss, features, head, targets, torch.arange(len(domains)))
+        squares = alone.square().sum(1)
+        now = torch.stack([squares[domains == label].mean() for label in domains.unique()]).mean()
+        energy = now + DECAY * self.energies.get(order, 0.0)
+        self.energies[order] = energy.detach()
+        return self.mass * energy
+
+
+@pytest.mark.parametrize("route", ["gram", "direct", "auto"])
+@pytest.mark.parametrize("scaling", ["none", "relative"])
+@pytest.mark.parametrize(
+    ("loss", "bias"), [("cross_entropy", True), ("cross_entropy", False), ("logistic", True), ("squared_error", True)]
+)
+def test_value_and_gradients_over_steps(loss: str, bias: bool, scaling: str, route: str) -> None:
+    weights = {1: 0.5, 2: 2.0}
+    if loss == "logistic" or (route == "gram" and not bias):
+        weights[3] = 0.25
+    penalty = MomentAlignment(weights, momentum=DECAY, loss=loss, bias=bias, route=route, scaling=scaling)
+    definition = Definition(weights, loss, scaling == "relative")
+    for batch in batches(loss, bias):
+        assert_agrees(penalty, definition, batch)
+
+
+def steps(number: int, **options: Any) -> list[ReferenceBatch]:
+    return [make_batch("cross_entropy", domains=(0, 1, 2), seed=seed, **options) for seed in range(number)]
+
+
+def test_the_bank_is_cut_where_little_is_lost() -> None:
+    gram, direct = (CMA(momentum=DECAY, route=route) for route in ("gram", "direct"))
+    found, expected = (torch.stack([penalty(*batch.inputs) for batch in steps(40)]) for penalty in (gram, direct))
+    assert gram.bank.features.shape[0] == 10
+    error = ((found - expected) / expected).abs()
+    assert error[:11].max() < 1e-12
+    assert 1e-8 < error.max() < 2e-3
+
+
+@pytest.mark.parametrize("tile", [16, 1000])
+def test_the_bank_is_met_in_pieces(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bank, "_ENTRIES", tile * 14)
+    gram, direct = (CMA(momentum=DECAY, route=route) for route in ("gram", "direct"))
+    for batch in steps(4):
+        results = [
+            differentiated(lambda x, W, y, e, p=penalty: p(x, linear(x, W), y, e), batch) for penalty in (gram, direct)
+        ]
+        for mine, its in zip(*results, strict=True):
+            assert_equal(mine, its)
+
+
+REMEMBERING = {
+    "gram": partial(CMA, momentum=DECAY, route="gram"),
+    "direct": partial(CMA, momentum=DECAY, route="direct"),
+    "relative": partial(CMA, momentum=DECAY, route="gram", scaling="relative"),
+    "fishr": Fishr,
+}
+all_forms = pytest.mark.parametrize("make", REMEMBERING.values(), ids=REMEMBERING)
+
+
+@all_forms
+def test_backward_after_the_next_forward(make: Callable[..., DomainPenalty]) -> None:
+    at_once, later = make(num_domains=3), make(num_domains=3)
+    inputs, values, expected = [], [], []
+    for batch in steps(4):
+        features, logits, targets, domains = batch.inputs
+        leaves = features.clone().requires_grad_(), logits.clone().requires_grad_()
+        inputs.append(leaves)
+        values.append(later(*leaves, targets, domains))
+        expected.append(torch.autograd.grad(at_once(*leaves, targets, domains), leaves))
+    for leaves, value, gradients in zip(inputs, values, expected, strict=True):
+        for mine, its in zip(torch.autograd.grad(value, leaves), gradients, strict=True):
+            assert torch.equal(mine, its)
+
+
+@all_forms
+def test_buffers_stay_where_they_are(make: Callable[..., DomainPenalty]) -> None:
+    penalty = make(num_domains=3)
+    first, *others = steps(4)
+    penalty(*first.inputs)
+    places = {name: buffer.data_ptr() for name, buffer in penalty.named_buffers()}
+    for batch in others:
+        penalty(*batch.inputs)
+    assert {name: buffer.data_ptr() for name, buffer in penalty.named_buffers()} == places
+
+
+@all_forms
+def test_half_precision_is_remembered_in_float32(make: Callable[..., DomainPenalty]) -> None:
+    penalty = make()
+    for batch in steps(2):
+        penalty(batch.features.bfloat16(), batch.logits.bfloat16(), batch.targets, batch.domains)
+    kept = [buffer for buffer in penalty.buffers() if buffer.is_floating_point() and buffer.numel()]
+    assert kept
+    assert all(buffer.dtype == torch.float32 for buffer in kept)
+
+
+def test_momentum_zero_keeps_nothing() -> None:
+    assert list(CMA(momentum=0.0).state_dict()) == ["step"]

@@ -1,0 +1,185 @@
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from momentalign.functional import alignment, derivative_gram, domain_derivatives, domain_gram
+from tests.references import (
+    CASES_AND_ORDERS,
+    LABELS,
+    LOSSES,
+    LOSSES_AND_ORDERS,
+    Case,
+    ReferenceBatch,
+    assert_equal,
+    dense_derivatives,
+    dense_spread,
+    linear,
+    make_batch,
+    routes,
+    solved,
+)
+
+each_case = pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
+each_route = pytest.mark.parametrize(
+    ("loss", "order", "route"), [(*pair, route) for pair in LOSSES_AND_ORDERS for route in routes(*pair)]
+)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("loss", "order"), LOSSES_AND_ORDERS)
+def test_derivative_gram_is_that_of_single_samples(loss: str, order: int, bias: bool) -> None:
+    batch = make_batch(loss, 6, bias=bias)
+    dense = dense_derivatives(order, loss, batch.features, batch.head, batch.targets, torch.arange(6))
+    found = derivative_gram(order, *batch.inputs[:3], **batch.keywords)
+    assert_equal(found, dense @ dense.T)
+    assert torch.equal(found, found.T)
+
+
+@each_case
+def test_domain_gram_is_that_of_the_dense_derivatives(case: Case, order: int) -> None:
+    batch, dense = solved(case, order)
+    for route in routes(case.loss, order):
+        assert_equal(domain_gram(order, *batch.inputs, **batch.keywords, route=route), dense @ dense.T)
+
+
+@each_case
+def test_alignment_is_the_spread_of_the_dense_derivatives(case: Case, order: int) -> None:
+    batch, dense = solved(case, order)
+    expected = (dense - dense.mean(0)).square().sum(1).mean()
+    for route in routes(case.loss, order):
+        assert_equal(alignment(order, *batch.inputs, **batch.keywords, route=route), expected)
+
+
+@each_case
+def test_domain_derivatives_are_the_dense_derivatives(case: Case, order: int) -> None:
+    batch, dense = solved(case, order)
+    if "direct" in routes(case.loss, order):
+        found = domain_derivatives(order, *batch.inputs, **batch.keywords)
+        assert found.shape == (3, *[batch.head.numel()] * order)
+        assert_equal(found.flatten(1), dense)
+    else:
+        with pytest.raises(ValueError, match=r"built for orders 1 and 2, but 'order' is 3\. Use domain_gram\(\)"):
+            domain_derivatives(order, *batch.inputs, **batch.keywords)
+
+
+def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """Gradients, zero where the value does not depend on an input."""
+    if not value.requires_grad:
+        return tuple(torch.zeros_like(tensor) for tensor in inputs)
+    return torch.autograd.grad(value, inputs, materialize_grads=True)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("loss", "order"), LOSSES_AND_ORDERS)
+def test_gradients_are_those_of_the_dense_definition(loss: str, order: int, bias: bool) -> None:
+    batch = make_batch(loss, 9, bias=bias)
+    features, head = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.head))
+    targets, domains = batch.targets, batch.domains
+    expected = gradients(dense_spread(order, loss, features, head, targets, domains), features, head)
+    for route in routes(loss, order):
+        logits = linear(features, head)
+        value = alignment(order, features, logits, targets, domains, **batch.keywords, route=route)
+        for found, gradient in zip(gradients(value, features, head), expected, strict=True):
+            assert_equal(found, gradient)
+
+
+def test_domain_grams_come_in_ascending_order() -> None:
+    batch = make_batch("cross_entropy")
+    found = domain_gram(2, *batch.inputs)
+    for position, label in enumerate(sorted(LABELS)):
+        (own,) = domain_gram(2, *(tensor[batch.domains == label] for tensor in batch.inputs))
+        assert_equal(found[position, position, None], own)
+
+
+@each_route
+def test_one_domain_is_aligned_exactly(loss: str, order: int, route: str) -> None:
+    batch = make_batch(loss, domains=(-5,))
+    assert domain_gram(order, *batch.inputs, loss=loss, route=route).shape == (1, 1)
+    assert alignment(order, *batch.inputs, loss=loss, route=route).item() == 0
+    assert alignment(order, *batch.inputs, loss=loss, route=route, unbiased=True).item() == 0
+
+
+def unbiased_by_loops(order: int, batch: ReferenceBatch) -> Tensor:
+    gram = derivative_gram(order, *batch.inputs[:3], **batch.keywords)
+    rows = [(batch.domains == label).nonzero()[:, 0].tolist() for label in batch.domains.unique()]
+    means = [[torch.stack([gram[i, j] for i in e for j in f if i != j]).mean() for f in rows] for e in rows]
+    count = len(rows)
+    total = sum(means[e][f] for e in range(count) for f in range(count))
+    return sum(means[e][e] for e in range(count)) / count - total / count**2
+
+
+@each_route
+def test_unbiased_leaves_out_the_pairs_of_a_sample_with_itself(loss: str, order: int, route: str) -> None:
+    batch = make_batch(loss)
+    found = alignment(order, *batch.inputs, **batch.keywords, route=route, unbiased=True)
+    assert_equal(found, unbiased_by_loops(order, batch))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_unbiased_is_right_on_average_over_all_batches(order: int) -> None:
+    population = make_batch("cross_entropy", 6, domains=(0, 1), balance="balanced")
+    members = [(population.domains == label).nonzero()[:, 0].tolist() for label in (0, 1)]
+    # Every batch of two draws a domain, with replacement: 81 of them, all as likely.
+    batches = [torch.tensor(rows) for rows in product(*members, *members)]
+
+    def average(unbiased: bool) -> Tensor:
+        drawn = [[tensor[rows] for tensor in population.inputs] for rows in batches]
+        return torch.stack([alignment(order, *batch, unbiased=unbiased) for batch in drawn]).mean()
+
+    truth = alignment(order, *population.inputs)
+    assert_equal(average(unbiased=True), truth)
+    assert average(unbiased=False) > 1.2 * truth
+
+
+def test_unbiased_needs_two_samples_of_every_domain() -> None:
+    batch = make_batch("cross_entropy", balance="single")
+    with pytest.raises(ValueError, match=r"needs two samples of every domain, but domain 3 has one\."):
+        alignment(1, *batch.inputs, unbiased=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_arithmetic_is_float32_at_least(dtype: torch.dtype) -> None:
+    features, logits, targets, domains = make_batch("cross_entropy").inputs
+    features, logits = features.to(dtype), logits.to(dtype)
+    wide = torch.promote_types(dtype, torch.float32)
+    for function in (alignment, domain_gram, domain_derivatives):
+        found = function(2, features, logits, targets, domains)
+        assert found.dtype == wide
+        assert torch.equal(found, function(2, features.to(wide), logits.to(wide), targets, domains))
+
+
+def test_half_and_single_precision_mix() -> None:
+    features, logits, targets, domains = make_batch("cross_entropy").inputs
+    assert alignment(1, features.float(), logits.bfloat16(), targets, domains).dtype == torch.float32
+
+
+# Tracing a custom autograd function, torch instantiates its base class and warns of that itself.
+@pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("route", ["gram", "auto"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiles_to_one_graph(backend: str, loss: str, route: str) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(alignment, fullgraph=True, backend=backend)
+    batch = make_batch(loss)
+    orders = (1, 2, 3) if route == "gram" else (2,)
+    for order in orders:
+        values, slopes = [], []
+        for function in (compiled, alignment):
+            features, logits = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.logits))
+            value = function(order, features, logits, batch.targets, batch.domains, loss=loss, route=route)
+            values.append(value.detach())
+            slopes.append(torch.cat(gradients(value, features, logits), 1))
+        assert_equal(*values)
+        assert_equal(*slopes)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gram_route_reads_nothing(loss: str) -> None:
+    # Tensors of the meta device have no values: reading one raises.
+    inputs = [tensor.to("meta") for tensor in make_batch(loss).inputs]
+    for order in (1, 2, 3):
+        assert alignment(order, *inputs, loss=loss, route="gram").shape == ()
+        assert derivative_gram(order, *inputs[:3], loss=loss).shape == (21, 21)
