@@ -19,72 +19,104 @@ from tests.references import CASES_AND_ORDERS, LOSSES, ORDERS, Case, ReferenceBa
 TILES = [5, 7, 8, 20]  # of 21 samples: the last tile has 1, 7, 5 and 1
 STATISTICS = ("spread", "norms", "energy")
 
+Function = Callable[..., Tensor]
+"""Of features and logits, and of the size of a tile where given."""
 
-def values_and_gradients(batch: ReferenceBatch, function: Callable[[Tensor, Tensor], list[Tensor]]) -> list[Tensor]:
-    """Results of a function of features and logits, then the gradients of their sum with unequal weights."""
+
+def statistics(batch: ReferenceBatch) -> Function:
+    def function(features: Tensor, logits: Tensor, **tile: int) -> Tensor:
+        residuals = HEADS[batch.loss](logits, batch.targets)
+        found = gram_statistics(STATISTICS, ORDERS[batch.loss], residuals, features, batch.domains, batch.bias, **tile)
+        return torch.stack([value for name in STATISTICS for value in found[name]])
+
+    return function
+
+
+def grams(batch: ReferenceBatch) -> Function:
+    _, weights = index_domains(batch.domains, None, torch.float64)
+
+    def function(features: Tensor, logits: Tensor, **tile: int) -> Tensor:
+        residuals = HEADS[batch.loss](logits, batch.targets)
+        return torch.stack(domain_grams(ORDERS[batch.loss], residuals, features, weights, batch.bias, **tile))
+
+    return function
+
+
+def derivatives(batch: ReferenceBatch, function: Function, **tile: int) -> list[Tensor]:
+    """Value, gradients of a weighted sum of it, and gradients of the squared length of those."""
     features, logits = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.logits))
-    values = torch.stack(function(features, logits))
-    weights = torch.arange(1.0, 1 + values.numel(), dtype=values.dtype).reshape(values.shape)
-    gradients = torch.autograd.grad((weights * values).sum(), (features, logits))
-    return [values.detach(), *gradients]
+    value = function(features, logits, **tile)
+    weights = torch.arange(1.0, 1 + value.numel(), dtype=value.dtype).reshape(value.shape)
+    total = (weights * value).sum()
+    first = torch.autograd.grad(total, (features, logits), retain_graph=True)
+    with_graph = torch.autograd.grad(total, (features, logits), create_graph=True)
+    for gradient, again in zip(first, with_graph, strict=True):
+        assert_equal(again, gradient, 1e-12)
+    second = torch.autograd.grad(sum(gradient.square().sum() for gradient in with_graph), (features, logits))
+    return [value.detach(), *first, *second]
 
 
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_tiles_do_not_change_statistics(loss: str, tile: int) -> None:
-    batch = make_batch(loss)
-
-    def function(features: Tensor, logits: Tensor, **tiles: int) -> list[Tensor]:
-        return gram_statistics(
-            STATISTICS, ORDERS[loss], HEADS[loss], features, logits, batch.targets, batch.domains, True, **tiles
-        )
-
-    tiled = values_and_gradients(batch, lambda x, z: function(x, z, tile=tile))
-    for found, expected in zip(tiled, values_and_gradients(batch, function), strict=True):
+@pytest.mark.parametrize("kind", [statistics, grams])
+def test_tiles_change_nothing(kind: Callable[[ReferenceBatch], Function], loss: str, tile: int) -> None:
+    batch = make_batch(loss, bias=kind is grams)
+    function = kind(batch)
+    tiled, whole = derivatives(batch, function, tile=tile), derivatives(batch, function)
+    for found, expected in zip(tiled, whole, strict=True):
         assert_equal(found, expected, 1e-12)
 
 
-@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("tile", [21, 5])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_tiles_do_not_change_domain_grams(loss: str, tile: int) -> None:
+def test_second_derivatives(loss: str, tile: int) -> None:
     batch = make_batch(loss)
-    _, weights = index_domains(batch.domains, None, torch.float64)
+    features, logits = (tensor[:6].clone().requires_grad_() for tensor in (batch.features, batch.logits))
+    few = ReferenceBatch(loss, True, features, batch.head, logits, batch.targets[:6], batch.domains[:6])
+    function = statistics(few)
+    assert torch.autograd.gradgradcheck(lambda x, z: function(x, z, tile=tile), (features, logits))
 
-    def function(features: Tensor, logits: Tensor, **tiles: int) -> list[Tensor]:
-        return domain_grams(ORDERS[loss], HEADS[loss], features, logits, batch.targets, weights, False, **tiles)
 
-    tiled = values_and_gradients(batch, lambda x, z: function(x, z, tile=tile))
-    for found, expected in zip(tiled, values_and_gradients(batch, function), strict=True):
+# Tracing a custom autograd function, torch instantiates its base class and warns of that itself.
+@pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize(("loss", "backend"), [("cross_entropy", "eager"), ("logistic", "aot_eager")])
+def test_tiles_compile_to_one_graph(loss: str, backend: str) -> None:
+    torch.compiler.reset()
+    batch = make_batch(loss)
+    function, results = statistics(batch), []
+    for statistic in (function, torch.compile(function, fullgraph=True, backend=backend)):
+        features, logits = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.logits))
+        value = statistic(features, logits, tile=12)
+        results.append([value.detach(), *torch.autograd.grad(value.sum(), (features, logits))])
+    for expected, found in zip(*results, strict=True):
         assert_equal(found, expected, 1e-12)
 
 
 @pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
 def test_statistics_need_no_list_of_domains(case: Case, order: int) -> None:
     batch, dense = solved(case, order)
-    (found,) = gram_statistics(STATISTICS, [order], HEADS[case.loss], *batch.inputs, case.bias)
-    assert_equal(found[0], spread(dense @ dense.T))
-    assert_equal(found[1], norms(dense @ dense.T))
-    gram = sample_grams([order], HEADS[case.loss], *batch.inputs[:3], case.bias)[order]
-    labels = batch.domains.unique()
-    energies = torch.stack([gram.diagonal()[batch.domains == label].mean() for label in labels])
-    assert_equal(found[2], energies.mean())
+    residuals = HEADS[case.loss](batch.logits, batch.targets)
+    found = gram_statistics(STATISTICS, [order], residuals, batch.features, batch.domains, case.bias)
+    assert_equal(found["spread"][0], spread(dense @ dense.T))
+    assert_equal(found["norms"][0], norms(dense @ dense.T))
+    squares = sample_grams([order], residuals, batch.features, case.bias)[order].diagonal()
+    means = torch.stack([squares[batch.domains == label].mean() for label in batch.domains.unique()])
+    assert_equal(found["energy"][0], means.mean())
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_cross_grams_are_blocks_of_the_whole(loss: str) -> None:
     batch = make_batch(loss)
-    whole = sample_grams(ORDERS[loss], HEADS[loss], batch.features, batch.logits, batch.targets, True)
-    rows, columns = (
-        (batch.features[part], HEADS[loss](batch.logits[part], batch.targets[part]))
-        for part in (slice(0, 6), slice(6, 21))
-    )
-    blocks = cross_grams(ORDERS[loss], rows, columns, True)
+    whole = sample_grams(ORDERS[loss], HEADS[loss](batch.logits, batch.targets), batch.features, True)
+    parts = [batch.features[:6], batch.features[6:]]
+    residuals = [HEADS[loss](batch.logits[rows], batch.targets[rows]) for rows in (slice(6), slice(6, 21))]
+    blocks = cross_grams(ORDERS[loss], residuals[0], parts[0], residuals[1], parts[1], True)
     for order in ORDERS[loss]:
         assert_equal(blocks[order], whole[order][:6, 6:], 1e-12)
 
 
 def largest_saved(batch: ReferenceBatch, tile: int) -> int:
-    """Numbers in the largest tensor that the backward pass finds kept for it."""
+    """Numbers in the largest tensor that is kept for the backward pass."""
     sizes = []
 
     def pack(tensor: Tensor) -> Tensor:
@@ -93,10 +125,8 @@ def largest_saved(batch: ReferenceBatch, tile: int) -> int:
 
     features, logits = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.logits))
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        gram_statistics(
-            ["spread"], [1, 2, 3], HEADS[batch.loss], features, logits, batch.targets, batch.domains, True, tile
-        )
-    return max(sizes, default=0)
+        statistics(batch)(features, logits, tile=tile)
+    return max(sizes)
 
 
 def test_backward_keeps_no_tile() -> None:
@@ -106,11 +136,8 @@ def test_backward_keeps_no_tile() -> None:
 
 
 def test_one_tile_is_plain_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: object, **keywords: object) -> None:
-        raise AssertionError("a small batch should not be recomputed")
-
-    monkeypatch.setattr("momentalign.closed_form._gram.checkpoint", refuse)
+    monkeypatch.delattr("momentalign.closed_form._tiles._Tiled")
     batch = make_batch("cross_entropy")
-    gram_statistics(["spread"], [1, 2], HEADS["cross_entropy"], *batch.inputs, True, tile=21)
-    with pytest.raises(AssertionError, match="recomputed"):
-        gram_statistics(["spread"], [1, 2], HEADS["cross_entropy"], *batch.inputs, True, tile=20)
+    statistics(batch)(batch.features, batch.logits, tile=21)
+    with pytest.raises(NameError, match="_Tiled"):
+        statistics(batch)(batch.features, batch.logits, tile=20)

@@ -148,6 +148,20 @@ def test_saturated_softmax_keeps_the_digits_of_its_second_residual() -> None:
     torch.testing.assert_close(found.hessian_diagonal().double(), exact.hessian_diagonal(), rtol=1e-4, atol=0)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_saturated_softmax_keeps_the_digits_of_its_gradients(order: int) -> None:
+    # Sure and right: of the logarithm, so that every sample's gradient counts, however small its residual.
+    logits, found = saturated_logits(5), []
+    for dtype in (torch.float32, torch.float64):
+        leaf = logits.to(dtype).requires_grad_()
+        residuals = SoftmaxResiduals(leaf, logits.argmax(1))
+        value = residuals.energies([order])[order].log()
+        diagonal = residuals.grams([order], residuals)[order].diagonal().log()
+        found.append([tensor.double() for tensor in (value, diagonal, *torch.autograd.grad(value.sum(), leaf))])
+    for single, double in zip(*found, strict=True):
+        torch.testing.assert_close(single, double, rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("loss", ["cross_entropy", "logistic"])
 def test_huge_logits_are_finite(loss: str) -> None:
     logits = torch.tensor([[1e4], [-1e4], [0.0], [1e4]]) * torch.ones(1 if loss == "logistic" else 3)

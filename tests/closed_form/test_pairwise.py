@@ -8,8 +8,9 @@ from tests.references import LOSSES, assert_equal, make_batch
 @pytest.mark.parametrize("loss", LOSSES)
 def test_traces_are_inner_products(loss: str, bias: bool) -> None:
     batch = make_batch(loss, bias=bias)
-    found = pairwise_grams([1, 2], HEADS[loss](batch.logits, batch.targets), batch.features, bias)
-    expected = sample_grams([1, 2], HEADS[loss], batch.features, batch.logits, batch.targets, bias)
+    residuals = HEADS[loss](batch.logits, batch.targets)
+    found = pairwise_grams([1, 2], residuals, batch.features, bias)
+    expected = sample_grams([1, 2], residuals, batch.features, bias)
     assert sorted(found) == [1, 2]
     for order in (1, 2):
         assert_equal(found[order], expected[order], 1e-12)

@@ -73,14 +73,14 @@ def seeded(penalty: Callable[..., Any], *inputs: Tensor) -> Any:
     return penalty(*inputs)
 
 
-_orders = partial(MomentAlignment, {1: 0.5, 2: 2.0, 3: 0.25})
-_cma = partial(CMA, 0.5, 2.0)
+_orders = partial(MomentAlignment, {1: 0.3, 2: 2.1, 3: 0.7})
+_cma = partial(CMA, 0.3, 2.1)
 _remembering = {"remembers": True, "needs_number": True}
 _extrapolation = {"initial_weight": 1.0, "reaches": ("logits",)}
 
 CASES = [
     Case("orders", _orders),
-    Case("orders-logistic", partial(MomentAlignment, {1: 1.0, 4: 2.0}, loss="logistic"), "logistic"),
+    Case("orders-logistic", partial(MomentAlignment, {1: 1.0, 4: 2.1}, loss="logistic"), "logistic"),
     Case("orders-squared", partial(_orders, loss="squared_error"), "squared_error"),
     Case("orders-momentum", partial(_orders, momentum=0.5, route="gram"), **_remembering),
     Case("cma-auto", _cma),
@@ -95,15 +95,15 @@ CASES = [
     Case("cma-momentum-gram", partial(_cma, momentum=0.5, route="gram"), **_remembering),
     Case("cma-momentum-direct", partial(_cma, momentum=0.9, route="direct"), **_remembering),
     Case("cma-momentum-relative", partial(_cma, momentum=0.5, scaling="relative"), **_remembering),
-    Case("gradient", partial(GradientMatching, 2.0)),
-    Case("hessian", partial(HessianMatching, 2.0)),
+    Case("gradient", partial(GradientMatching, 2.1)),
+    Case("hessian", partial(HessianMatching, 2.1)),
     # The Hessian of a squared error does not depend on the head.
     Case("hessian-squared", partial(HessianMatching, loss="squared_error"), "squared_error", reaches=("features",)),
     # A norm, not a difference between domains.
-    Case("irm-head", partial(IRM, 2.0), zero_for_identical_domains=False, compares_domains=False, initial_weight=1.0),
+    Case("irm-head", partial(IRM, 2.1), zero_for_identical_domains=False, compares_domains=False, initial_weight=1.0),
     Case(
         "irm-scale",  # a product of a domain's even and odd rows; the scale multiplies the logits
-        partial(IRM, 2.0, version="scale"),
+        partial(IRM, 2.1, version="scale"),
         reaches=("logits",),
         zero_for_identical_domains=False,
         invariant_to_row_order=False,
@@ -111,14 +111,14 @@ CASES = [
         compares_domains=False,
         initial_weight=1.0,
     ),
-    Case("fishr", partial(Fishr, 2.0), **_remembering),
-    Case("fishr-logistic", partial(Fishr, 2.0, momentum=0.0, loss="logistic"), "logistic", **_remembering),
-    Case("coral", partial(CORAL, 2.0), reaches=("features",)),
-    Case("mmd", partial(MMD, 2.0), reaches=("features",)),
-    Case("hgp-mean", partial(HGP, 0.5, 2.0)),
-    Case("hgp-product", partial(HGP, 0.5, 2.0, center="product")),
-    Case("hutchinson-exact", partial(Hutchinson, 0.5, 2.0)),
-    Case("hutchinson-sampled", partial(Hutchinson, 0.5, 2.0, samples=3), random=True, needs_number=True),
-    Case("vrex", partial(VREx, 2.0), **_extrapolation),
-    Case("vrex-logistic", partial(VREx, 2.0, loss="logistic"), "logistic", **_extrapolation),
+    Case("fishr", partial(Fishr, 2.1), **_remembering),
+    Case("fishr-logistic", partial(Fishr, 2.1, momentum=0.0, loss="logistic"), "logistic", **_remembering),
+    Case("coral", partial(CORAL, 2.1), reaches=("features",)),
+    Case("mmd", partial(MMD, 2.1), reaches=("features",)),
+    Case("hgp-mean", partial(HGP, 0.3, 2.1)),
+    Case("hgp-product", partial(HGP, 0.3, 2.1, center="product")),
+    Case("hutchinson-exact", partial(Hutchinson, 0.3, 2.1)),
+    Case("hutchinson-sampled", partial(Hutchinson, 0.3, 2.1, samples=3), random=True, needs_number=True),
+    Case("vrex", partial(VREx, 2.1), **_extrapolation),
+    Case("vrex-logistic", partial(VREx, 2.1, loss="logistic"), "logistic", **_extrapolation),
 ]

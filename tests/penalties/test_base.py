@@ -63,7 +63,7 @@ BAD = {
     "list": ({"features": [[1.0]]}, TypeError, "'features' should be a torch.Tensor, but is a list"),
     "int features": ({"features": torch.ones(6, 2).long()}, TypeError, "'features' should hold floating-point numbers"),
     "flat features": ({"features": torch.ones(6)}, ValueError, r"'features' should have shape \(n, d\).*\(6,\)"),
-    "flat logits": ({"logits": torch.zeros(6)}, ValueError, r"'logits' should have shape \(n, C\), but has shape \(6,\)"),
+    "flat logits": ({"logits": torch.zeros(6)}, ValueError, r"'logits' should have shape \(n, C\).*\(6,\)"),
     "fewer domains": (
         {"domains": torch.zeros(5).long()},
         ValueError,
@@ -71,8 +71,8 @@ BAD = {
     ),
     "fewer targets": ({"targets": torch.zeros(5).long()}, ValueError, r"'targets' should have one entry per row"),
     "fewer logits": ({"logits": torch.zeros(5, 3)}, ValueError, r"'logits' should have one entry per row"),
-    "float domains": ({"domains": torch.zeros(6)}, TypeError, "'domains' should hold integers, but holds torch.float32"),
-    "bool domains": ({"domains": torch.zeros(6).bool()}, TypeError, "'domains' should hold integers, but holds torch.bool"),
+    "float domains": ({"domains": torch.zeros(6)}, TypeError, "'domains' should hold integers, .* torch.float32"),
+    "bool domains": ({"domains": torch.zeros(6).bool()}, TypeError, "'domains' should hold integers, .* torch.bool"),
     "domain matrix": ({"domains": torch.zeros(6, 1).long()}, ValueError, r"'domains' should have shape \(6,\)"),
     "float targets": ({"targets": torch.zeros(6)}, TypeError, "'targets' should hold class indices"),
     "target matrix": ({"targets": torch.zeros(6, 3).long()}, ValueError, r"'targets' should have shape \(6,\)"),
@@ -81,7 +81,7 @@ BAD = {
     "one logit": ({"logits": torch.zeros(6, 1)}, ValueError, "at least 2 columns .* Use loss='logistic' for one logit"),
     "NaN": ({"features": torch.full((6, 2), torch.nan)}, ValueError, "'features' should be finite, but has 12 NaN"),
     "infinite": ({"logits": torch.full((6, 3), torch.inf)}, ValueError, "'logits' should be finite, but has 18 NaN"),
-    "high domain": ({"domains": torch.arange(6)}, ValueError, "'domains' should lie between 0 and 1 with num_domains=2"),
+    "high domain": ({"domains": torch.arange(6)}, ValueError, "'domains' should lie between 0 and 1 .*num_domains=2"),
     "low domain": ({"domains": torch.arange(-1, 5)}, ValueError, "'domains' should lie between 0 and 1 .* -1 and 4"),
     "empty": (
         dict(zip(("features", "logits", "targets", "domains"), (x[:0] for x in changed()), strict=True)),
@@ -113,7 +113,7 @@ def test_terms_warn_at_the_line_that_called() -> None:
         warnings.simplefilter("always")
         CMA().terms(*changed(domains=torch.zeros(6).long()))
     assert [(warning.filename, warning.category) for warning in caught] == [(__file__, UserWarning)]
-    assert "with one domain there is nothing to compare, and CMA is 0. Draw batches from several" in str(caught[0].message)
+    assert "nothing to compare, and CMA is 0. Draw batches from several" in str(caught[0].message)
 
 
 def test_a_domain_that_is_missing_is_left_out() -> None:

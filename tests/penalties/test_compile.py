@@ -1,5 +1,6 @@
 """In one process a penalty compiles as one graph and reads nothing back from the device."""
 
+import contextlib
 import shutil
 
 import pytest
@@ -36,7 +37,7 @@ def value_and_gradients(function, inputs: Inputs) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("case", STATELESS, ids=str)
 def test_one_graph(case: Case) -> None:
-    eager, penalty = case.make(num_domains=number(case), anneal_steps=1), case.make(num_domains=number(case), anneal_steps=1)
+    eager, penalty = (case.make(num_domains=number(case), anneal_steps=1) for _ in range(2))
     compiled = torch.compile(penalty, fullgraph=True, backend="aot_eager")
     for seed in range(3):
         inputs = case.batch(seed)
@@ -75,3 +76,12 @@ def test_nothing_is_read_back(case: Case) -> None:
 def test_the_number_of_domains_is_what_saves_reading(case: Case) -> None:
     with pytest.raises(DynamicOutputShapeException):
         without_values(case)
+
+
+@pytest.mark.parametrize(("rows", "looks"), [(2048, False), (2049, True)])
+def test_auto_looks_at_the_domains_of_large_batches_only(rows: int, looks: bool) -> None:
+    with FakeTensorMode():
+        inputs = torch.zeros(rows, 2), torch.zeros(rows, 2), *(torch.zeros(rows, dtype=torch.long) for _ in range(2))
+        CMA(validate=False, num_domains=3)(*inputs)
+        with pytest.raises(DynamicOutputShapeException) if looks else contextlib.nullcontext():
+            CMA(validate=False)(*inputs)

@@ -42,6 +42,10 @@ def test_a_single_row_has_covariance_zero() -> None:
 
 
 def test_a_common_offset_costs_no_digits() -> None:
-    batch = make_batch("cross_entropy", n=48, d=64)
-    value = CORAL()(batch.features.float() + 300, *batch.inputs[1:]).item()
-    assert value == pytest.approx(CORAL()(*batch.inputs).item(), rel=1e-3)
+    features, logits, targets, domains = make_batch("cross_entropy", n=48, d=64).inputs
+    moved = features.float() + 300
+    terms = CORAL().terms(moved, logits.float(), targets, domains)
+    expected = CORAL().terms(moved.double(), logits, targets, domains)
+    for name, term in terms.items():
+        assert term.dtype == torch.float32
+        assert term.item() == pytest.approx(expected[name].item(), rel=1e-5)

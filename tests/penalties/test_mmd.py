@@ -28,16 +28,20 @@ def test_value_and_gradients_by_pairs(domains: tuple[int, ...], balance: str) ->
     assert_agrees(MMD(3.0), lambda *inputs: 3 * reference(*inputs), batch)
 
 
-def test_wide_features_in_float32() -> None:
-    # The narrowest kernel sees differences of 1e-3, less than what rounding leaves of a distance from oneself.
+@pytest.mark.parametrize("offset", [0, 300])
+def test_wide_features_in_float32(offset: float) -> None:
+    # The narrowest kernel sees a squared distance of 1e-3, and rounding leaves 1e-4 of a sample's distance to itself.
     batch = make_batch("cross_entropy", n=48, d=512)
-    features = batch.features + 300
-    value = MMD()(features.float(), *batch.inputs[1:]).item()
-    assert value == pytest.approx(reference(features, batch.head, batch.targets, batch.domains).item(), rel=1e-5)
+    features = batch.features.float() + offset
+    value = MMD()(features, batch.logits.float(), batch.targets, batch.domains)
+    expected = reference(features.double(), batch.head, batch.targets, batch.domains)
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_the_same_wide_features_in_two_domains() -> None:
     features, logits, targets, _ = make_batch("cross_entropy", n=48, d=512).inputs
-    features = torch.cat([features, features.flip(0)]).float()
-    value = MMD()(features, logits.repeat(2, 1), targets.repeat(2), torch.arange(96) // 48)
+    features, logits = (torch.cat([tensor, tensor.flip(0)]).float() for tensor in (features, logits))
+    value = MMD()(features, logits, torch.cat([targets, targets.flip(0)]), torch.arange(96) // 48)
+    assert value.dtype == torch.float32
     assert abs(value) < 1e-6

@@ -3,15 +3,13 @@ import torch
 
 from momentalign import MomentAlignment
 from tests.penalties.agreement import assert_agrees
-from tests.references import CASES, ORDERS, Case, assert_equal, dense_spread, make_batch
+from tests.references import CASES, ORDERS, Case, assert_equal, dense_spread, make_batch, routes
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("route", ["auto", "gram", "direct", "pairwise"])
 def test_value_and_gradients_of_every_loss_and_route(case: Case, route: str) -> None:
-    orders = [order for order in ORDERS[case.loss] if order <= 2 or case.loss == "logistic" or route in ("auto", "gram")]
-    orders = [order for order in orders if order <= 2 or route != "pairwise"]
-    weights = {order: 1 + order / 2 for order in orders}
+    weights = {order: 1 + order / 2 for order in ORDERS[case.loss] if route in routes(case.loss, order)}
     batch = make_batch(case.loss, balance=case.balance, bias=case.bias)
     penalty = MomentAlignment(weights, loss=case.loss, bias=case.bias, route=route)
     assert_agrees(
@@ -24,8 +22,9 @@ def test_terms_are_unweighted_and_named() -> None:
     penalty = MomentAlignment({3: 5.0, 1: 0.0, 2: 2.0})
     terms = penalty.terms(*batch.inputs)
     assert list(terms) == ["order_3", "gradient", "hessian"]
+    inputs = batch.features, batch.head, batch.targets, batch.domains
     for order, term in zip((3, 1, 2), terms.values(), strict=True):
-        assert_equal(term, dense_spread(order, "cross_entropy", batch.features, batch.head, batch.targets, batch.domains))
+        assert_equal(term, dense_spread(order, "cross_entropy", *inputs))
     assert_equal(penalty(*batch.inputs), 5 * terms["order_3"] + 2 * terms["hessian"])
 
 
@@ -62,14 +61,14 @@ def test_bad_orders(arguments: tuple[object], error: type[Exception], message: s
 @pytest.mark.parametrize(
     ("orders", "options", "message"),
     [
-        ([1], {"route": "grams"}, r"'route' should be one of 'auto', 'gram', 'direct', 'pairwise', but is 'grams'\. Meant"),
-        ([1], {"scaling": None}, r"'scaling' should be one of 'none', 'classes', 'parameters', 'relative', but is None"),
-        ([1], {"loss": "hinge"}, r"'loss' should be one of 'cross_entropy', 'logistic', 'squared_error', but is 'hinge'"),
+        ([1], {"route": "grams"}, r"'route' should be one of 'auto', .* but is 'grams'\. Meant 'gram'\?"),
+        ([1], {"scaling": None}, r"'scaling' should be one of 'none', .* 'relative', but is None"),
+        ([1], {"loss": "hinge"}, r"'loss' should be one of 'cross_entropy', .* but is 'hinge'"),
         ([1], {"momentum": 1.0}, r"'momentum' should be below 1, but is 1.0"),
         ([1], {"momentum": -0.1}, r"'momentum' should be finite and not below 0, but is -0.1"),
         ([1], {"momentum": 0.5, "route": "pairwise"}, r"momentum has no 'pairwise' route\. Use 'gram'"),
         ([1, 3], {"route": "pairwise"}, r"Route 'pairwise' takes orders 1 and 2, but got 3\. Use route='gram'"),
-        ([1, 3], {"route": "direct"}, r"Route 'direct' takes orders 1 and 2 of loss 'cross_entropy', but got 3\. Use .*gram"),
+        ([1, 3], {"route": "direct"}, r"Route 'direct' takes orders 1 and 2 .*, but got 3\. Use route='gram'"),
         ([3], {"route": "direct", "momentum": 0.5}, r"Route 'direct' takes orders 1 and 2 .* Use route='gram'"),
     ],
 )

@@ -88,9 +88,8 @@ def test_the_bank_is_cut_where_little_is_lost() -> None:
     assert 1e-8 < error.max() < 2e-3
 
 
-@pytest.mark.parametrize("tile", [16, 1000])
-def test_the_bank_is_met_in_pieces(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bank, "_ENTRIES", tile * 14)
+def test_the_bank_is_met_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bank, "_ENTRIES", 16 * 14)
     gram, direct = (CMA(momentum=DECAY, route=route) for route in ("gram", "direct"))
     for batch in steps(4):
         results = [
@@ -122,6 +121,14 @@ def test_backward_after_the_next_forward(make: Callable[..., DomainPenalty]) -> 
     for leaves, value, gradients in zip(inputs, values, expected, strict=True):
         for mine, its in zip(torch.autograd.grad(value, leaves), gradients, strict=True):
             assert torch.equal(mine, its)
+
+
+@all_forms
+def test_the_past_counts_while_annealing(make: Callable[..., DomainPenalty]) -> None:
+    patient, eager = make(anneal_steps=3), make()
+    values = [(patient(*batch.inputs), eager(*batch.inputs)) for batch in steps(4)]
+    assert [value.item() for value, _ in values[:3]] == [0, 0, 0]
+    assert torch.equal(*values[3])
 
 
 @all_forms

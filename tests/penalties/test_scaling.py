@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import Tensor
 
 from momentalign import MomentAlignment
 from tests.penalties.agreement import assert_agrees
@@ -36,7 +37,7 @@ def test_classes_at_order_three() -> None:
 @pytest.mark.parametrize("bias", [True, False])
 @all_routes
 def test_relative_divides_by_the_samples_energy(loss: str, route: str, bias: bool) -> None:
-    def reference(features: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
+    def reference(features: Tensor, head: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
         for order in ROUTES[loss][route]:
             alone = dense_derivatives(order, loss, features, head, targets, torch.arange(len(domains)))
@@ -68,8 +69,9 @@ def test_relative_lies_between_0_and_1(loss: str, route: str, logits_by: float, 
 def test_relative_reaches_its_bounds(loss: str, route: str) -> None:
     # All samples of a domain agree, and the other domain has them negated: odd derivatives cancel, even ones agree.
     sign = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    features, domains = sign[:, None] * torch.tensor([1.0, 2.0]), sign.long()
     logits, targets = torch.full((6, 1 if loss == "logistic" else 3), 0.5), torch.zeros(6, dtype=torch.long)
-    terms = relative(loss, route, bias=False).terms(sign[:, None] * torch.tensor([1.0, 2.0]), logits, targets, sign.long())
+    terms = relative(loss, route, bias=False).terms(features, logits, targets, domains)
     assert abs(terms["gradient"] - 1) < 1e-6
     assert abs(terms["hessian"]) < 1e-6
 

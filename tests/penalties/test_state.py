@@ -53,3 +53,15 @@ def test_goes_on_identically(case: Case, duplicate: Callable[[Case, DomainPenalt
         assert all(torch.equal(mine, its) for mine, its in zip(*results, strict=True))
         assert (results[0][0] != 0).item() == (seed >= 4 or case.initial_weight > 0)
     assert penalty.step.item() == twin.step.item() == 6
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.remembers], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_cast_on_the_way(case: Case, dtype: torch.dtype) -> None:
+    penalty, untouched = case.make(), case.make()
+    values = []
+    for seed in range(3):
+        inputs = case.batch(seed, torch.float32)
+        values.append(torch.stack([penalty(*inputs), untouched(*inputs)]))
+        penalty.to(dtype)
+    assert all(abs(mine - its) < 0.02 * its for mine, its in values)

@@ -24,7 +24,7 @@ def counts(domains: Tensor) -> Tensor:
 
 def shares(domains: Tensor, dtype: torch.dtype) -> Tensor:
     """u of the legend, shape (n,)."""
-    return 1 / counts(domains).to(dtype)
+    return counts(domains).to(dtype).reciprocal()
 
 
 def number_of_domains(u: Tensor) -> Tensor:
@@ -38,10 +38,9 @@ def pair_weights(statistic: str, domains: Tensor, u: Tensor, others: Tensor, oth
     `"norms"`: :math:`u_i u_j\,\mathrm{same}_{ij}/K`. `"spread"`:
     :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`.
     """
-    together = same(domains, others, u.dtype)
-    if statistic == "spread":
-        together = together - 1 / number
-    return together * torch.outer(u / number, other_u)
+    together = domains[:, None] == others
+    shifted = torch.add(together, number.reciprocal(), alpha=-1) if statistic == "spread" else together
+    return shifted * torch.outer(u / number, other_u)
 
 
 def gram_spread(gram: Tensor, domains: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -64,19 +64,18 @@ def gram_statistics(
     number = number_of_domains(u)
     pairs = [name for name in statistics if name != "energy"]
 
-    def reduction(rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]) -> list[Tensor]:
-        (x, e, v, *state), (other_x, other_e, other_v, *other_state) = rows, columns
+    def reduction(rows: tuple[Tensor, ...], columns: tuple[Tensor, ...] | None) -> list[Tensor]:
+        (x, e, v, *state), (other_x, other_e, other_v, *other_state) = rows, columns or rows
         block = residuals.of_rows(tuple(state))
-        others = block if columns is rows else residuals.of_rows(tuple(other_state))
+        others = residuals.of_rows(tuple(other_state)) if columns else block
         grams = cross_grams(orders, block, x, others, other_x, bias)
         results = []
         for name in pairs:
             weights = pair_weights(name, e, v, other_e, other_v, number)
             results += [(grams[order] * weights).sum() for order in orders]
         if "energy" in statistics:
-            own = columns is rows
             results += [
-                (grams[order].diagonal() * v).sum() / number if own else v.new_zeros(()) for order in orders
+                v.new_zeros(()) if columns else (grams[order].diagonal() * v).sum() / number for order in orders
             ]
         return results
 
@@ -90,10 +89,10 @@ def domain_grams(
 ) -> list[Tensor]:
     """Inner products of the domains' derivatives, (K, K) for each order; `weights` (n, K) average the domains."""
 
-    def reduction(rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]) -> list[Tensor]:
-        (x, E, *state), (other_x, other_E, *other_state) = rows, columns
+    def reduction(rows: tuple[Tensor, ...], columns: tuple[Tensor, ...] | None) -> list[Tensor]:
+        (x, E, *state), (other_x, other_E, *other_state) = rows, columns or rows
         block = residuals.of_rows(tuple(state))
-        others = block if columns is rows else residuals.of_rows(tuple(other_state))
+        others = residuals.of_rows(tuple(other_state)) if columns else block
         grams = cross_grams(orders, block, x, others, other_x, bias)
         return [E.T @ grams[order] @ other_E for order in orders]
 

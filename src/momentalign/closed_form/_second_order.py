@@ -28,17 +28,18 @@ def second_order_cross_gram(R: Tensor, mass: Tensor, top: Tensor, Q: Tensor, oth
 
 def polynomial(rho: Tensor, tau: Tensor, g: Tensor, h: Tensor, a: Tensor, b: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
     """F and t of the legend, entry by entry."""
-    t = torch.add(rho + torch.where(same, 3.0, 1.0), g + h, alpha=2)
+    t = torch.add(rho, g + h + same, alpha=2) + 1
     mixed = torch.addcmul(g * (h + b), a, h)
     return torch.add(rho * t - tau, mixed, alpha=2), t
 
 
-def _symmetric(R: Tensor, a: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """F, t, ρ, g of all pairs."""
-    rho, half = (R @ torch.cat([R, R.square()]).T).chunk(2, dim=1)
+def _symmetric(R: Tensor, a: Tensor, top: Tensor) -> tuple[Tensor, ...]:
+    """F, t, ρ, g of all pairs, and R and R² one above the other."""
+    powers = torch.stack([R, R.square()])
+    rho, half = (R @ powers.flatten(0, 1).T).chunk(2, dim=1)
     g = R.index_select(1, top)
     F, t = polynomial(rho, half + half.T, g, g.T, a, a.T, top[:, None] == top)
-    return F, t, rho, g
+    return F, t, rho, g, powers
 
 
 def _crossed(R: Tensor, a: Tensor, top: Tensor, Q: Tensor, b: Tensor, other_top: Tensor) -> tuple[Tensor, ...]:
@@ -62,19 +63,19 @@ class _Symmetric(torch.autograd.Function):
         ctx.save_for_backward(*inputs, *output[1:])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        R, a, top, t, rho, g = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return None, None, None
+        R, a, top, t, rho, g, powers = ctx.saved_tensors
         if torch.is_grad_enabled():
             return *_derive_again(_symmetric(R, a, top)[0], (R, a), grad), None
         # F is symmetric, so only the symmetric part B of its gradient counts, twice.
         B = grad + grad.T
-        products = B @ torch.cat([R.square(), R], 1)
-        through_tau, through_square = products.chunk(2, dim=1)
+        through_square, through_tau = B @ powers
         dR = torch.addcmul((B * (t + rho)) @ R - through_tau, R, through_square, value=-2)
         h = g.T
-        B = B + B
-        dR.index_add_(1, top, B * (rho + (h + a.T)))
-        return dR, (B * h).sum(1, keepdim=True), None
+        dR.index_add_(1, top, B * (rho + (h + a.T)), alpha=2)
+        return dR, 2 * (B * h).sum(1, keepdim=True), None
 
 
 class _Crossed(torch.autograd.Function):
@@ -89,21 +90,23 @@ class _Crossed(torch.autograd.Function):
         ctx.save_for_backward(*inputs, *output[1:])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return None, None, None, None, None, None
         R, a, top, Q, b, other_top, t, rho, g, h = ctx.saved_tensors
         if torch.is_grad_enabled():
             dR, da, dQ, db = _derive_again(_crossed(R, a, top, Q, b, other_top)[0], (R, a, Q, b), grad)
             return dR, da, None, dQ, db, None
-        through_rho, doubled = grad * (t + rho), grad + grad
+        through_rho = grad * (t + rho)
         dR = da = dQ = db = None
         if ctx.needs_input_grad[0]:
             dR = _one_side(through_rho, grad, R, Q)
-            dR.index_add_(1, other_top, doubled * (rho + (h + b.T)))
-            da = (doubled * h).sum(1, keepdim=True)
+            dR.index_add_(1, other_top, grad * (rho + (h + b.T)), alpha=2)
+            da = 2 * (grad * h).sum(1, keepdim=True)
         if ctx.needs_input_grad[3]:
             dQ = _one_side(through_rho.T, grad.T, Q, R)
-            dQ.index_add_(1, top, (doubled * (rho + (g + a))).T)
-            db = (doubled * g).sum(0)[:, None]
+            dQ.index_add_(1, top, (grad * (rho + (g + a))).T, alpha=2)
+            db = 2 * (grad * g).sum(0)[:, None]
         return dR, da, None, dQ, db, None
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._second_order import polynomial, second_order_cross_gram, second_order_gram
 from momentalign.closed_form._self_product import self_product
+from momentalign.closed_form._shifted_softmax import shifted_softmax
 
 
 class SoftmaxResiduals(Residuals):
@@ -32,20 +33,16 @@ class SoftmaxResiduals(Residuals):
 
     @staticmethod
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        """R (n, C), the mass π (n, 1), the likeliest classes (n,) and the targets (n,)."""
-        likeliest = logits.argmax(1)
-        place = likeliest[:, None]
-        others = logits.softmax(1).scatter(1, place, 0.0)
-        mass = others.sum(1, keepdim=True)
-        return others.scatter(1, place, -mass), mass, likeliest, targets.long()
+        """R (n, C), the mass π (n, 1), the likeliest classes (n,), and O − Y as places and values, both (n, 2)."""
+        R, mass, likeliest = shifted_softmax(logits)
+        wrong = (likeliest != targets).to(R.dtype)
+        return R, mass, likeliest, torch.stack([likeliest, targets], 1), torch.stack([wrong, -wrong], 1)
 
     @property
     def gradient(self) -> Tensor:
         """P − Y, from R and O − Y so that a sure and right prediction keeps its digits; shape (n, C)."""
-        R, _, likeliest, targets = self.state
-        wrong = (likeliest != targets).to(R.dtype)
-        places, changes = torch.stack([likeliest, targets], 1), torch.stack([wrong, -wrong], 1)
-        return R.scatter_add(1, places, changes)
+        R, _, _, places, values = self.state
+        return R.scatter_add(1, places, values)
 
     @property
     def likeliest(self) -> Tensor:
@@ -55,7 +52,7 @@ class SoftmaxResiduals(Residuals):
     @property
     def probabilities(self) -> Tensor:
         """P, shape (n, C)."""
-        R, mass, likeliest, _ = self.state
+        R, mass, likeliest, *_ = self.state
         return R.scatter(1, likeliest[:, None], 1 - mass)
 
     def grams(self, orders: Collection[int], other: Residuals) -> dict[int, Tensor]:
@@ -93,7 +90,7 @@ class SoftmaxResiduals(Residuals):
         return P * (vectors - (P * vectors).sum(1, keepdim=True))
 
     def hessian_diagonal(self) -> Tensor:
-        R, mass, likeliest, _ = self.state
+        R, mass, likeliest, *_ = self.state
         # p(1 − p): 1 − p is the mass for the likeliest class, and exact enough by subtraction for the others.
         return self.probabilities * (1 - R).scatter(1, likeliest[:, None], mass)
 

@@ -14,8 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 TILE = 2048
 
-Reduction = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], list[Tensor]]
-"""Takes the rows and the columns of a tile (the same object on the diagonal) to numbers or matrices."""
+Rows = tuple[Tensor, ...]
+
+Reduction = Callable[[Rows, Rows | None], list[Tensor]]
+"""Takes the rows and the columns of a tile to numbers or matrices; None for columns: the rows with themselves."""
 
 
 def reduce_tiles(reduction: Reduction, tensors: tuple[Tensor, ...], tile: int = TILE) -> list[Tensor]:
@@ -30,7 +32,7 @@ def reduce_tiles(reduction: Reduction, tensors: tuple[Tensor, ...], tile: int = 
         The summed results.
     """
     if len(tensors[0]) <= tile:
-        return reduction(tensors, tensors)
+        return reduction(tensors, None)
     if torch.compiler.is_compiling():
         parts = [
             checkpoint(_with_mirror, reduction, *pair, use_reentrant=False, preserve_rng_state=False)
@@ -40,16 +42,17 @@ def reduce_tiles(reduction: Reduction, tensors: tuple[Tensor, ...], tile: int = 
     return list(_Tiled.apply(reduction, tile, *tensors))  # type: ignore[no-untyped-call]
 
 
-def _pairs(tensors: tuple[Tensor, ...], tile: int) -> Iterator[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
+def _pairs(tensors: Rows, tile: int) -> Iterator[tuple[Rows, Rows | None]]:
     blocks = list(zip(*(tensor.split(tile) for tensor in tensors), strict=True))
     for i, rows in enumerate(blocks):
-        for columns in blocks[i:]:
+        yield rows, None
+        for columns in blocks[i + 1 :]:
             yield rows, columns
 
 
-def _with_mirror(reduction: Reduction, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...]) -> list[Tensor]:
+def _with_mirror(reduction: Reduction, rows: Rows, columns: Rows | None) -> list[Tensor]:
     results = reduction(rows, columns)
-    return results if columns is rows else [result + result.t() for result in results]
+    return [result + result.t() for result in results] if columns else results
 
 
 class _Tiled(torch.autograd.Function):
@@ -66,9 +69,13 @@ class _Tiled(torch.autograd.Function):
         wanted = [k for k, needed in enumerate(ctx.needs_input_grad[2:]) if needed]
         totals = [torch.zeros_like(tensor) if k in wanted else None for k, tensor in enumerate(tensors)]
         if torch.is_grad_enabled():
-            # Someone differentiates twice: one tile of everything, by autograd.
+            # Someone differentiates twice: one tile of everything, by autograd. Through views, because one tensor may have
+            # been made of another, and the gradient of each is to hold the others fixed.
+            tensors = tuple(tensor.view_as(tensor) for tensor in tensors)
             inputs = [tensors[k] for k in wanted]
-            found = torch.autograd.grad(ctx.reduction(tensors, tensors), inputs, grads, create_graph=True, allow_unused=True)
+            found = torch.autograd.grad(
+                ctx.reduction(tensors, None), inputs, grads, create_graph=True, allow_unused=True
+            )
             for k, gradient in zip(wanted, found, strict=True):
                 totals[k] = gradient
             return None, None, *totals
@@ -82,28 +89,25 @@ class _Tiled(torch.autograd.Function):
 
 def _add_gradients(
     reduction: Reduction,
-    rows: tuple[Tensor, ...],
-    columns: tuple[Tensor, ...],
-    row_sums: tuple[Tensor, ...],
-    column_sums: tuple[Tensor, ...],
+    rows: Rows,
+    columns: Rows | None,
+    row_sums: Rows,
+    column_sums: Rows | None,
     wanted: list[int],
     grads: tuple[Tensor, ...],
 ) -> None:
     """Compute one tile again and add its gradients to those of its rows and columns."""
 
-    def leaves(block: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def leaves(block: Rows) -> Rows:
         return tuple(tensor.detach().requires_grad_(k in wanted) for k, tensor in enumerate(block))
 
-    own, targets = leaves(rows), [row_sums[k] for k in wanted]
-    others = own
-    if columns is not rows:
-        others = leaves(columns)
-        targets += [column_sums[k] for k in wanted]
-    inputs = [own[k] for k in wanted] + ([] if others is own else [others[k] for k in wanted])
+    own, others = leaves(rows), leaves(columns) if columns else None
     with torch.enable_grad():
         results = _with_mirror(reduction, own, others)
     live = [(result, grad) for result, grad in zip(results, grads, strict=True) if result.requires_grad]
+    inputs = [own[k] for k in wanted] + [others[k] for k in wanted if others]
+    sums = [row_sums[k] for k in wanted] + [column_sums[k] for k in wanted if column_sums]
     found = torch.autograd.grad([r for r, _ in live], inputs, [g for _, g in live], allow_unused=True)
-    for total, gradient in zip(targets, found, strict=True):
+    for total, gradient in zip(sums, found, strict=True):
         if gradient is not None:
             total.add_(gradient)

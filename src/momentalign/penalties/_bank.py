@@ -66,7 +66,7 @@ class GramBank(DomainMemory):
         grams = domain_grams(self.orders, residuals, batch.features, E, self.bias)
         if self.grams.numel():
             crossed = self._crossed(batch, residuals, labels, E)
-            past = self.spread_out(self.grams, labels, axes=(1, 2))
+            past = self.spread_out(self.grams, labels, axes=(1, 2)).to(E.dtype)
             grams = [
                 now + self.decay * (cross + cross.T) + self.decay**2 * before
                 for now, cross, before in zip(grams, crossed, past, strict=True)
@@ -81,8 +81,10 @@ class GramBank(DomainMemory):
     def _crossed(self, batch: Batch, residuals: Residuals, labels: Tensor, E: Tensor) -> list[Tensor]:
         """Blocks Eᵀ G' B, recomputed in backward where the bank is larger than a tile."""
         # Copies: backward reads them, and by then this batch has been written into the bank.
-        bank = [tensor.flatten(0, 1).clone() for tensor in (self.features, self.logits, self.targets)]
-        B = (self.domains.flatten()[:, None] == labels) * self.weights.flatten()[:, None]
+        # The module may have been cast since it was written.
+        features, logits = (tensor.flatten(0, 1).to(E.dtype, copy=True) for tensor in (self.features, self.logits))
+        bank = (features, logits, self.targets.flatten(0, 1).clone())
+        B = (self.domains.flatten()[:, None] == labels) * self.weights.flatten()[:, None].to(E.dtype)
 
         def block(past_x: Tensor, past_z: Tensor, past_y: Tensor, past_B: Tensor) -> Tensor:
             past = HEADS[self.loss](past_z, past_y)
@@ -114,17 +116,16 @@ class GramBank(DomainMemory):
         self.oldest.add_(1).remainder_(self.batches)
 
     def _make_room(self, batch: Batch) -> None:
-        rows = len(batch.features)
         width = self.features.shape[1] if self.features.ndim > 1 else 0
-        if rows <= width:
+        rows = max(width, len(batch.features))
+        if rows == width and self.features.dtype == batch.features.dtype:
             return
-        dtype = batch.features.dtype
         for name, like in (
             ("features", batch.features),
             ("logits", batch.logits),
             ("targets", batch.targets),
             ("domains", batch.domains.long()),
-            ("weights", batch.features.new_zeros(rows, dtype=dtype)),
+            ("weights", batch.features[:, 0]),
         ):
             room = like.new_zeros(self.batches, rows, *like.shape[1:])
             if width:

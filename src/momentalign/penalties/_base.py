@@ -84,7 +84,7 @@ class DomainPenalty(nn.Module, ABC):
             starts = self.anneal_steps > 0 and self.initial_weight > 0
             needed = [name for name, weight in self.weights.items() if weight or starts]
             terms = self._terms(batch, needed, update=self.training)
-            weighted = [self._weight(name) * terms[name] for name in needed]
+            weighted = [self._weighted(name, terms[name]) for name in needed]
             total = sum(weighted[1:], start=weighted[0]) if weighted else batch.features.new_zeros(())
         if self.training:
             self.step.add_(1)
@@ -110,11 +110,12 @@ class DomainPenalty(nn.Module, ABC):
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Compute the named terms; move moving averages only where `update` says so."""
 
-    def _weight(self, name: str) -> Tensor | float:
+    def _weighted(self, name: str, term: Tensor) -> Tensor:
         weight = self.weights[name]
         if self.anneal_steps == 0:
-            return weight
-        return torch.where(self.step >= self.anneal_steps, weight, self.initial_weight)
+            return term if weight == 1 else weight * term
+        full = (self.step >= self.anneal_steps).to(term.dtype)
+        return (weight * full + self.initial_weight * (1 - full)) * term
 
     def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int) -> Batch:
         """Check and gather the batch; the user's line, where a warning points, is `callers` frames up."""

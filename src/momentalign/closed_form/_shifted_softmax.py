@@ -1,0 +1,55 @@
+"""Softmax probabilities relative to the likeliest class, value and gradient exact next to one-hot.
+
+Legend: P (n, C) probabilities, m the likeliest class, O its one-hot vector; R = P − O and π = 1 − p_m.
+
+Taken by subtraction R_m and π would lose the digits of a small π, so π is summed over the other classes. Up to
+constants R is P and π is −p_m, so the gradient with respect to P is that of R less that of π at m; a softmax does not
+change when a constant is added to it, and the one that makes it zero at m leaves nothing to cancel.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def shifted_softmax(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """R (n, C), π (n, 1) and m (n,) of the legend."""
+    R, mass, likeliest, _ = _ShiftedSoftmax.apply(logits)  # type: ignore[no-untyped-call]
+    return R, mass, likeliest
+
+
+def _shifted(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    likeliest, P = logits.argmax(1), logits.softmax(1)
+    place = likeliest[:, None]
+    others = P.scatter(1, place, 0.0)
+    mass = others.sum(1, keepdim=True)
+    return others.scatter(1, place, -mass), mass, likeliest, P
+
+
+class _ShiftedSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(logits: Tensor) -> tuple[Tensor, ...]:
+        return _shifted(logits)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
+        _, _, likeliest, P = output
+        ctx.mark_non_differentiable(likeliest, P)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, likeliest, P)
+
+    @staticmethod
+    def backward(ctx: Any, dR: Tensor | None, dmass: Tensor | None, *_: Tensor | None) -> Tensor | None:
+        logits, likeliest, P = ctx.saved_tensors
+        if dR is None and dmass is None:
+            return None
+        place = likeliest[:, None]
+        dP = torch.zeros_like(P) if dR is None else dR
+        if dmass is not None:
+            dP = dP.scatter_add(1, place, -dmass)
+        dP = dP - dP.gather(1, place)
+        if torch.is_grad_enabled():
+            P = logits.softmax(1)
+            return P * (dP - (P * dP).sum(1, keepdim=True))
+        return torch.ops.aten._softmax_backward_data(dP, P, 1, P.dtype)  # type: ignore[no-any-return]
