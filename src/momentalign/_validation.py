@@ -4,6 +4,7 @@ import difflib
 import math
 import operator
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import torch
@@ -39,7 +40,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
 
 def check_weight(name: str, value: object) -> float:
     """Return `value` as a number if it is finite and not negative."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"'{name}' should be a number, but is {value!r}.")
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"'{name}' should be finite and not below 0, but is {value!r}. Use 0 to switch the term off.")
@@ -48,11 +49,11 @@ def check_weight(name: str, value: object) -> float:
 
 def check_count(name: str, value: object, least: int) -> int:
     """Return `value` if it is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"'{name}' should be an integer, but is {value!r}.")
     if value < least:
         raise ValueError(f"'{name}' should be at least {least}, but is {value}.")
-    return value
+    return int(value)
 
 
 def check_decay(name: str, value: object) -> float:

@@ -183,8 +183,8 @@ def domain_derivatives(
     size = (classes * dimension) ** order
     if size > closed_form.LARGEST:
         raise ValueError(
-            f"A derivative of order {order} has {size:.2g} entries here, more than the {closed_form.LARGEST:.2g} that are "
-            "built. Use domain_gram() for inner products, which need none of them."
+            f"A derivative of order {order} has {size:.2g} entries here, more than the {closed_form.LARGEST:.2g} that "
+            "are built. Use domain_gram() for inner products, which need none of them."
         )
     residuals = HEADS[loss](batch.logits, batch.targets)
     _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
@@ -222,4 +222,4 @@ def _unbiased_domain_gram(order: int, batch: Batch, loss: str, bias: bool, route
     own = weights.T @ energies([order], batch, loss=loss, bias=bias)[0]
     # Mean over pairs i ≠ j from the mean over all pairs: (n² M − n E)/(n(n − 1)).
     diagonal = (sizes * gram.diagonal() - own) / (sizes - 1)
-    return gram - gram.diagonal().diag() + diagonal.diag()
+    return torch.diagonal_scatter(gram, diagonal)

@@ -61,3 +61,22 @@ def test_the_bias_is_the_last_feature() -> None:
     features = torch.tensor([[2.0, 3.0]])
     assert with_constant(features, True).tolist() == [[2.0, 3.0, 1.0]]
     assert with_constant(features, False) is features
+
+
+@served
+def test_rows_in_turn_give_the_same_value_and_gradient(case: Case, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, _ = solved(case, order)
+    _, weights = index_domains(batch.domains, None, torch.float64)
+    features = batch.features.clone().requires_grad_()
+
+    def value_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:
+        residuals = HEADS[case.loss](batch.logits, batch.targets)
+        vectors = domain_coordinates(order, residuals, features, weights, case.bias)
+        total = (vectors @ vectors.T).sin().sum()
+        gradient = torch.autograd.grad(total, features)[0] if total.requires_grad else torch.zeros_like(features)
+        return vectors.detach(), gradient
+
+    whole = value_and_gradient()
+    monkeypatch.setattr("momentalign.closed_form._direct._ENTRIES", 1)
+    for found, expected in zip(value_and_gradient(), whole, strict=True):
+        assert_equal(found, expected)

@@ -104,15 +104,46 @@ def test_statistics_need_no_list_of_domains(case: Case, order: int) -> None:
     assert_equal(found["energy"][0], means.mean())
 
 
+@pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_cross_grams_are_blocks_of_the_whole(loss: str) -> None:
+def test_cross_grams_are_blocks_of_the_whole(loss: str, needed: tuple[bool, bool]) -> None:
     batch = make_batch(loss)
-    whole = sample_grams(ORDERS[loss], HEADS[loss](batch.logits, batch.targets), batch.features, True)
-    parts = [batch.features[:6], batch.features[6:]]
-    residuals = [HEADS[loss](batch.logits[rows], batch.targets[rows]) for rows in (slice(6), slice(6, 21))]
-    blocks = cross_grams(ORDERS[loss], residuals[0], parts[0], residuals[1], parts[1], True)
-    for order in ORDERS[loss]:
-        assert_equal(blocks[order], whole[order][:6, 6:], 1e-12)
+    rows, columns = slice(6), slice(6, 21)
+
+    def total(grams: dict[int, Tensor]) -> Tensor:
+        weights = torch.arange(90.0, dtype=torch.float64).reshape(6, 15)
+        return sum(((weights + order) * gram).sum() for order, gram in grams.items())
+
+    features, logits = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.logits))
+    whole = sample_grams(ORDERS[loss], HEADS[loss](logits, batch.targets), features, True)
+    expected = total({order: gram[rows, columns] for order, gram in whole.items()})
+    gradients = torch.autograd.grad(expected, (features, logits))
+
+    leaves = [
+        tensor[part].clone().requires_grad_(need)
+        for part, need in zip((rows, columns), needed, strict=True)
+        for tensor in (batch.features, batch.logits)
+    ]
+    x, z, other_x, other_z = leaves
+    residuals, others = HEADS[loss](z, batch.targets[rows]), HEADS[loss](other_z, batch.targets[columns])
+    found = total(cross_grams(ORDERS[loss], residuals, x, others, other_x, True))
+    assert_equal(found, expected, 1e-12)
+    found.backward()
+    for leaf, part, gradient in zip(leaves, (rows, rows, columns, columns), gradients * 2, strict=True):
+        if leaf.requires_grad:
+            assert_equal(leaf.grad, gradient[part], 1e-12)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tiles_where_only_features_or_only_logits_need_gradients(loss: str, which: int) -> None:
+    batch = make_batch(loss)
+    gradients = []
+    for tile in (21, 5):
+        leaves = [tensor.clone().requires_grad_(k == which) for k, tensor in enumerate(batch.inputs[:2])]
+        statistics(batch)(*leaves, tile=tile).sum().backward()
+        gradients.append(leaves[which].grad)
+    assert_equal(*gradients, 1e-12)
 
 
 def largest_saved(batch: ReferenceBatch, tile: int) -> int:

@@ -7,12 +7,15 @@ is built per sample. Best where n is much larger than d·C.
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
 LARGEST = 2**28
 """Numbers in one domain's derivative beyond which the route refuses: 1 GiB in float32."""
+
+_ENTRIES = 2**26
 
 
 def with_constant(features: Tensor, bias: bool) -> Tensor:
@@ -26,7 +29,7 @@ def direct_size(order: int, residuals: type[Residuals], dimension: int, classes:
         return classes * dimension
     if residuals is SoftmaxResiduals:
         return classes * (classes + 1) // 2 * dimension**2 if order == 2 else None
-    return dimension**order
+    return int(dimension**order)
 
 
 def domain_coordinates(order: int, residuals: Residuals, features: Tensor, weights: Tensor, bias: bool) -> Tensor:
@@ -47,9 +50,17 @@ def domain_coordinates(order: int, residuals: Residuals, features: Tensor, weigh
 
 
 def domain_tensors(order: int, residuals: Residuals, features: Tensor, weights: Tensor, bias: bool) -> Tensor:
-    """Derivatives of the domains' losses as tensors over the flattened head, shape (K, Cd, …, Cd).
+    """Derivatives of the domains' losses as tensors over the flattened head.
 
-    Index (c, k) of the head stands at c·d + k; with a bias d counts it, and it is the last k.
+    Args:
+        order: Order of the derivative.
+        residuals: Of the n samples.
+        features: Shape (n, d).
+        weights: Weight of each sample in each domain's mean, shape (n, K).
+        bias: Whether the head has one.
+
+    Returns:
+        Shape (K, Cd, …, Cd). Entry (c, k) of the head stands at c·d + k; with a bias d counts it, as the last k.
     """
     blocks = _weighted_moments(order, residuals, features, weights, bias)
     size = residuals.gradient.shape[1] * (features.shape[1] + bias)
@@ -60,11 +71,23 @@ def _weighted_moments(order: int, residuals: Residuals, features: Tensor, weight
     """For each domain the sums Σ_i w_i c_i x_i^{⊗r} over its coefficients c (n, q), shape (q, d, …, d)."""
     X = with_constant(features, bias)
     coefficients = residuals.coefficients(order)
-    moments = []
-    for weight in weights.T:
-        left = (coefficients * weight[:, None]).T  # (q, n), then (q·d^(r−1), n)
+    q, d = coefficients.shape[1], X.shape[1]
+
+    def moments(c: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        left = (c * weight[:, None]).T  # (q, n), then (q·d^(r−1), n)
         for _ in range(order - 1):
-            left = (left[:, None, :] * X.T).flatten(0, 1)
-        shape = [coefficients.shape[1], *[X.shape[1]] * order]
-        moments.append((left @ X).reshape(shape))
-    return moments
+            left = (left[:, None, :] * x.T).flatten(0, 1)
+        return (left @ x).reshape(q, *[d] * order)
+
+    # Before the last product a row takes q·d^(r−1) numbers: many rows are taken in turn, and again in backward.
+    rows = max(1, _ENTRIES // (q * d ** (order - 1)))
+    if len(X) <= rows:
+        return [moments(coefficients, X, weight) for weight in weights.T]
+    blocks = list(zip(coefficients.split(rows), X.split(rows), weights.split(rows), strict=True))
+    totals = []
+    for domain in range(weights.shape[1]):
+        parts = [
+            checkpoint(moments, c, x, w[:, domain], use_reentrant=False, preserve_rng_state=False) for c, x, w in blocks
+        ]
+        totals.append(torch.stack(parts).sum(0))
+    return totals

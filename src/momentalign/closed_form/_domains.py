@@ -23,7 +23,7 @@ def counts(domains: Tensor) -> Tensor:
 
 
 def shares(domains: Tensor, dtype: torch.dtype) -> Tensor:
-    """u of the legend, shape (n,)."""
+    """U of the legend, shape (n,)."""
     return counts(domains).to(dtype).reciprocal()
 
 
@@ -33,10 +33,19 @@ def number_of_domains(u: Tensor) -> Tensor:
 
 
 def pair_weights(statistic: str, domains: Tensor, u: Tensor, others: Tensor, other_u: Tensor, number: Tensor) -> Tensor:
-    r"""Weights of the sample Gram whose sum is a statistic of the domain Gram, shape (n, m).
+    r"""Weights under which the sample Gram sums to a statistic of the domain Gram.
 
-    `"norms"`: :math:`u_i u_j\,\mathrm{same}_{ij}/K`. `"spread"`:
-    :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`.
+    Args:
+        statistic: `"norms"`: :math:`u_i u_j\,\mathrm{same}_{ij}/K`; `"spread"`:
+            :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`.
+        domains: Of the rows, shape (n,).
+        u: Their shares, shape (n,).
+        others: Domains of the columns, shape (m,).
+        other_u: Their shares, shape (m,).
+        number: K.
+
+    Returns:
+        Shape (n, m).
     """
     together = domains[:, None] == others
     shifted = torch.add(together, number.reciprocal(), alpha=-1) if statistic == "spread" else together
@@ -83,9 +92,6 @@ def index_domains(domains: Tensor, num_domains: int | None, dtype: torch.dtype) 
         The labels of the K domains in ascending order, and weights (n, K): 1/n_e where the sample is of domain
         e. A domain without samples has a column of zeros.
     """
-    if num_domains is None:
-        labels = domains.unique()
-    else:
-        labels = torch.arange(num_domains, device=domains.device)
+    labels = domains.unique() if num_domains is None else torch.arange(num_domains, device=domains.device)
     member = same(domains, labels, dtype)
     return labels, member / member.sum(0).clamp(min=1)

@@ -15,15 +15,18 @@ from momentalign.closed_form._self_product import self_product
 from momentalign.closed_form._tiles import TILE, reduce_tiles
 
 
-def sample_grams(
-    orders: Collection[int], residuals: Residuals, features: Tensor, bias: bool
-) -> dict[int, Tensor]:
+def sample_grams(orders: Collection[int], residuals: Residuals, features: Tensor, bias: bool) -> dict[int, Tensor]:
     """Inner products of the samples' derivatives, shape (n, n) for each order."""
     return cross_grams(orders, residuals, features, residuals, features, bias)
 
 
 def cross_grams(
-    orders: Collection[int], residuals: Residuals, features: Tensor, others: Residuals, other_features: Tensor, bias: bool
+    orders: Collection[int],
+    residuals: Residuals,
+    features: Tensor,
+    others: Residuals,
+    other_features: Tensor,
+    bias: bool,
 ) -> dict[int, Tensor]:
     """Inner products between the derivatives of two sets of samples, shape (n, m) for each order."""
     same = others is residuals
@@ -45,8 +48,8 @@ def gram_statistics(
 ) -> dict[str, list[Tensor]]:
     r"""Statistics of the derivatives over domains, without naming the domains.
 
-    `"spread"` and `"norms"` are those of the domain Gram; `"energy"` is the domains' mean of the samples' squared norms,
-    :math:`\frac1K \sum_e \frac1{n_e} \sum_{i \in e} \|D_r(i)\|^2`.
+    `"spread"` and `"norms"` are those of the domain Gram; `"energy"` is the domains' mean of the samples' squared
+    norms, :math:`\frac1K \sum_e \frac1{n_e} \sum_{i \in e} \|D_r(i)\|^2`.
 
     Args:
         statistics: Names of the statistics.

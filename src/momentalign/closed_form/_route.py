@@ -6,7 +6,6 @@ from momentalign.closed_form._direct import LARGEST, direct_size
 from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
-
 _PASSES = 5
 """Multiply-adds that one number moved through memory is worth."""
 

@@ -21,12 +21,16 @@ def second_order_gram(R: Tensor, mass: Tensor, top: Tensor) -> Tensor:
     return _Symmetric.apply(R, mass, top)[0]  # type: ignore[no-untyped-call, no-any-return]
 
 
-def second_order_cross_gram(R: Tensor, mass: Tensor, top: Tensor, Q: Tensor, other_mass: Tensor, other_top: Tensor) -> Tensor:
+def second_order_cross_gram(
+    R: Tensor, mass: Tensor, top: Tensor, Q: Tensor, other_mass: Tensor, other_top: Tensor
+) -> Tensor:
     """F between n and m samples, shape (n, m)."""
     return _Crossed.apply(R, mass, top, Q, other_mass, other_top)[0]  # type: ignore[no-untyped-call, no-any-return]
 
 
-def polynomial(rho: Tensor, tau: Tensor, g: Tensor, h: Tensor, a: Tensor, b: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
+def polynomial(
+    rho: Tensor, tau: Tensor, g: Tensor, h: Tensor, a: Tensor, b: Tensor, same: Tensor
+) -> tuple[Tensor, Tensor]:
     """F and t of the legend, entry by entry."""
     t = torch.add(rho, g + h + same, alpha=2) + 1
     mixed = torch.addcmul(g * (h + b), a, h)

@@ -51,5 +51,6 @@ class _ShiftedSoftmax(torch.autograd.Function):
         dP = dP - dP.gather(1, place)
         if torch.is_grad_enabled():
             P = logits.softmax(1)
-            return P * (dP - (P * dP).sum(1, keepdim=True))
-        return torch.ops.aten._softmax_backward_data(dP, P, 1, P.dtype)  # type: ignore[no-any-return]
+            return torch.mul(P, dP - (P * dP).sum(1, keepdim=True))
+        gradient: Tensor = torch.ops.aten._softmax_backward_data(dP, P, 1, P.dtype)
+        return gradient

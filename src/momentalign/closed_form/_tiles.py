@@ -69,8 +69,8 @@ class _Tiled(torch.autograd.Function):
         wanted = [k for k, needed in enumerate(ctx.needs_input_grad[2:]) if needed]
         totals = [torch.zeros_like(tensor) if k in wanted else None for k, tensor in enumerate(tensors)]
         if torch.is_grad_enabled():
-            # Someone differentiates twice: one tile of everything, by autograd. Through views, because one tensor may have
-            # been made of another, and the gradient of each is to hold the others fixed.
+            # Someone differentiates twice: one tile of everything, by autograd. Through views, because one tensor may
+            # have been made of another, and the gradient of each is to hold the others fixed.
             tensors = tuple(tensor.view_as(tensor) for tensor in tensors)
             inputs = [tensors[k] for k in wanted]
             found = torch.autograd.grad(

@@ -13,10 +13,10 @@ from momentalign.penalties._memory import DecayedSums
 class Fishr(DomainPenalty):
     r"""Matches the variances of the samples' gradients of a linear head across domains.
 
-    :math:`v_e = \mathbb E_e[(p-y)^2 \otimes x^2] - (\mathbb E_e[(p-y) \otimes x])^2` elementwise, averaged over steps by
-    :math:`s \leftarrow \gamma s + (1-\gamma) v`, the past detached; the value compared is :math:`s/(1-\gamma)`, and the
-    penalty the mean over domains and coordinates of :math:`(s_e - \bar s)^2/(1-\gamma)^2`. The average runs from the
-    first call, also while annealing, and is a buffer. Term: `gradient_variance`.
+    :math:`v_e = \mathbb E_e[(p-y)^2 \otimes x^2] - (\mathbb E_e[(p-y) \otimes x])^2` elementwise, averaged over steps
+    by :math:`s \leftarrow \gamma s + (1-\gamma) v`, the past detached; the value compared is :math:`s/(1-\gamma)`, and
+    the penalty the mean over domains and coordinates of :math:`(s_e - \bar s)^2/(1-\gamma)^2`. The average runs from
+    the first call, also while annealing, and is a buffer. Term: `gradient_variance`.
 
     Args:
         weight: Weight of the penalty, the published λ.

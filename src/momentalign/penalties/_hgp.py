@@ -11,10 +11,11 @@ from momentalign.penalties._base import DomainPenalty
 class HGP(DomainPenalty):
     r"""Matches gradients and Hessian-gradient products of a linear head across domains.
 
-    With :math:`g_e = \nabla L_e` and :math:`v_e = H_e g_e`, no back-propagation through a gradient: the penalty is
-    :math:`\frac1K\sum_e \alpha\|g_e - \bar g\|^2 + \beta\|v_e - \bar v\|^2`. `center="mean"` compares with the mean of the
-    :math:`v_e`, as published; `center="product"` with :math:`\bar H \bar g`, detached, as the released code does. (That code
-    calls the Hessian's weight alpha.) Terms: `gradient`, `hessian`.
+    With :math:`g_e = \nabla L_e` and :math:`v_e = H_e g_e` the penalty is
+    :math:`\frac1K\sum_e \alpha\|g_e - \bar g\|^2 + \beta\|v_e - \bar v\|^2`; no gradient is back-propagated through.
+    `center="mean"` compares with the mean of the :math:`v_e`, as published; `center="product"` with
+    :math:`\bar H \bar g`, detached, as the released code does (which calls the Hessian's weight alpha). Terms:
+    `gradient`, `hessian`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.

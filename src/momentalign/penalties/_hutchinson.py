@@ -14,9 +14,10 @@ class Hutchinson(DomainPenalty):
     r"""Matches gradients and the diagonals of the Hessians of a linear head across domains.
 
     The diagonal of a domain's Hessian is :math:`D_e = \mathbb E_e[p(1-p) \otimes x^2]`, exactly; the penalty is
-    :math:`\frac1K\sum_e \alpha\|g_e - \bar g\|^2 + \beta\|D_e - \bar D\|^2`. Hutchinson's estimator, which gave the method its
-    name, averages :math:`z \circ H_e z` over random signs z: `samples` asks for it, drawn from torch's global
-    generator, the same z for all domains. It is a diagonal method either way. Terms: `gradient`, `hessian`.
+    :math:`\frac1K\sum_e \alpha\|g_e - \bar g\|^2 + \beta\|D_e - \bar D\|^2`. Hutchinson's estimator, which gave the
+    method its name, averages :math:`z \circ H_e z` over random signs z: `samples` asks for it, drawn from torch's
+    global generator, the same z for all domains; ranks that work together have to be seeded alike. It is a diagonal
+    method either way. Terms: `gradient`, `hessian`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.

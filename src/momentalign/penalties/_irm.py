@@ -13,9 +13,9 @@ class IRM(DomainPenalty):
     r"""Invariant risk minimisation: the head should be optimal in every domain, so its gradients should vanish.
 
     `version="head"`: :math:`\frac1K \sum_e \|\nabla L_e\|^2` over the whole head. `version="scale"`: the gradient of
-    :math:`L_e(s \cdot \mathrm{logits})` at s = 1 is :math:`\frac1{n_e}\sum_i (p_i - y_i)\cdot \mathrm{logits}_i`; its value on
-    the even rows of a domain times its value on the odd rows estimates its square without bias, averaged over
-    domains. The product can be negative, depends on the order of the rows, and is 0 for a domain of one row.
+    :math:`L_e(s \cdot \mathrm{logits})` at s = 1 is :math:`\frac1{n_e}\sum_i (p_i - y_i)\cdot \mathrm{logits}_i`; its
+    value on the even rows of a domain times its value on the odd rows estimates its square without bias, averaged
+    over domains. The product can be negative, depends on the order of the rows, and is 0 for a domain of one row.
     Not a difference between domains: one domain has a penalty as well. Term: `gradient_norm`.
 
     Args:
@@ -64,7 +64,9 @@ class IRM(DomainPenalty):
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         residuals = HEADS[self.loss](batch.logits, batch.targets)
         if self.version == "head":
-            statistics = closed_form.gram_statistics(["norms"], [1], residuals, batch.features, batch.domains, self.bias)
+            statistics = closed_form.gram_statistics(
+                ["norms"], [1], residuals, batch.features, batch.domains, self.bias
+            )
             (value,) = statistics["norms"]
         else:
             value = _product_of_halves((residuals.gradient * batch.logits).sum(1), batch.domains)

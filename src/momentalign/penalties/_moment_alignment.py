@@ -16,7 +16,7 @@ _NAMES = {1: "gradient", 2: "hessian"}
 
 
 class AlignmentPenalty(DomainPenalty):
-    r"""Weighted spreads of the domains' derivatives, :math:`\sum_r w_r \frac1K\sum_e\|\nabla^r L_e - \overline{\nabla^r L}\|^2`.
+    r"""Weighted spreads of the domains' derivatives over the orders: what the whole family computes.
 
     Args:
         order_weights: Weight of each order.
