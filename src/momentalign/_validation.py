@@ -92,7 +92,7 @@ def check_batch(
     targets: object,
     domains: object,
     *,
-    loss: str,
+    loss: str | None,
     num_domains: int | None = None,
     values: bool,
 ) -> Batch:
@@ -103,7 +103,7 @@ def check_batch(
         logits: Shape (n, C).
         targets: Shape (n,), or (n, C) for squared error.
         domains: Shape (n,), integers.
-        loss: Name of the loss.
+        loss: Name of the loss; None where logits and targets are not used, and may be anything of n rows.
         num_domains: Where given, domains are 0 … num_domains − 1.
         values: Whether to look at values.
 
@@ -125,7 +125,8 @@ def check_batch(
         raise ValueError(f"'domains' should have shape ({rows},), but has shape {tuple(domains.shape)}.")
     if domains.dtype == torch.bool or domains.is_floating_point() or domains.is_complex():
         raise TypeError(f"'domains' should hold integers, but holds {domains.dtype}. Use domains.long().")
-    _check_targets(targets, logits, loss)
+    if loss is not None:
+        _check_targets(targets, logits, loss)
     if values and rows:
         _check_values(features, logits, targets, domains, loss, num_domains)
     dtype = torch.promote_types(torch.promote_types(features.dtype, logits.dtype), torch.float32)
@@ -179,9 +180,9 @@ def _check_targets(targets: Tensor, logits: Tensor, loss: str) -> None:
 
 
 def _check_values(
-    features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str, num_domains: int | None
+    features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str | None, num_domains: int | None
 ) -> None:
-    for name, tensor in (("features", features), ("logits", logits)):
+    for name, tensor in (("features", features), ("logits", logits))[: 1 if loss is None else 2]:
         bad = ~tensor.isfinite()
         if bad.any():
             row = int(bad.any(1).nonzero()[0, 0])
@@ -191,7 +192,7 @@ def _check_values(
     if loss == "squared_error":
         if not targets.isfinite().all():
             raise ValueError("'targets' should be finite, but has NaN or infinite values.")
-    else:
+    elif loss is not None:
         highest = logits.shape[1] - 1 if loss == "cross_entropy" else 1
         low, high = targets.min().item(), targets.max().item()
         if not 0 <= low <= high <= highest:

@@ -49,3 +49,9 @@ def test_a_common_offset_costs_no_digits() -> None:
     for name, term in terms.items():
         assert term.dtype == torch.float32
         assert term.item() == pytest.approx(expected[name].item(), rel=1e-5)
+
+
+def test_logits_and_targets_may_be_anything() -> None:
+    features, domains = torch.randn(6, 2, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 2
+    expected = CORAL()(features, torch.zeros(6, 2), torch.zeros(6, dtype=torch.long), domains)
+    assert torch.equal(CORAL()(features, torch.full((6, 1), torch.inf), torch.ones(6, 3), domains), expected)

@@ -89,9 +89,8 @@ class LogisticResiduals(Residuals):
     @staticmethod
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """Probabilities p, variances p(1 − p) and gradients p − y, each (n, 1)."""
-        probabilities = logits.sigmoid()
-        gradient = probabilities - targets.to(logits.dtype).reshape(-1, 1)
-        return probabilities, probabilities * (-logits).sigmoid(), gradient
+        p, q, y = logits.sigmoid(), (-logits).sigmoid(), targets.to(logits.dtype).reshape(-1, 1)
+        return p, p * q, p * (1 - y) - q * y  # p − y without a difference of numbers next to one
 
     @property
     def gradient(self) -> Tensor:

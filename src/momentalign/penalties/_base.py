@@ -41,6 +41,9 @@ class DomainPenalty(nn.Module, ABC):
     compares_domains = True
     """Whether the penalty is a difference between domains, so that one domain alone makes it 0."""
 
+    features_only = False
+    """Whether logits and targets are not used, and may be anything with a row a sample."""
+
     step: Tensor
 
     def __init__(
@@ -120,9 +123,8 @@ class DomainPenalty(nn.Module, ABC):
     def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int) -> Batch:
         """Check and gather the batch; the user's line, where a warning points, is `callers` frames up."""
         values = isinstance(features, Tensor) and checks_values(self.validate, features)
-        batch = check_batch(
-            features, logits, targets, domains, loss=self.loss, num_domains=self.num_domains, values=values
-        )
+        loss = None if self.features_only else self.loss
+        batch = check_batch(features, logits, targets, domains, loss=loss, num_domains=self.num_domains, values=values)
         if self.gather and is_distributed():
             batch = gather_batch(batch)
         if len(batch.features) == 0:
@@ -141,7 +143,8 @@ class DomainPenalty(nn.Module, ABC):
         """What `print(penalty)` shows."""
         weights = {_argument(name): weight for name, weight in self.weights.items()}
         listed = ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
-        return f"{listed}, anneal_steps={self.anneal_steps}, loss={self.loss!r}"
+        loss = "" if self.features_only else f", loss={self.loss!r}"
+        return f"{listed}, anneal_steps={self.anneal_steps}{loss}"
 
 
 def _argument(term: str) -> str:

@@ -29,6 +29,8 @@ class CORAL(DomainPenalty):
         {'mean': tensor(1.), 'covariance': tensor(0.)}
     """
 
+    features_only = True
+
     def __init__(
         self,
         weight: float = 1.0,

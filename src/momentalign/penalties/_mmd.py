@@ -31,6 +31,8 @@ class MMD(DomainPenalty):
         tensor(13.9999)
     """
 
+    features_only = True
+
     def __init__(
         self,
         weight: float = 1.0,

@@ -1,0 +1,60 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from momentalign.bench._penalty import Size, penalty_rows
+
+PROGRAM = Path(sys.executable).with_name("momentalign")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, env={"COLUMNS": "200"})
+
+
+def test_quick_benchmark_writes_ratios(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "bench.json"
+    done = run("bench", "--quick", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert str(out) in done.stdout.replace("\n", "")
+    content = json.loads(out.read_text())
+    assert content["environment"]["torch"]
+    rows = {(row["table"], row["name"]): row for row in content["rows"]}
+    assert rows["penalty alone", "CMA, gram"]["time_ratio"] == 1
+    assert rows["penalty alone", "dense Hessian per domain"]["memory_ratio"] > 1
+    assert rows["whole step", "ERM"]["memory_ratio"] == 1
+    assert [path.name for path in out.parent.iterdir()] == ["bench.json"]
+
+
+def test_rivals_that_do_not_fit_are_listed_not_run() -> None:
+    rows = {row.name: row for row in penalty_rows(Size(6, 2, 3, 2), torch.device("cpu"), 0.0, 0, draws=1)}
+    assert rows["dense Hessian per domain"].seconds is None
+    assert "not run" in rows["dense Hessian per domain"].note
+    assert rows["CMA, gram"].seconds is not None
+
+
+def test_dry_run_measures_nothing(tmp_path: Path) -> None:
+    done = run("bench", "--dry-run", "--out", str(tmp_path / "bench.json"))
+    assert done.returncode == 0
+    assert "penalty alone, n=96 d=384 C=65 K=3" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench", "--device", "abacus"], "'--device' should name a device"),
+        (["bench", "--device", "meta"], "'--device' should be cpu or cuda, but is 'meta'."),
+        (["bench", "--dry-run", "--out", "."], "'--out' should name a file, but . is a folder."),
+        (["bench", "--memory", "much"], "--memory"),
+        (["benhc"], "benhc"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(arguments: list[str], message: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
