@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ PROGRAM = Path(sys.executable).with_name("momentalign")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, env={"COLUMNS": "200"})
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
 
 
 def test_quick_benchmark_writes_ratios(tmp_path: Path) -> None:

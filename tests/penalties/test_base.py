@@ -140,7 +140,7 @@ def test_mixed_precision_takes_the_higher() -> None:
 def test_shows_its_weights() -> None:
     shown = repr(CMA(0.5, 2e4, anneal_steps=7))
     assert shown == "CMA(gradient_weight=0.5, hessian_weight=20000, anneal_steps=7, loss='cross_entropy')"
-    assert repr(CORAL(2.0)) == "CORAL(weight=2, anneal_steps=0, loss='cross_entropy')"
+    assert repr(CORAL(2.0)) == "CORAL(weight=2, anneal_steps=0)"
 
 
 def test_the_base_class_is_abstract() -> None:

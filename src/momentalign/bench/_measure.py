@@ -57,7 +57,8 @@ def peak_bytes(function: Function, device: torch.device) -> int:
         function()
         torch.cuda.synchronize(device)
         return int(torch.cuda.max_memory_allocated(device) - before)
-    with _LiveStorages() as live:
+    live = _LiveStorages()
+    with live:
         function()
     return live.peak
 
