@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 
+from momentalign import closed_form
 from momentalign.bench._measure import Function, measure
 from momentalign.bench._rivals import (
     Rival,
@@ -67,6 +68,9 @@ def penalty_rows(size: Size, device: torch.device, budget: float, memory_limit: 
         "dense Hessian per domain": (dense_hessian, dense),
         "dense Hessian per sample (published)": (per_sample_hessian, 4 * 3 * size.n * (size.C * width) ** 2),
     }
+    size_of_hessian = closed_form.direct_size(2, closed_form.SoftmaxResiduals, width, size.C)
+    if size_of_hessian is None or size_of_hessian > closed_form.LARGEST:
+        del candidates["CMA, direct"]  # the route refuses
     inputs = inputs_of(size, device)
     fits = {name: rival for name, (rival, need) in candidates.items() if need <= memory_limit}
     found = measure({name: _forward_backward(rival, inputs) for name, rival in fits.items()}, device, budget)
