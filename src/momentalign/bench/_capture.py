@@ -1,6 +1,7 @@
 """What only an accelerator shows: captured launches and large batches."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,7 +23,11 @@ def captured(function: Function) -> Function:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         function()
-    return graph.replay
+    return partial(_replay, graph, function)
+
+
+def _replay(graph: torch.cuda.CUDAGraph, keeps_its_tensors: Function) -> None:
+    graph.replay()
 
 
 def captured_rows(n: int, d: int, C: int, K: int, device: torch.device, budget: float) -> list[Row]:
