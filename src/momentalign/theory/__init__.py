@@ -1,0 +1,57 @@
+"""Transfer measures, bounds on the error of an unseen domain, and the report that gathers them."""
+
+from momentalign.theory._bounds import (
+    ManySourceBounds,
+    many_source_bounds,
+    pairwise_error_bounds,
+    target_error_bound,
+)
+from momentalign.theory._connections import (
+    GradientConnections,
+    HessianConnections,
+    gradient_connections,
+    hessian_connections,
+)
+from momentalign.theory._distances import DerivativeDistances, derivative_distances
+from momentalign.theory._hull import HullCheck, hull_check
+from momentalign.theory._losses import DomainLosses
+from momentalign.theory._moments import MomentGaps, moment_distances, moment_gaps
+from momentalign.theory._pareto import ParetoPoint, pareto_check, pareto_point
+from momentalign.theory._report import TransferReport, transfer_report
+from momentalign.theory._simplex import Combination, smallest_combination
+from momentalign.theory._target import TargetErrors, target_errors
+from momentalign.theory._taylor import TaylorBound, taylor_bound
+from momentalign.theory._transfer import TransferMeasures, mixture_transfer, transfer_measures
+
+__all__ = [
+    "Combination",
+    "DerivativeDistances",
+    "DomainLosses",
+    "GradientConnections",
+    "HessianConnections",
+    "HullCheck",
+    "ManySourceBounds",
+    "MomentGaps",
+    "ParetoPoint",
+    "TargetErrors",
+    "TaylorBound",
+    "TransferMeasures",
+    "TransferReport",
+    "derivative_distances",
+    "gradient_connections",
+    "hessian_connections",
+    "hull_check",
+    "many_source_bounds",
+    "mixture_transfer",
+    "moment_distances",
+    "moment_gaps",
+    "pairwise_error_bounds",
+    "pareto_check",
+    "pareto_point",
+    "smallest_combination",
+    "target_error_bound",
+    "target_errors",
+    "taylor_bound",
+    "transfer_measures",
+    "transfer_report",
+]

@@ -1,0 +1,132 @@
+"""A report as one web page that needs nothing else: no script, no network, light and dark."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from momentalign.theory._tables import Matrix, Row, bound_rows, headline, matrices, subtitle, target_rows
+
+if TYPE_CHECKING:
+    from momentalign.theory._report import TransferReport
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --dim: #5d646d; --paper: #ffffff; --line: #d9dde2; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8eaed; --dim: #a3abb5; --paper: #16181c; --line: #373c44; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 76rem; padding: 0 1rem; }
+h1 { margin: 0; font-size: 1.7rem; }
+h2 { margin: 2.2rem 0 .6rem; font-size: 1.2rem; }
+p { margin: .4rem 0; max-width: 48rem; }
+.dim, caption span { color: var(--dim); font-weight: normal; }
+.worst { font-size: 1.1rem; border-left: 4px solid #f59e0b; padding-left: .8rem; margin: 1rem 0; }
+.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr)); gap: 1.6rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
+caption span { display: block; font-size: .85rem; }
+th, td { padding: .3rem .55rem; border: 1px solid var(--line); text-align: right; }
+th { font-weight: 600; max-width: 12rem; overflow-wrap: anywhere; }
+tbody th, td.text { text-align: left; }
+td.strong { color: #14161a; }
+td small { display: block; font-size: .75rem; }
+td.none { color: var(--dim); }
+""".strip()
+
+
+def page(report: "TransferReport") -> str:
+    """The whole page; every name that came from data is escaped."""
+    pareto = report.pareto
+    sections = [
+        f"<h1>Transfer report</h1>\n<p class='dim'>{escape(subtitle(report))}</p>",
+        f"<p class='worst'>{escape(headline(report))}</p>",
+        "<h2>The domains at the centre of the ball</h2>\n<p>The centre is the weakly Pareto-optimal head with the "
+        f"smallest largest gradient norm, {pareto.largest_gradient_norm:.4g}; the smallest combination of the "
+        f"gradients there is {pareto.check.norm:.1g}.</p>\n" + _domain_table(report),
+        "<h2>Between domains</h2>\n<p class='dim'>Source in rows, target in columns.</p>\n<div class='maps'>\n"
+        + "\n".join(_heat_map(matrix, report.names) for matrix in matrices(report))
+        + "\n</div>",
+        "<h2>Transfer to a target in the convex hull of the domains, at most</h2>\n" + _row_table(bound_rows(report)),
+    ]
+    if report.hull is not None:
+        weights = [[name, f"{weight:.3f}"] for name, weight in zip(report.names, report.hull.weights, strict=True)]
+        sections.append(
+            f"<h2>Hull check</h2>\n<p>{escape(report.hull.sentence)}</p>\n"
+            + _table(["source", "weight in the closest mixture"], weights)
+        )
+    if report.target is not None:
+        sections.append("<h2>The labelled target at the centre</h2>\n" + _row_table(target_rows(report)))
+    if report.notes:
+        items = "\n".join(f"<li>{escape(note)}</li>" for note in report.notes)
+        sections.append(f"<h2>Notes</h2>\n<ul>\n{items}\n</ul>")
+    body = "\n".join(sections)
+    return (
+        "<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n<title>Transfer report</title>\n"
+        f"<style>\n{_STYLE}\n</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _heat_map(matrix: Matrix, names: Sequence[str]) -> str:
+    """A matrix as a table whose cells are coloured by their share of the largest entry."""
+    title, values, remark, _ = matrix
+    finite = values[np.isfinite(values)]
+    largest = float(finite.max()) if finite.size else 0.0
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in names)
+    cells = ["".join(_cell(matrix, i, j, largest) for j in range(len(names))) for i in range(len(names))]
+    rows = "\n".join(
+        f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in zip(names, cells, strict=True)
+    )
+    return (
+        f"<div class='scroll'><table><caption>{escape(title)}<span>{escape(remark)}</span></caption>\n"
+        f"<thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+    )
+
+
+def _cell(matrix: Matrix, i: int, j: int, largest: float) -> str:
+    value = float(matrix.values[i, j])
+    if i == j or not np.isfinite(value):
+        return f"<td class='none'>{'' if i == j else '–'}</td>"
+    share = min(max(value / largest, 0.0), 1.0) if largest > 0 else 0.0
+    # Past the middle the colour is bright enough for dark letters in both themes.
+    strong = " class='strong'" if share > 0.5 else ""
+    interval = ""
+    if matrix.intervals is not None:
+        low, high = (ends[i, j] for ends in matrix.intervals)
+        interval = f"<small>{low:.3g} to {high:.3g}</small>"
+    return f"<td{strong} style='background: rgba(245, 158, 11, {0.9 * share:.2f})'>{value:.4g}{interval}</td>"
+
+
+def _domain_table(report: "TransferReport") -> str:
+    columns = zip(
+        report.names,
+        report.losses.counts.tolist(),
+        report.values,
+        report.measures.minima,
+        report.pareto.gradient_norms,
+        report.pareto.weights,
+        strict=True,
+    )
+    rows = [[name, str(count), *(f"{number:.4g}" for number in numbers)] for name, count, *numbers in columns]
+    return _table(["domain", "rows", "loss", "its best loss", "gradient norm", "weight in the centre's mixture"], rows)
+
+
+def _row_table(rows: list[Row]) -> str:
+    cells = [[row.name, f"{row.value:.4g}", row.remark] for row in rows]
+    return _table(["", "value", ""], cells, text=(2,))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], text: tuple[int, ...] = ()) -> str:
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in header)
+    lines = []
+    for first, *rest in rows:
+        cells = "".join(
+            f"<td{' class=' + repr('text') if place in text else ''}>{escape(cell)}</td>"
+            for place, cell in enumerate(rest, 1)
+        )
+        lines.append(f"<tr><th scope='row'>{escape(first)}</th>{cells}</tr>")
+    body = "\n".join(lines)
+    return f"<div class='scroll'><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"

@@ -1,0 +1,233 @@
+"""The transfer report: everything that can be said about a set of domains, in one object."""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentalign._validation import check_count
+from momentalign.theory._bounds import ManySourceBounds, many_source_bounds
+from momentalign.theory._distances import DerivativeDistances, check_level, derivative_distances
+from momentalign.theory._hull import HullCheck, hull_check
+from momentalign.theory._inputs import Floats, check_positive
+from momentalign.theory._losses import DomainLosses
+from momentalign.theory._moments import MomentGaps, gaps_of
+from momentalign.theory._newton import domain_minimizers
+from momentalign.theory._page import page
+from momentalign.theory._pareto import ParetoPoint, pareto_point
+from momentalign.theory._tables import pair_columns
+from momentalign.theory._target import TargetErrors, target_errors
+from momentalign.theory._taylor import FORMS, TaylorBound, check_taylor_order, taylor_bound
+from momentalign.theory._text import text
+from momentalign.theory._transfer import TransferMeasures, transfer_measures
+
+
+@dataclass(frozen=True, eq=False)
+class TransferReport:
+    """What :func:`transfer_report` found. Print it, or take it on as a data frame or a web page.
+
+    Attributes:
+        names: Of the domains, in the order of all matrices; source in rows, target in columns.
+        losses: The domains' losses themselves.
+        pareto: The head in the middle of the ball.
+        values: The domains' losses there, shape (K,).
+        measures: Transfer measures.
+        bounds: Bounds for many sources, for the abstract centre and for the balanced mixture.
+        taylor: Taylor bounds by order and form.
+        distances: Distances between derivatives by order, with unbiased estimates and intervals.
+        moments: Gaps between the domains' feature moments.
+        hull: The hull check, where there is a target.
+        target: Losses of the target and bounds on them, where it has labels.
+        notes: What a reader should know about these numbers.
+    """
+
+    names: tuple[str, ...]
+    losses: DomainLosses
+    pareto: ParetoPoint
+    values: Floats
+    measures: TransferMeasures
+    bounds: ManySourceBounds
+    taylor: dict[tuple[int, str], TaylorBound]
+    distances: dict[int, DerivativeDistances]
+    moments: MomentGaps
+    hull: HullCheck | None
+    target: TargetErrors | None
+    notes: tuple[str, ...]
+
+    @property
+    def order(self) -> int:
+        """The highest order of derivatives in the report."""
+        return max(self.distances)
+
+    @property
+    def worst_pair(self) -> tuple[str, str]:
+        """Source and target with the largest one-sided transfer measure."""
+        return self.measures.worst_pair
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def to_frame(self) -> Any:
+        """One row for each ordered pair of domains, one column for each measure, distance, bound and gap.
+
+        Returns:
+            A pandas data frame.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "to_frame() needs pandas, which is not installed. Use pip install 'momentalign[cli]'."
+            ) from error
+        return pandas.DataFrame(pair_columns(self))
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One page with heat maps that needs nothing else: no script, no network, light and dark.
+
+        Args:
+            path: Where to write it as well; nothing is written by default.
+
+        Returns:
+            The page.
+        """
+        content = page(self)
+        if path is not None:
+            Path(path).write_text(content, encoding="utf-8")
+        return content
+
+
+def transfer_report(
+    X: Any,
+    y: Any,
+    domains: Any,
+    *,
+    l2: float = 1e-2,
+    radius: float = 1.0,
+    order: int = 3,
+    target: Any = None,
+    target_labels: Any = None,
+    loss: str = "cross_entropy",
+    bias: bool = True,
+    restarts: int = 8,
+    resamples: int = 200,
+    level: float = 0.9,
+    max_rows: int = 4000,
+    seed: int = 0,
+) -> TransferReport:
+    """Measure how a linear head would transfer between domains, and what bounds its error on an unseen one.
+
+    Everything is taken over the ball of heads within `radius` of the weakly Pareto-optimal head with the smallest
+    largest gradient norm. Radius and l2 are in units of the head: standardise the features first, and reduce very wide
+    ones (say, to 100 principal components), since every pair of domains costs an ascent over all parameters.
+
+    Args:
+        X: Features, shape (n, d): an array, a data frame or a tensor.
+        y: Labels of any kind, shape (n,); real numbers, shape (n,) or (n, C), for squared error.
+        domains: Where each row came from, shape (n,): any labels, strings among them.
+        l2: Adds ½·l2·‖θ‖² to every domain's loss, the bias included.
+        radius: √δ of the bounds.
+        order: Highest order of derivatives, 1 to 3.
+        target: Features of a target sample, shape (m, d), for the hull check.
+        target_labels: Its labels, shape (m,), where known; then its loss is held against the bounds too.
+        loss: `"cross_entropy"`, `"logistic"` (two classes, one logit) or `"squared_error"`.
+        bias: Whether the head has a bias.
+        restarts: Random starts of each search.
+        resamples: Of each bootstrap; at least 20.
+        level: Of the bootstrap intervals.
+        max_rows: Rows that take part in the bootstraps; of more, equal shares of the domains are drawn.
+        seed: Of everything random: the same call gives the same report.
+
+    Returns:
+        The report.
+
+    Raises:
+        ValueError: The arrays do not fit together or a setting is out of its range.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> site = np.repeat(["north", "south"], 50)
+        >>> X = rng.normal(size=(100, 2)) + (site == "south")[:, None]
+        >>> report = transfer_report(X, X[:, 0] + rng.normal(size=100) > 0.5, site, resamples=20)
+        >>> len(report.to_frame())
+        2
+    """
+    # All settings are checked before any work starts.
+    radius = check_positive("radius", radius, "It is √δ, the largest distance of a head from the centre.")
+    check_taylor_order(order)
+    check_level(level)
+    for name, value, least in (("restarts", restarts, 0), ("resamples", resamples, 20), ("max_rows", max_rows, 1)):
+        check_count(name, value, least)
+    if target is None and target_labels is not None:
+        raise ValueError("'target_labels' was given without 'target'. Pass the features of these rows as 'target'.")
+    losses = DomainLosses(X, y, domains, l2=l2, loss=loss, bias=bias)
+    draws = {"resamples": resamples, "max_rows": max_rows, "seed": seed}
+    hull = None if target is None else hull_check(losses, target, target_labels, **draws)
+    pareto = pareto_point(losses, restarts=restarts, seed=seed)
+    heads = domain_minimizers(losses)
+    measures = transfer_measures(losses, pareto.head, radius, restarts=restarts, seed=seed, minimizers=heads)
+    bounds = many_source_bounds(losses, measures)
+    distances = derivative_distances(
+        losses, pareto.head, order=order, resamples=resamples, level=level, max_rows=max_rows, seed=seed
+    )
+    plain = {r: found.plain for r, found in distances.items()}
+    taylor = {
+        (r, form): taylor_bound(losses, pareto.head, radius, measures.minima, order=r, form=form, distances=plain)
+        for r in distances
+        for form in FORMS
+    }
+    errors = None
+    if target_labels is not None:
+        errors = target_errors(losses, target, target_labels, pareto.head, radius, bounds, restarts=restarts, seed=seed)
+    return TransferReport(
+        losses.names,
+        losses,
+        pareto,
+        losses.values(pareto.head),
+        measures,
+        bounds,
+        taylor,
+        distances,
+        gaps_of(losses.features, losses.domains, len(losses)),
+        hull,
+        errors,
+        tuple(_notes(losses, measures, taylor, max_rows)),
+    )
+
+
+def _notes(
+    losses: DomainLosses, measures: TransferMeasures, taylor: dict[tuple[int, str], TaylorBound], max_rows: int
+) -> list[str]:
+    notes = []
+    if measures.exact:
+        notes.append("Squared error: the transfer measures are exact.")
+    else:
+        notes.append("Transfer measures are lower estimates, found by ascent; so are the bounds made of them.")
+    below = [
+        str(r) for r, form in taylor if form == "full" and (taylor[r, form].pairs < measures.one_sided - 1e-9).any()
+    ]
+    if below:
+        notes.append(
+            f"At this radius the Taylor bound of order {', '.join(below)} lies below what was measured for some pair: "
+            "the terms left out count. Read it with its remainder, or take a smaller radius."
+        )
+    for name, count in zip(losses.names, losses.counts.tolist(), strict=True):
+        if count == 1:
+            notes.append(f"Domain '{name}' has one row: no unbiased distance and no covariance for it.")
+    if losses.classes:
+        for name, kinds in zip(losses.names, _classes_by_domain(losses), strict=True):
+            if kinds == 1 < len(losses.classes):
+                notes.append(f"Domain '{name}' has a single class: its best head predicts just that one.")
+    if len(losses.features) > max_rows:
+        notes.append(f"Unbiased distances, intervals and the hull check use a seeded draw of about {max_rows} rows.")
+    return notes
+
+
+def _classes_by_domain(losses: DomainLosses) -> list[int]:
+    """Number of classes present in each domain."""
+    pairs = np.unique(np.stack([losses.domains.numpy(), losses.targets.numpy()]), axis=1)
+    return [int((pairs[0] == domain).sum()) for domain in range(len(losses))]

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import torch
+
+from momentalign.theory import DomainLosses, pareto_check, pareto_point, smallest_combination
+from momentalign.theory._newton import mixture_minimizer
+from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
+
+
+def largest_norm(losses: DomainLosses, weights: list[float]) -> float:
+    head = mixture_minimizer(losses, torch.tensor(weights, dtype=torch.float64))
+    return float(losses.gradients(head).flatten(1).norm(dim=1).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_optimality_by_the_quadratic_program(loss: str) -> None:
+    """The Gram with its L2 corrections says that 0 is in the hull of the gradients; dense gradients agree."""
+    losses = make_losses(loss)
+    point = pareto_point(losses, restarts=2)
+    assert point.check.norm < 1e-7
+    gradients = reference_derivatives(1, losses, torch.from_numpy(point.head))
+    gradients = (gradients + losses.l2 * torch.from_numpy(point.head).flatten()).numpy()
+    np.testing.assert_allclose(point.weights @ gradients, 0, atol=1e-9)
+    np.testing.assert_allclose(point.gradient_norms, np.linalg.norm(gradients, axis=1), atol=1e-9)
+    assert point.check.norm == pytest.approx(np.linalg.norm(point.check.weights @ gradients), abs=1e-7)
+
+
+def test_any_other_head_is_not_optimal() -> None:
+    losses = make_losses()
+    head = random_head(losses)
+    gradients = reference_derivatives(1, losses, head) + losses.l2 * head.flatten()
+    found = pareto_check(losses, head)
+    assert found.norm > 0.01
+    assert found.norm == pytest.approx(float((torch.from_numpy(found.weights) @ gradients).norm()))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_mixture_on_a_grid_is_better(loss: str, seed: int) -> None:
+    losses = make_losses(loss, seed=seed)
+    found = pareto_point(losses).largest_gradient_norm
+    steps = np.linspace(0, 1, 13)
+    grid = [largest_norm(losses, [a, b, 1 - a - b]) for a in steps for b in steps if a + b <= 1 + 1e-12]
+    assert found <= min(grid) + 1e-9
+    assert found >= 0.9 * min(grid)
+
+
+def test_two_domains() -> None:
+    losses = make_losses(K=2, seed=3)
+    found = pareto_point(losses).largest_gradient_norm
+    assert found <= min(largest_norm(losses, [w, 1 - w]) for w in np.linspace(0, 1, 101)) + 1e-9
+
+
+def test_common_optimum() -> None:
+    """Where one head is best everywhere it is found, and g is zero."""
+    losses = make_losses(K=2)
+    twin = DomainLosses(
+        torch.cat([losses.features, losses.features]),
+        torch.cat([losses.targets, losses.targets]),
+        ["a"] * 24 + ["b"] * 24,
+    )
+    assert pareto_point(twin).largest_gradient_norm < 1e-9
+
+
+def test_deterministic() -> None:
+    losses = make_losses(seed=5)
+    first, second = (pareto_point(losses, seed=1) for _ in range(2))
+    np.testing.assert_array_equal(first.head, second.head)
+
+
+def test_convexity_is_needed() -> None:
+    """The paper's counter-example: sin θ and θ³ at 0 pass the test by gradients, yet −0.5 is better for both."""
+    gradients = np.array([np.cos(0.0), 3 * 0.0**2])
+    assert smallest_combination(np.outer(gradients, gradients)).norm < 1e-15
+    assert np.sin(-0.5) < np.sin(0.0)
+    assert (-0.5) ** 3 < 0.0**3

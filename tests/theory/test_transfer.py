@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+import torch
+
+from momentalign.theory import (
+    DomainLosses,
+    mixture_transfer,
+    pairwise_error_bounds,
+    pareto_point,
+    target_error_bound,
+    transfer_measures,
+)
+from tests.theory.problems import LOSSES, make_losses, quadratics, random_head
+
+
+def heads_of_the_ball(center: np.ndarray, radius: float, number: int = 200) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    steps = rng.normal(size=(number, *center.shape))
+    lengths = np.linalg.norm(steps.reshape(number, -1), axis=1) / rng.uniform(size=number)
+    return [center + radius * step / length for step, length in zip(steps, lengths, strict=True)]
+
+
+def test_quadratics_by_hand() -> None:
+    """L = ½θ² and ½·3(θ − 1)²: the difference θ² − 3θ + 3/2 on [−1, 1] is largest at −1, its negative at 1."""
+    measures = transfer_measures(quadratics([1.0, 3.0], [0.0, 1.0]), [[0.0]], 1.0)
+    assert measures.exact
+    np.testing.assert_allclose(measures.one_sided, [[0, 5.5], [0.5, 0]], atol=1e-6)
+    np.testing.assert_allclose(measures.symmetric, [[0, 5.5], [5.5, 0]], atol=1e-6)
+    np.testing.assert_allclose(measures.realizable, [[0, 5.5], [5.5, 0]], atol=1e-6)
+    assert measures.worst_pair == ("0", "1")
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("radius", [0.1, 1.0, 10.0])
+def test_ascent_reaches_the_closed_form_on_quadratics(seed: int, radius: float) -> None:
+    losses = make_losses("squared_error", seed=seed)
+    center = pareto_point(losses, restarts=0).head
+    exact = transfer_measures(losses, center, radius)
+    found = transfer_measures(losses, center, radius, method="ascent")
+    assert exact.exact
+    assert not found.exact
+    for name in ("one_sided", "symmetric", "realizable"):
+        np.testing.assert_allclose(getattr(found, name), getattr(exact, name), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_definitions_hold_at_every_head_of_the_ball(loss: str) -> None:
+    """No head of the ball exceeds a measure, and the target error bound holds at each."""
+    losses = make_losses(loss)
+    center = pareto_point(losses, restarts=0).head
+    measures = transfer_measures(losses, center, 2.0)
+    for head in heads_of_the_ball(center, 2.0):
+        values = losses.values(head)
+        gaps = values - measures.minima
+        assert (gaps >= 0).all()
+        assert (gaps[None, :] - gaps[:, None] <= measures.one_sided + 1e-9).all()
+        assert (np.abs(values[None, :] - values[:, None]) <= measures.realizable + 1e-9).all()
+        bounds = pairwise_error_bounds(losses, head, measures)
+        assert (values[None, :] <= bounds + 1e-9).all()
+        assert bounds[0, 1] == target_error_bound(
+            values[0], measures.minima[0], measures.minima[1], measures.one_sided[0, 1]
+        )
+    assert (measures.symmetric == measures.symmetric.T).all()
+    assert (measures.one_sided.diagonal() == 0).all()
+
+
+def test_supremum_of_a_softmax_on_a_grid() -> None:
+    """Two parameters only: one feature, one logit and a bias."""
+    losses = make_losses("logistic", d=1, K=2)
+    measures = transfer_measures(losses, [[0.2, -0.1]], 1.5)
+    angles, lengths = np.meshgrid(np.linspace(0, 2 * np.pi, 181), np.linspace(0, 1.5, 16))
+    points = np.stack([0.2 + lengths * np.cos(angles), -0.1 + lengths * np.sin(angles)], -1).reshape(-1, 1, 2)
+    gaps = np.array([losses.values(point) for point in points]) - measures.minima
+    assert measures.one_sided[0, 1] == pytest.approx((gaps[:, 1] - gaps[:, 0]).max(), abs=1e-3)
+    assert measures.one_sided[1, 0] == pytest.approx((gaps[:, 0] - gaps[:, 1]).max(), abs=1e-3)
+
+
+def test_mixtures() -> None:
+    """A mixture of one domain is that domain, and a domain transfers to itself for nothing."""
+    losses = make_losses("squared_error")
+    center = random_head(losses).numpy()
+    measures = transfer_measures(losses, center, 1.0)
+    assert mixture_transfer(losses, [1, 0, 0], [0, 0, 1], center, 1.0) == pytest.approx(measures.one_sided[0, 2])
+    assert mixture_transfer(losses, [1, 0, 0], [1, 0, 0], center, 1.0) == pytest.approx(0, abs=1e-12)
+
+
+def test_l2_cancels_but_for_the_minima() -> None:
+    losses = make_losses()
+    stronger = make_losses(l2=0.1)
+    head = random_head(losses)
+    found, other = (transfer_measures(these, head, 0.5) for these in (losses, stronger))
+    np.testing.assert_allclose(found.realizable, other.realizable, atol=1e-9)
+
+
+def test_deterministic_and_unchanged_by_the_order_of_rows() -> None:
+    losses = make_losses()
+    order = np.random.default_rng(0).permutation(36)
+    shuffled = DomainLosses(losses.features[order], losses.targets[order], losses.domains[order])
+    head = random_head(losses)
+    first, second, third = (transfer_measures(these, head, 1.0, seed=3) for these in (losses, losses, shuffled))
+    np.testing.assert_array_equal(first.one_sided, second.one_sided)
+    np.testing.assert_allclose(first.one_sided, third.one_sided, atol=1e-8)
+
+
+def test_closed_form_is_for_quadratics() -> None:
+    losses = make_losses()
+    with pytest.raises(ValueError, match="method='closed_form' is for loss 'squared_error', but the loss is"):
+        transfer_measures(losses, torch.zeros(losses.shape), 1.0, method="closed_form")
+    with pytest.raises(ValueError, match=r"'method' should be one of .* Meant 'ascent'\?"):
+        transfer_measures(losses, torch.zeros(losses.shape), 1.0, method="assent")
+    with pytest.raises(ValueError, match="'radius' should be finite and above 0, but is -1"):
+        transfer_measures(losses, torch.zeros(losses.shape), -1)
