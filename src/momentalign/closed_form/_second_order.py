@@ -76,7 +76,7 @@ class _Symmetric(torch.autograd.Function):
         # F is symmetric, so only the symmetric part B of its gradient counts, twice.
         B = grad + grad.T
         through_square, through_tau = B @ powers
-        dR = torch.addcmul((B * (t + rho)) @ R - through_tau, R, through_square, value=-2)
+        dR = through_tau.addmm_(B * (t + rho), R, beta=-1).addcmul_(R, through_square, value=-2)
         h = g.T
         dR.index_add_(1, top, B * (rho + (h + a.T)), alpha=2)
         return dR, 2 * (B * h).sum(1, keepdim=True), None
@@ -116,8 +116,8 @@ class _Crossed(torch.autograd.Function):
 
 def _one_side(through_rho: Tensor, grad: Tensor, R: Tensor, Q: Tensor) -> Tensor:
     """Gradient of R through ρ and τ."""
-    through_tau, through_square = (grad @ torch.cat([Q.square(), Q], 1)).chunk(2, dim=1)
-    return torch.addcmul(through_rho @ Q - through_tau, R, through_square, value=-2)
+    through_square, through_tau = grad @ torch.stack([Q, Q.square()])
+    return through_tau.addmm_(through_rho, Q, beta=-1).addcmul_(R, through_square, value=-2)
 
 
 def _derive_again(F: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -24,7 +24,7 @@ def _shifted(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     place = likeliest[:, None]
     others = P.scatter(1, place, 0.0)
     mass = others.sum(1, keepdim=True)
-    return others.scatter(1, place, -mass), mass, likeliest, P
+    return others.scatter_(1, place, -mass), mass, likeliest, P
 
 
 class _ShiftedSoftmax(torch.autograd.Function):
@@ -45,10 +45,9 @@ class _ShiftedSoftmax(torch.autograd.Function):
         if dR is None and dmass is None:
             return None
         place = likeliest[:, None]
-        dP = torch.zeros_like(P) if dR is None else dR
-        if dmass is not None:
-            dP = dP.scatter_add(1, place, -dmass)
-        dP = dP - dP.gather(1, place)
+        dR = torch.zeros_like(P) if dR is None else dR
+        at_likeliest = dR.gather(1, place)
+        dP = (dR - (at_likeliest if dmass is None else at_likeliest - dmass)).scatter(1, place, 0.0)
         if torch.is_grad_enabled():
             P = logits.softmax(1)
             return torch.mul(P, dP - (P * dP).sum(1, keepdim=True))

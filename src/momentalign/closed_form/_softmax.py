@@ -35,8 +35,9 @@ class SoftmaxResiduals(Residuals):
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """R (n, C), the mass π (n, 1), the likeliest classes (n,), and O − Y as places and values, both (n, 2)."""
         R, mass, likeliest = shifted_softmax(logits)
-        wrong = (likeliest != targets).to(R.dtype)
-        return R, mass, likeliest, torch.stack([likeliest, targets], 1), torch.stack([wrong, -wrong], 1)
+        signs = torch.arange(1, -2, -2, dtype=R.dtype, device=R.device)
+        wrong = (likeliest != targets)[:, None]
+        return R, mass, likeliest, torch.stack([likeliest, targets], 1), wrong * signs
 
     @property
     def gradient(self) -> Tensor:
