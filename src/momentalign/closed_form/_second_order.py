@@ -75,7 +75,7 @@ class _Symmetric(torch.autograd.Function):
             return *_derive_again(_symmetric(R, a, top)[0], (R, a), grad), None
         # F is symmetric, so only the symmetric part B of its gradient counts, twice.
         B = grad + grad.T
-        through_square, through_tau = B @ powers
+        through_square, through_tau = (B @ powers).unbind()
         dR = through_tau.addmm_(B * (t + rho), R, beta=-1).addcmul_(R, through_square, value=-2)
         h = g.T
         dR.index_add_(1, top, B * (rho + (h + a.T)), alpha=2)
@@ -116,7 +116,7 @@ class _Crossed(torch.autograd.Function):
 
 def _one_side(through_rho: Tensor, grad: Tensor, R: Tensor, Q: Tensor) -> Tensor:
     """Gradient of R through ρ and τ."""
-    through_square, through_tau = grad @ torch.stack([Q, Q.square()])
+    through_square, through_tau = (grad @ torch.stack([Q, Q.square()])).unbind()
     return through_tau.addmm_(through_rho, Q, beta=-1).addcmul_(R, through_square, value=-2)
 
 
