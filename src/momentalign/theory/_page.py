@@ -23,13 +23,13 @@ h2 { margin: 2.2rem 0 .6rem; font-size: 1.2rem; }
 p { margin: .4rem 0; max-width: 48rem; }
 .dim, caption span { color: var(--dim); font-weight: normal; }
 .worst { font-size: 1.1rem; border-left: 4px solid #f59e0b; padding-left: .8rem; margin: 1rem 0; }
-.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr)); gap: 1.6rem; }
+.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr)); gap: 1.6rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
 caption span { display: block; font-size: .85rem; }
 th, td { padding: .3rem .55rem; border: 1px solid var(--line); text-align: right; }
-th { font-weight: 600; max-width: 12rem; overflow-wrap: anywhere; }
+th { font-weight: 600; max-width: 12rem; overflow-wrap: break-word; }
 tbody th, td.text { text-align: left; }
 td.strong { color: #14161a; }
 td small { display: block; font-size: .75rem; }
@@ -91,8 +91,8 @@ def _cell(matrix: Matrix, i: int, j: int, largest: float) -> str:
     if i == j or not np.isfinite(value):
         return f"<td class='none'>{'' if i == j else '–'}</td>"
     share = min(max(value / largest, 0.0), 1.0) if largest > 0 else 0.0
-    # Past the middle the colour is bright enough for dark letters in both themes.
-    strong = " class='strong'" if share > 0.5 else ""
+    # From here on the colour is bright enough for dark letters on a dark page as well.
+    strong = " class='strong'" if share > 0.7 else ""
     interval = ""
     if matrix.intervals is not None:
         low, high = (ends[i, j] for ends in matrix.intervals)
