@@ -1,0 +1,178 @@
+"""A linear classifier whose derivatives agree across domains."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
+from momentalign.linear import LinearHead, fit_head, fit_sgd
+from momentalign.sklearn._linear_classifier import LinearClassifier
+
+
+class MomentAlignedClassifier(LinearClassifier):
+    r"""Logistic regression whose gradients and Hessians agree across domains.
+
+    Minimises the mean over domains of each domain's mean cross-entropy, plus half of `l2` times the squared norm of the
+    coefficients (not of the intercept), plus the spread of the domains' gradients, Hessians and third derivatives with
+    respect to the head, each weighted and scaled. The solver is L-BFGS on all rows in float64, started from the
+    solution without penalties; it is deterministic.
+
+    Without `domains`, or with one domain only, this is the plain L2-regularised model: the same as scikit-learn's
+    `LogisticRegression(C=1/(l2 * n))`. `aligned_` says which of the two was fitted; one domain is warned of.
+
+    No weight is right for all data: :class:`MomentAlignedClassifierCV` chooses. Two classes are one logit, whose
+    derivatives are measured as those of two, so that weights mean the same here and in :class:`momentalign.CMA`.
+
+    Args:
+        gradient_weight: Weight of the gradients' spread.
+        hessian_weight: Weight of the Hessians' spread.
+        third_weight: Weight of the third derivatives' spread; up to 16,384 rows.
+        l2: Weight of half the squared norm of the coefficients.
+        scaling: What divides a spread: `"relative"` its largest possible value, which makes it a number between 0 and 1
+            and its weight independent of the data's units; `"none"` nothing, `"classes"` C^r, `"parameters"` (dC)².
+        fit_intercept: Whether to have an intercept; the derivatives then include its own.
+        solver: `"lbfgs"`, or `"sgd"`, the published recipe: steps on batches in random order.
+        tol: Largest entry of the gradient at the solution (L-BFGS).
+        max_iter: Most iterations, of the fit without penalties and of the fit with them (L-BFGS).
+        epochs: Passes over the rows (SGD).
+        batch_size: Rows of a batch (SGD).
+        learning_rate: Of the steps (SGD).
+        anneal_steps: Steps before the penalties count (SGD).
+        random_state: Seed of the batches' order and of the first head (SGD).
+        verbose: 1 prints what was fitted.
+
+    Attributes:
+        classes_: The classes, shape (C,).
+        coef_: Shape (C, d), (1, d) for two classes.
+        intercept_: Shape (C,), (1,) for two classes.
+        domains_: Labels of the training domains; empty without them.
+        aligned_: Whether there were at least two domains to align.
+        n_iter_: Iterations of the solver (epochs of SGD).
+        n_features_in_: d.
+        feature_names_in_: Names of the columns, where `X` had them.
+
+    Example:
+        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "no", "yes", "yes"]
+        >>> MomentAlignedClassifier().fit(X, y, domains=["a", "b", "a", "b"]).predict([[5.0]])
+        array(['yes'], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        gradient_weight: float = 1.0,
+        hessian_weight: float = 10.0,
+        *,
+        third_weight: float = 0.0,
+        l2: float = 1e-2,
+        scaling: str = "relative",
+        fit_intercept: bool = True,
+        solver: str = "lbfgs",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        epochs: int = 50,
+        batch_size: int = 500,
+        learning_rate: float = 1e-3,
+        anneal_steps: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.gradient_weight = gradient_weight
+        self.hessian_weight = hessian_weight
+        self.third_weight = third_weight
+        self.l2 = l2
+        self.scaling = scaling
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.anneal_steps = anneal_steps
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        domains: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the classifier.
+
+        Args:
+            X: Shape (n, d).
+            y: Classes, shape (n,).
+            domains: Where each row came from: strings or integers, shape (n,). None aligns nothing.
+            sample_weight: Weight of each row within its domain, shape (n,).
+
+        Returns:
+            The fitted estimator.
+        """
+        weights = self._check_parameters()
+        features, targets, codes, row_weights = self._validate(X, y, domains, sample_weight)
+        head = self._fit(features, targets, codes, weights, row_weights)
+        self.coef_, self.intercept_, self.n_iter_ = head.coef, head.intercept, head.n_iter
+        if self.verbose:
+            print(self._summary())
+        return self
+
+    def _fit(
+        self,
+        features: NDArray[np.floating],
+        targets: NDArray[np.int64],
+        codes: NDArray[np.int64] | None,
+        weights: dict[int, float],
+        row_weights: NDArray[np.float64] | None,
+    ) -> LinearHead:
+        common: dict[str, Any] = {
+            "classes": len(self.classes_),
+            "l2": self.l2,
+            "scaling": self.scaling,
+            "bias": self.fit_intercept,
+        }
+        if self.solver == "lbfgs":
+            return fit_head(
+                features,
+                targets,
+                codes,
+                weights,
+                sample_weight=row_weights,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                **common,
+            )
+        if row_weights is not None:
+            raise ValueError("solver 'sgd' takes rows as they are, but 'sample_weight' was given. Use solver='lbfgs'.")
+        return fit_sgd(
+            features,
+            targets,
+            codes,
+            weights,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            anneal_steps=self.anneal_steps,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            **common,
+        )
+
+    def _check_parameters(self) -> dict[int, float]:
+        """Check the constructor's arguments before any work; weight of each order."""
+        check_choice("scaling", self.scaling, SCALINGS)
+        check_choice("solver", self.solver, ("lbfgs", "sgd"))
+        check_weight("l2", self.l2)
+        check_weight("tol", self.tol)
+        check_weight("learning_rate", self.learning_rate)
+        for name, least in {"max_iter": 1, "epochs": 1, "batch_size": 1, "anneal_steps": 0}.items():
+            check_count(name, getattr(self, name), least)
+        names = {1: "gradient_weight", 2: "hessian_weight", 3: "third_weight"}
+        return {order: check_weight(name, getattr(self, name)) for order, name in names.items()}
+
+    def _summary(self) -> str:
+        if not self.aligned_:
+            return f"{type(self).__name__}: no domains to align, this is the plain L2-regularised model."
+        return f"{type(self).__name__}: aligned {len(self.domains_)} domains in {self.n_iter_} iterations."

@@ -1,0 +1,198 @@
+"""Invariant-feature subspace recovery: find the directions in which domains differ within a class, and shrink them."""
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.decomposition import PCA
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from momentalign._validation import check_count, check_weight
+from momentalign.sklearn._domains import encode_domains, warn_of_one_domain
+
+Array = NDArray[np.float64]
+
+
+class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # no types
+    """PCA, a rotation whose first coordinates are the spurious ones, and their scale.
+
+    Args:
+        n_spurious: Number of spurious directions; None takes as many as the method allows or needs.
+        n_components: Dimensions that PCA keeps first; None skips it. Fewer where the data have fewer.
+        target_class: Class whose rows are compared; None takes the one whose rarest domain has the most rows.
+        scale: What multiplies the spurious coordinates; 0 removes them.
+    """
+
+    def __init__(
+        self,
+        n_spurious: int | None = None,
+        *,
+        n_components: int | None = 100,
+        target_class: object = None,
+        scale: float = 0.0,
+    ) -> None:
+        self.n_spurious = n_spurious
+        self.n_components = n_components
+        self.target_class = target_class
+        self.scale = scale
+
+    def fit(self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None = None) -> Self:
+        """Find the directions.
+
+        Args:
+            X: Shape (n, d).
+            y: Classes, shape (n,).
+            domains: Where each row came from: strings or integers, shape (n,). Without them nothing is spurious.
+
+        Returns:
+            The fitted transformer.
+        """
+        check_weight("scale", self.scale)
+        features: Array
+        targets: NDArray[Any]
+        features, targets = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(targets)
+        labels, codes = np.empty(0, dtype=object), np.zeros(len(features), dtype=np.int64)
+        if domains is not None:
+            labels, codes = encode_domains(domains, len(features))
+            warn_of_one_domain(labels, type(self).__name__, outcome="finds no spurious direction")
+        self.domains_ = labels
+        self.pca_ = None
+        if self.n_components is not None:
+            most = min(check_count("n_components", self.n_components, 1), *features.shape)
+            self.pca_ = PCA(most, svd_solver="full").fit(features)
+            features = self.pca_.transform(features)
+        directions = np.zeros((features.shape[1], 0))
+        if len(labels) > 1:
+            self.class_ = self._class(targets, codes)
+            rows = targets == self.class_
+            directions = self._directions(features[rows], codes[rows])
+        self.n_spurious_ = directions.shape[1]
+        # QR completes the directions to an orthonormal basis; its signs are free, and these keep the directions'.
+        basis, triangle = np.linalg.qr(np.hstack([directions, np.eye(len(directions))]))
+        self.basis_ = basis * np.where(triangle.diagonal() < 0, -1.0, 1.0)
+        self._n_features_out = len(directions)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Rotate, and scale the spurious coordinates.
+
+        Args:
+            X: Shape (n, d).
+
+        Returns:
+            Shape (n, k), the spurious coordinates first.
+        """
+        check_is_fitted(self)
+        features: Array = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.pca_ is not None:
+            features = self.pca_.transform(features)
+        rotated: Array = features @ self.basis_
+        rotated[:, : self.n_spurious_] *= self.scale
+        return rotated
+
+    @abstractmethod
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
+        """Orthonormal spurious directions (k, n_spurious) from the rows of one class."""
+
+    def _class(self, y: NDArray[Any], codes: NDArray[np.int64]) -> Any:
+        classes, targets = np.unique(y, return_inverse=True)
+        counts = np.zeros((len(classes), int(codes.max()) + 1), dtype=np.int64)
+        np.add.at(counts, (targets, codes), 1)
+        if self.target_class is None:
+            return classes[counts.min(1).argmax()]
+        if self.target_class not in classes:
+            raise ValueError(f"'target_class' should be one of {classes.tolist()}, but is {self.target_class!r}.")
+        return self.target_class
+
+    def _number(self, most: int, default: int) -> int:
+        number = default if self.n_spurious is None else check_count("n_spurious", self.n_spurious, 0)
+        if number > most:
+            raise ValueError(f"'n_spurious' should be at most {most} for these domains and features, but is {number}.")
+        return number
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class ISRMean(SubspaceRecovery):
+    r"""ISR-Mean: the directions in which one class's means differ between domains.
+
+    PCA of the K domains' means of one class gives at most K − 1 directions. They are completed to an orthonormal basis,
+    and their coordinates multiplied by `scale`. Without `domains` only PCA is left.
+
+    Args:
+        n_spurious: Number of spurious directions; None takes all K − 1, or as many as there are features.
+        n_components: Dimensions that PCA keeps first; None skips it. Fewer where the data have fewer.
+        target_class: Class whose rows are compared; None takes the one whose rarest domain has the most rows.
+        scale: What multiplies the spurious coordinates; 0 removes them.
+
+    Attributes:
+        class_: The class that was compared.
+        n_spurious_: Number of spurious directions.
+        basis_: Orthonormal, the spurious directions first, shape (k, k).
+        pca_: The fitted PCA, or None.
+        domains_: Labels of the training domains; empty without them.
+
+    Example:
+        >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 5.0], [1.0, 5.0]])
+        >>> ISRMean(n_components=None).fit_transform(X, [0, 0, 0, 0], domains=["a", "a", "b", "b"])
+        array([[0., 0.],
+               [0., 1.],
+               [0., 0.],
+               [0., 1.]])
+    """
+
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
+        means = np.stack([features[codes == code].mean(0) for code in np.unique(codes)])
+        number = self._number(min(len(means) - 1, means.shape[1]), min(len(means) - 1, means.shape[1]))
+        _, _, directions = np.linalg.svd(means - means.mean(0), full_matrices=False)
+        return directions[:number].T
+
+
+class ISRCov(SubspaceRecovery):
+    r"""ISR-Cov: the directions in which one class's covariance differs most between two domains.
+
+    The eigenvectors of the difference of the two covariances with the largest eigenvalues in absolute value. They are
+    completed to an orthonormal basis, and their coordinates multiplied by `scale`. Without `domains` only PCA is left.
+
+    Args:
+        n_spurious: Number of spurious directions; None takes one.
+        n_components: Dimensions that PCA keeps first; None skips it. Fewer where the data have fewer.
+        target_class: Class whose rows are compared; None takes the one whose rarest domain has the most rows.
+        scale: What multiplies the spurious coordinates; 0 removes them.
+
+    Attributes:
+        class_: The class that was compared.
+        n_spurious_: Number of spurious directions.
+        basis_: Orthonormal, the spurious directions first, shape (k, k).
+        pca_: The fitted PCA, or None.
+        domains_: Labels of the training domains; empty without them.
+
+    Example:
+        >>> X = np.array([[-1.0, -1.0], [1.0, 1.0], [-1.0, -9.0], [1.0, 9.0], [-1.0, 9.0], [1.0, -9.0]])
+        >>> isr = ISRCov(n_components=None).fit(X, [0] * 6, domains=["a", "a", "b", "b", "b", "b"])
+        >>> np.abs(isr.basis_[:, 0]).round(2)
+        array([0.02, 1.  ])
+    """
+
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
+        present, sizes = np.unique(codes, return_counts=True)
+        if len(self.domains_) != 2 or len(present) != 2 or sizes.min() < 2:
+            found = {str(self.domains_[code]): int(size) for code, size in zip(present, sizes, strict=True)}
+            raise ValueError(
+                f"ISRCov compares two domains with at least two rows each of class {self.class_!r}, but found {found}. "
+                "Pass the rows of two domains, or use ISRMean."
+            )
+        first, second = (
+            np.cov(features[codes == code], rowvar=False).reshape([features.shape[1]] * 2) for code in present
+        )
+        number = self._number(features.shape[1], 1)
+        values, vectors = np.linalg.eigh(second - first)
+        directions: Array = vectors[:, np.argsort(-np.abs(values), kind="stable")[:number]]
+        return directions

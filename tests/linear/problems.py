@@ -1,0 +1,55 @@
+"""Small classification problems, and the objective of a linear head written with the package's penalties."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from momentalign import MomentAlignment
+from tests.references import domain_losses
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows of three domains of different sizes, labels out of order; `classes` 1 is the logistic loss of one logit."""
+
+    classes: int
+    features: NDArray[np.float64]
+    targets: NDArray[np.int64]
+    domains: NDArray[np.int64]
+
+    @property
+    def loss(self) -> str:
+        return "logistic" if self.classes == 1 else "cross_entropy"
+
+
+def make_problem(classes: int, n: int = 60, d: int = 4, domains: int = 3, seed: int = 0) -> Problem:
+    rng = np.random.default_rng(seed)
+    labels = np.array([5, -3, 9, 2, 7])[:domains]
+    places = np.minimum(rng.geometric(0.4, n) - 1, domains - 1)
+    places[:domains] = np.arange(domains)
+    targets = rng.integers(0, max(classes, 2), n)
+    features = rng.normal(size=(n, d)) + 0.7 * rng.normal(size=(max(classes, 2), d))[targets]
+    features += 0.5 * rng.normal(size=(domains, d))[places]
+    return Problem(classes, features, targets, labels[places])
+
+
+def reference(
+    problem: Problem, head: NDArray[np.float64], weights: Mapping[int, float], *, l2: float, scaling: str, bias: bool
+) -> tuple[float, NDArray[np.float64]]:
+    """Value and gradient through penalty and autograd; for two classes one logit is given, as logits (−z/2, z/2)."""
+    leaf = torch.tensor(head, requires_grad=True)
+    full = torch.cat([-leaf / 2, leaf / 2]) if problem.classes == 2 else leaf
+    features, targets, domains = map(torch.as_tensor, (problem.features, problem.targets, problem.domains))
+    constant: Tensor = features.new_ones(len(features), 1)
+    logits = (torch.cat([features, constant], 1) if bias else features) @ full.T
+    penalty = MomentAlignment(dict(weights), loss=problem.loss, scaling=scaling, bias=bias)
+    coef = leaf[:, :-1] if bias else leaf
+    value = domain_losses(problem.loss, features, full, targets, domains).mean()
+    value = value + 0.5 * l2 * coef.square().sum() + penalty(features, logits, targets, domains)
+    value.backward()
+    assert leaf.grad is not None
+    return value.item(), leaf.grad.numpy()

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+
+from momentalign.linear import PenalisedObjective, Rows
+from momentalign.linear._direct import DIRECT
+from momentalign.linear._kernel import KernelTerm
+from momentalign.linear._objective import make_term
+from tests.linear.problems import Problem, make_problem, reference
+
+SCALINGS = ("none", "classes", "parameters", "relative")
+each_problem = pytest.mark.parametrize("classes", [1, 2, 3, 5], ids=["logistic", "binary", "three", "five"])
+
+
+def make_objective(problem: Problem, weights: dict[int, float], bias: bool = True, **options: object):
+    rows = Rows.sort(problem.features, problem.targets, problem.domains, None, bias=bias)
+    options = {"l2": 0.1, "scaling": "none", "loss": problem.loss, **options}
+    return PenalisedObjective(rows, max(problem.classes, 2), weights, **options)
+
+
+def assert_agrees(objective: PenalisedObjective, problem: Problem, weights: dict[int, float], scaling: str) -> None:
+    head = np.random.default_rng(1).normal(size=objective.shape)
+    value, gradient = objective(head.ravel())
+    expected, by_head = reference(problem, head, weights, l2=0.1, scaling=scaling, bias=objective.rows.bias)
+    assert value == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(gradient, by_head.ravel(), rtol=0, atol=1e-10 * np.abs(by_head).max())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("weights", [{1: 1.0}, {2: 1.0}, {3: 1.0}, {1: 0.7, 2: 1.3, 3: 2.0}], ids=str)
+@each_problem
+def test_value_and_gradient_are_those_of_the_penalty(classes: int, weights: dict, scaling: str, bias: bool) -> None:
+    problem = make_problem(classes)
+    assert_agrees(make_objective(problem, weights, bias, scaling=scaling), problem, weights, scaling)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@each_problem
+def test_kernel_and_direct_terms_agree(classes: int, order: int) -> None:
+    problem = make_problem(classes)
+    for term in (DIRECT[order], KernelTerm):
+        objective = make_objective(problem, {}, scaling="relative")
+        arguments = (
+            (order, objective.loss, objective.rows)
+            if term is KernelTerm
+            else (objective.loss, objective.rows.number, objective.shape[1])
+        )
+        objective._terms[order] = term(*arguments)
+        objective.set_weights({order: 2.0})
+        assert_agrees(objective, problem, {order: 2.0}, "relative")
+
+
+@each_problem
+def test_blocks_do_not_change_anything(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, weights = make_problem(classes, n=1500), {1: 1.0, 2: 1.0}
+    head = np.ones(make_objective(problem, weights).shape).ravel()
+    whole = make_objective(problem, weights, scaling="relative")(head)
+    monkeypatch.setattr("momentalign.linear._rows._NUMBERS", 1)
+    pieces = make_objective(problem, weights, scaling="relative")
+    assert len(pieces._blocks) > 3
+    value, gradient = pieces(head)
+    assert value == pytest.approx(whole[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, whole[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@each_problem
+def test_sample_weights_are_repeated_rows(classes: int, scaling: str) -> None:
+    problem, weights = make_problem(classes), {1: 1.0, 2: 1.0, 3: 1.0}
+    times = np.random.default_rng(2).integers(0, 4, len(problem.targets))
+    columns = (problem.features, problem.targets, problem.domains)
+    weighted = Rows.sort(*columns, 0.3 * times, bias=True)
+    repeated = Rows.sort(*(np.repeat(column, times, axis=0) for column in columns), None, bias=True)
+    values = []
+    for rows in (weighted, repeated):
+        objective = PenalisedObjective(rows, max(classes, 2), weights, l2=0.1, scaling=scaling, loss=problem.loss)
+        values.append(objective(np.linspace(-1, 1, np.prod(objective.shape))))
+    assert values[0][0] == pytest.approx(values[1][0], rel=1e-12)
+    np.testing.assert_allclose(values[0][1], values[1][1], rtol=1e-9, atol=1e-12)
+
+
+@each_problem
+def test_one_domain_has_nothing_to_align(classes: int) -> None:
+    problem = make_problem(classes, domains=1)
+    plain, aligned = (make_objective(problem, weights) for weights in ({}, {1: 5.0, 2: 5.0, 3: 5.0}))
+    head = np.ones(plain.shape).ravel()
+    assert plain(head)[0] == aligned(head)[0]
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+@each_problem
+def test_saturated_logits_stay_finite(classes: int, scale: float) -> None:
+    problem = make_problem(classes)
+    objective = make_objective(problem, {1: 1.0, 2: 1.0, 3: 1.0}, scaling="relative")
+    value, gradient = objective(scale * np.random.default_rng(3).normal(size=objective.shape).ravel())
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+def test_features_of_zero_count_as_aligned() -> None:
+    problem = make_problem(3)
+    rows = Rows.sort(0 * problem.features, problem.targets, problem.domains, None, bias=False)
+    weighted, plain = (
+        PenalisedObjective(rows, 3, weights, l2=0.1, scaling="relative")(np.ones(12))
+        for weights in ({1: 1.0, 2: 1.0}, {})
+    )
+    assert weighted[0] == plain[0]
+    assert (weighted[1] == plain[1]).all()
+
+
+def test_wide_features_take_the_kernel_and_many_rows_do_not() -> None:
+    wide, tall = make_problem(3, n=60, d=200), make_problem(2, n=3000, d=4)
+    for problem, kind in ((wide, KernelTerm), (tall, DIRECT[2])):
+        objective = make_objective(problem, {})
+        assert isinstance(make_term(2, objective.loss, objective.rows), kind)
+
+
+def test_order_three_says_how_many_rows_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("momentalign.linear._objective.LARGEST", 50**2)
+    with pytest.raises(ValueError, match=r"up to 50 rows, .* there are 60 rows"):
+        make_objective(make_problem(2), {3: 1.0})
+
+
+def test_rows_are_sorted_and_their_shares_sum_to_one() -> None:
+    problem = make_problem(2)
+    rows = Rows.sort(problem.features, problem.targets, problem.domains, None, bias=True)
+    assert rows.number == 3
+    assert (np.diff(rows.domains) >= 0).all()
+    np.testing.assert_allclose(np.add.reduceat(rows.shares, rows.starts[:-1]), 1)
+    thinned = rows.thinned(7)
+    assert thinned.number == 3
+    np.testing.assert_allclose(np.add.reduceat(thinned.shares, thinned.starts[:-1]), 1)

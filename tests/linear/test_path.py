@@ -1,0 +1,121 @@
+import re
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from momentalign.linear import PenalisedObjective, Rows, fit_head, fit_path
+from tests.linear.problems import Problem, make_problem, reference
+
+
+def rows_of(problem: Problem) -> tuple:
+    return problem.features, problem.targets, problem.domains
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_without_weights_it_is_logistic_regression(classes: int, bias: bool) -> None:
+    problem = make_problem(classes, n=120)
+    domains = np.arange(120) % 3  # balanced: the domains' mean is the mean of all rows
+    for given in (domains, None):
+        head = fit_head(problem.features, problem.targets, given, l2=0.05, bias=bias, tol=1e-9)
+        other = LogisticRegression(C=1 / (0.05 * 120), fit_intercept=bias, tol=1e-9, max_iter=10_000)
+        other.fit(problem.features, problem.targets)
+        np.testing.assert_allclose(head.coef, other.coef_, atol=1e-6)
+        np.testing.assert_allclose(head.intercept, other.intercept_ if bias else 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("scaling", ["none", "classes", "parameters", "relative"])
+@pytest.mark.parametrize("classes", [1, 2, 4])
+def test_the_gradient_vanishes_at_the_solution(classes: int, scaling: str) -> None:
+    problem, weights = make_problem(classes), {1: 1.0, 2: 2.0, 3: 0.5}
+    head = fit_head(*rows_of(problem), weights, loss=problem.loss, scaling=scaling, tol=1e-8)
+    assert head.converged
+    W = np.column_stack([head.coef, head.intercept])
+    value, gradient = reference(problem, W, weights, l2=1e-3, scaling=scaling, bias=True)
+    assert np.abs(gradient).max() < 1e-6
+    assert head.objective == pytest.approx(value)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_path_equals_separate_fits(classes: int) -> None:
+    problem = make_problem(classes, n=200)
+    settings = [{1: 3.0}, {}, {1: 0.3, 2: 0.3}, {2: 1.0}, {1: 0.0, 2: 3.0}]
+    path = fit_path(*rows_of(problem), settings, l2=0.1, tol=1e-9)
+    assert [head.order_weights for head in path] == settings
+    for setting, head in zip(settings, path, strict=True):
+        alone = fit_head(*rows_of(problem), setting, l2=0.1, tol=1e-9)
+        np.testing.assert_allclose(head.coef, alone.coef, atol=1e-6)
+        assert head.objective == pytest.approx(alone.objective, rel=1e-9)
+
+
+def test_larger_weights_mean_smaller_spreads() -> None:
+    problem = make_problem(2, n=200)
+    rows = Rows.sort(*rows_of(problem), None, bias=True)
+    measure = PenalisedObjective(rows, 2, {1: 1.0}, l2=0.0)
+    plain = PenalisedObjective(rows, 2, {}, l2=0.0)
+    path = fit_path(*rows_of(problem), [{1: weight} for weight in (0.0, 0.1, 1.0, 10.0)], scaling="none")
+    heads = [np.append(head.coef, head.intercept) for head in path]
+    spreads = [measure(head)[0] - plain(head)[0] for head in heads]
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[-1] < 0.7 * spreads[0]
+
+
+def test_a_first_look_at_some_rows_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem(3, n=2000)
+    direct = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, tol=1e-8)
+    monkeypatch.setattr("momentalign.linear._solver._SUBSET", 100)
+    looked = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, tol=1e-8)
+    np.testing.assert_allclose(looked.coef, direct.coef, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dense", "square"), [(1, 4096), (1, 1)])
+def test_cheaper_preconditioners_find_the_same_solution(
+    dense: int, square: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = make_problem(3, n=200)
+    expected = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
+    monkeypatch.setattr("momentalign.linear._precondition._DENSE", dense)
+    monkeypatch.setattr("momentalign.linear._precondition._SQUARE", square)
+    found = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
+    np.testing.assert_allclose(found.coef, expected.coef, atol=1e-5)
+
+
+def test_constant_columns_and_missing_classes_work() -> None:
+    problem = make_problem(3)
+    features = np.column_stack([problem.features, np.zeros(60), np.ones(60)])
+    targets = np.where(problem.domains == 5, 0, problem.targets)  # one domain with one class only
+    head = fit_head(features, targets, problem.domains, {1: 1.0, 2: 1.0})
+    assert head.converged
+    assert np.isfinite(head.coef).all()
+    assert np.abs(head.coef[:, 4]).max() < 1e-12
+
+
+def test_running_out_of_iterations_is_said() -> None:
+    problem = make_problem(2)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 iterations"):
+        head = fit_head(*rows_of(problem), {1: 1.0}, max_iter=1, tol=1e-12)
+    assert not head.converged
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"domains": np.zeros(59, int)},
+            "'domains' should have one entry per row of 'features' (60), but has shape (59,)",
+        ),
+        ({"features": np.zeros((0, 4)), "targets": np.zeros(0, int), "domains": None}, "n and d at least 1"),
+        ({"order_weights": [{4: 1.0}]}, "'order' should be between 1 and 3"),
+        ({"order_weights": [{1: -1.0}]}, "'order_weights[1]' should be finite and not below 0"),
+        ({"scaling": "relativ"}, "Meant 'relative'?"),
+        ({"loss": "logistic", "classes": 3}, "takes two classes, but there are 3"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_bad_input(change: dict, message: str) -> None:
+    problem = make_problem(2)
+    arguments = dict(zip(("features", "targets", "domains"), rows_of(problem), strict=True))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        fit_path(**{**arguments, "order_weights": [{1: 1.0}], **change})

@@ -1,0 +1,127 @@
+"""scikit-learn's own checks, and its tools at work with a column of domains."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from momentalign.sklearn import (
+    ISRCov,
+    ISRMean,
+    MomentAlignedClassifier,
+    MomentAlignedClassifierCV,
+    MomentAlignedRegressor,
+)
+from tests.linear.problems import make_problem
+
+CLASSIFIERS = [MomentAlignedClassifier(), MomentAlignedClassifierCV((0, 1), (0, 1), (1e-2,))]
+PREDICTORS = [*CLASSIFIERS, MomentAlignedRegressor()]
+names = pytest.mark.parametrize("estimator", PREDICTORS, ids=lambda estimator: type(estimator).__name__)
+
+
+def sites(rows: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    problem = make_problem(2, n=rows)
+    return problem.features, problem.targets, np.array(["north", "south", "west"])[np.arange(rows) % 3]
+
+
+@parametrize_with_checks([*PREDICTORS, ISRMean(), ISRCov()])
+def test_scikit_learn_checks(estimator: BaseEstimator, check) -> None:
+    check(estimator)
+
+
+@names
+def test_clone_and_pickle(estimator: BaseEstimator) -> None:
+    X, y, site = sites()
+    fitted = clone(estimator).fit(X, y, domains=site)
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert (copy.predict(X) == fitted.predict(X)).all()
+    again = clone(fitted).fit(X, y, domains=site)
+    assert (again.coef_ == fitted.coef_).all()
+
+
+@names
+def test_domains_of_any_kind_and_order_give_the_same_fit(estimator: BaseEstimator) -> None:
+    X, y, site = sites()
+    reference = clone(estimator).fit(X, y, domains=site)
+    order = np.random.default_rng(0).permutation(len(y))
+    for X2, y2, given in [
+        (X, y, pd.Series(site, dtype="category")),
+        (X, y, site.tolist()),
+        (X, y, np.unique(site, return_inverse=True)[1] * 10),
+        (X[order], y[order], site[order]),
+    ]:
+        fitted = clone(estimator).fit(X2, y2, domains=given)
+        np.testing.assert_allclose(fitted.coef_, reference.coef_, atol=1e-7)
+    assert reference.domains_.tolist() == ["north", "south", "west"]
+
+
+@names
+def test_frames_keep_their_names(estimator: BaseEstimator) -> None:
+    X, y, site = sites()
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    fitted = clone(estimator).fit(frame, y, domains=site)
+    assert fitted.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame.rename(columns={"a": "z"}))
+
+
+@names
+@pytest.mark.parametrize(
+    ("domains", "message"),
+    [
+        (["a"] * 59, r"'domains' should have one entry per row of 'X' \(60\), but has shape \(59,\)\."),
+        ([None] + ["a"] * 59, r"'domains' should hold a label for every row, but 1 are missing, first in row 0\."),
+        ([0.0, np.nan] + [1.0] * 58, "1 are missing, first in row 1"),
+        (np.array([1, "a"] * 30, dtype=object), "labels of one kind"),
+    ],
+)
+def test_bad_domains(estimator: BaseEstimator, domains: object, message: str) -> None:
+    X, y, _ = sites()
+    with pytest.raises(ValueError, match=message):
+        clone(estimator).fit(X, y, domains=domains)
+
+
+@names
+def test_one_domain_is_the_plain_model_and_a_warning(estimator: BaseEstimator) -> None:
+    X, y, _ = sites()
+    with pytest.warns(
+        UserWarning, match=r"All rows are of domain .*'here'.*: with one domain there is nothing to compare"
+    ):
+        one = clone(estimator).fit(X, y, domains=["here"] * 60)
+    none = clone(estimator).fit(X, y)
+    assert not one.aligned_
+    assert not none.aligned_
+    np.testing.assert_allclose(one.coef_, none.coef_)
+
+
+@config_context(enable_metadata_routing=True)
+def test_leave_one_domain_out_with_routing() -> None:
+    X, y, site = sites(90)
+    estimator = MomentAlignedClassifier().set_fit_request(domains=True)
+    params = {"domains": site, "groups": site}
+    pipeline = make_pipeline(
+        StandardScaler(), ISRMean(n_components=None, scale=0.5).set_fit_request(domains=True), estimator
+    )
+    for model in (estimator, pipeline):
+        scores = cross_val_score(model, X, y, cv=LeaveOneGroupOut(), params=params)
+        assert scores.shape == (3,)
+        assert scores.mean() > 0.5
+    search = GridSearchCV(estimator, {"hessian_weight": [0.0, 1.0]}, cv=LeaveOneGroupOut())
+    assert search.fit(X, y, **params).best_estimator_.aligned_
+
+
+@config_context(enable_metadata_routing=True)
+def test_any_classifier_after_isr() -> None:
+    X, y, site = sites(90)
+    isr = ISRMean(1, n_components=None).set_fit_request(domains=True)
+    model = make_pipeline(isr, LogisticRegression()).fit(X, y, domains=site)
+    assert model[:-1].transform(X)[:, 0].tolist() == [0.0] * 90
+    assert model[:-1].get_feature_names_out().tolist() == [f"isrmean{k}" for k in range(4)]

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from momentalign.sklearn import ISRCov, ISRMean
+
+
+def sites(
+    domains: int = 3, dimensions: int = 6, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows whose last `domains` − 1 latent coordinates shift and widen with the domain, in a random rotation."""
+    rng = np.random.default_rng(seed)
+    domain, y = np.repeat(np.arange(domains), 400), rng.integers(0, 2, domains * 400)
+    latent = rng.normal(size=(len(y), dimensions))
+    latent[:, 0] += 2 * y
+    shift = 4 * rng.normal(size=(domains, domains - 1))
+    latent[:, -(domains - 1) :] = latent[:, -(domains - 1) :] * (1 + 2 * domain[:, None]) + shift[domain]
+    rotation = np.linalg.qr(rng.normal(size=(dimensions, dimensions)))[0]
+    return latent @ rotation, y, domain, rotation[-(domains - 1) :]
+
+
+@pytest.mark.parametrize("n_components", [None, 6])
+@pytest.mark.parametrize(("isr", "domains"), [(ISRMean(), 2), (ISRMean(), 3), (ISRCov(), 2)])
+def test_it_finds_what_changes(isr: ISRMean | ISRCov, domains: int, n_components: int | None) -> None:
+    X, y, domain, spurious = sites(domains)
+    isr = isr.set_params(n_components=n_components).fit(X, y, domains=domain)
+    assert isr.n_spurious_ == domains - 1
+    found = isr.basis_[:, : isr.n_spurious_]
+    if isr.pca_ is not None:
+        found = isr.pca_.components_.T @ found
+    cosines = np.linalg.svd(spurious @ found, compute_uv=False)
+    assert cosines.min() > 0.95
+
+
+def test_a_scale_of_one_is_a_rotation_and_zero_removes() -> None:
+    X, y, domain, _ = sites()
+    kept = ISRMean(n_components=None, scale=1.0).fit_transform(X, y, domains=domain)
+    np.testing.assert_allclose(kept @ kept.T, X @ X.T, atol=1e-8)
+    half, none = (ISRMean(n_components=None, scale=scale).fit_transform(X, y, domains=domain) for scale in (0.5, 0.0))
+    np.testing.assert_allclose(half[:, :2], 0.5 * kept[:, :2])
+    np.testing.assert_allclose(half[:, 2:], kept[:, 2:])
+    assert (none[:, :2] == 0).all()
+
+
+def test_the_class_is_chosen_or_named() -> None:
+    X, y, domain, _ = sites()
+    rare = np.where((y == 1) & (domain == 2) & (np.arange(len(y)) % 7 > 0), 0, y)
+    assert ISRMean().fit(X, rare, domains=domain).class_ == 0
+    named = np.array(["cat", "dog"])[y]
+    assert ISRMean(target_class="dog").fit(X, named, domains=domain).class_ == "dog"
+    with pytest.raises(ValueError, match=r"'target_class' should be one of \['cat', 'dog'\], but is 'cow'"):
+        ISRMean(target_class="cow").fit(X, named, domains=domain)
+
+
+def test_pca_keeps_what_there_is() -> None:
+    X, y, domain, _ = sites()
+    assert ISRMean(n_components=4).fit_transform(X, y, domains=domain).shape == (1200, 4)
+    assert ISRMean(n_components=100).fit_transform(X, y, domains=domain).shape == (1200, 6)
+
+
+def test_without_domains_nothing_is_spurious() -> None:
+    X, y, *_ = sites()
+    isr = ISRMean(n_components=None).fit(X, y)
+    assert isr.n_spurious_ == 0
+    np.testing.assert_allclose(isr.transform(X), X)
+    with pytest.warns(UserWarning, match="finds no spurious direction"):
+        ISRMean().fit(X, y, domains=["a"] * len(y))
+
+
+def test_bad_numbers_of_directions_and_domains() -> None:
+    X, y, domain, _ = sites()
+    with pytest.raises(ValueError, match="'n_spurious' should be at most 2"):
+        ISRMean(3).fit(X, y, domains=domain)
+    with pytest.raises(ValueError, match="ISRCov compares two domains"):
+        ISRCov().fit(X, y, domains=domain)
