@@ -7,7 +7,7 @@ from typing import Annotated
 try:
     import typer
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 except ModuleNotFoundError as error:
     sys.exit(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'")
 
@@ -52,14 +52,14 @@ def bench(
         raise ValueError(f"'--out' should name a file, but {out} is a folder.")
     console = Console()
     sections = list(benchmarks.plan(where, quick=quick, memory_limit=int(memory * 2**30)))
-    minutes = "less than a minute" if quick else "about five minutes"
+    minutes = "less than a minute" if quick else "five to ten minutes"
     console.print(f"{len(sections)} groups of measurements on {where}, {minutes}:")
     for section in sections:
         console.print(f"  {section.title}", highlight=False)
     if dry_run:
         return
     rows: list[benchmarks.Row] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(sections))
         for section in sections:

@@ -76,6 +76,4 @@ def linear_fits(sizes: tuple[LinearSize, ...] = SIZES, rounds: int = 3) -> Itera
         unit = statistics.median(times["LogisticRegression"])
         for name, seconds in times.items():
             median = statistics.median(seconds)
-            yield Row(
-                TABLE, str(size), name, seconds=median, time_ratio=median / unit, note="ratio to LogisticRegression"
-            )
+            yield Row(TABLE, str(size), name, seconds=median, time_ratio=median / unit)

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 
 from momentalign.bench._capture import captured_rows, large_rows
+from momentalign.bench._linear import SIZES, LinearSize, linear_fits
 from momentalign.bench._penalty import Size, growth_rows, penalty_rows
 from momentalign.bench._rows import Row
 from momentalign.bench._step import captured_step_rows, mnist_cnn, step_rows, vit_small
@@ -62,3 +63,5 @@ def plan(device: torch.device, *, quick: bool, memory_limit: int) -> Iterator[Se
         step = Size(24 if quick else 192, 128, 2, 3)
         seconds = 0.2 if quick else 20.0
         yield Section("whole step, MNIST_CNN", lambda: step_rows(mnist_cnn, step, device, seconds, rivals=not quick))
+        linear = (LinearSize(400, 10, 2),) if quick else SIZES
+        yield Section("linear fit", lambda: list(linear_fits(linear)))

@@ -17,26 +17,31 @@ _UNITS = {
     "growth": "× first line",
     "launches": "× captured",
     "many tiles": "× products",
+    "linear fit": "× LogisticRegression",
 }
 
 
 def as_table(rows: Iterable[Row]) -> Group:
-    """One table for each kind of measurement and size."""
+    """One table for each kind of measurement; where all its lines are of one size, the size stands in its title."""
     tables = []
-    for title, group in groupby(rows, key=lambda row: row.table):
-        unit = _UNITS.get(title, "× ERM")
+    for _, group in groupby(rows, key=lambda row: (row.table, row.size if row.table == "penalty alone" else "")):
+        lines = list(group)
+        first = lines[0]
+        one_size = all(line.size == first.size for line in lines)
+        unit = _UNITS.get(first.table, "× ERM")
+        title = f"{first.table}, {first.size}" if one_size else first.table
         table = Table(title=title, title_justify="left")
-        for heading in ("size", "", "ms", unit, "MiB", unit, "note"):
+        sizes = [] if one_size else ["size"]
+        for heading in (*sizes, "", "ms", unit, "MiB", unit):
             table.add_column(heading, justify="right" if heading in ("ms", "MiB", unit) else "left")
-        for row in group:
+        for line in lines:
             table.add_row(
-                row.size,
-                row.name,
-                _number(row.seconds, 1e3),
-                _number(row.time_ratio),
-                _number(row.peak_bytes, 2**-20),
-                _number(row.memory_ratio),
-                row.note,
+                *([] if one_size else [line.size]),
+                f"{line.name}: {line.note}" if line.note else line.name,
+                _number(line.seconds, 1e3),
+                _number(line.time_ratio),
+                _number(line.peak_bytes, 2**-20),
+                _number(line.memory_ratio),
             )
         tables.append(table)
     return Group(*tables)
