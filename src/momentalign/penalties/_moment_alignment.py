@@ -16,34 +16,24 @@ _NAMES = {1: "gradient", 2: "hessian"}
 
 
 class AlignmentPenalty(DomainPenalty):
-    r"""Weighted spreads of the domains' derivatives over the orders: what the whole family computes.
+    """Weighted spreads of the domains' derivatives over the orders: what the whole family computes.
 
-    Args:
-        order_weights: Weight of each order.
-        anneal_steps: Training calls before the weights take effect.
-        momentum: Decay γ of the past batches' part in each domain's derivative; 0 looks at the batch alone.
-        bias: Whether the head has a bias.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        route: `"auto"`, `"gram"`, `"direct"` or `"pairwise"`.
-        scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
-        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+    Its arguments are those of :class:`MomentAlignment`.
     """
 
     def __init__(
         self,
         order_weights: Mapping[int, float],
         *,
-        anneal_steps: int,
-        momentum: float,
-        bias: bool,
-        loss: str,
-        route: str,
-        scaling: str,
-        num_domains: int | None,
-        gather: bool,
-        validate: bool | None,
+        anneal_steps: int = 0,
+        momentum: float = 0.0,
+        bias: bool = True,
+        loss: str = "cross_entropy",
+        route: str = "auto",
+        scaling: str = "none",
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
     ) -> None:
         if not isinstance(order_weights, Mapping):
             raise TypeError(f"'order_weights' should be a dictionary such as {{1: 1.0}}, but is {order_weights!r}.")
@@ -160,33 +150,6 @@ class MomentAlignment(AlignmentPenalty):
         >>> MomentAlignment({1: 1.0, 2: 2.0}, bias=False).terms(features, logits, targets, domains)
         {'gradient': tensor(0.1250), 'hessian': tensor(0.5625)}
     """
-
-    def __init__(
-        self,
-        order_weights: Mapping[int, float],
-        *,
-        anneal_steps: int = 0,
-        momentum: float = 0.0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
-        route: str = "auto",
-        scaling: str = "none",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(
-            order_weights,
-            anneal_steps=anneal_steps,
-            momentum=momentum,
-            bias=bias,
-            loss=loss,
-            route=route,
-            scaling=scaling,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
 
 
 def term_name(order: int) -> str:
