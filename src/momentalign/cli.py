@@ -9,7 +9,8 @@ try:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 except ModuleNotFoundError as error:
-    sys.exit(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'")
+    print(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'", file=sys.stderr)
+    sys.exit(2)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -44,6 +44,13 @@ def test_dry_run_measures_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_missing_extra_is_answered_with_the_command_that_installs_it() -> None:
+    program = "import sys; sys.modules['typer'] = None; from momentalign.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "The command line needs typer. Install it with: pip install 'momentalign[cli]'\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

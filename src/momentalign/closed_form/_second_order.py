@@ -1,7 +1,7 @@
 r"""Inner products of second residuals of the softmax, with a backward pass written out by hand.
 
 Legend (see `_softmax.py`): R (n, C) shifted probabilities, a (n, 1) mass of the classes that are not the likeliest,
-top (n,) the likeliest class; Q, b (1, m), top' the same of the columns; e = [top_i = top'_j];
+top (n,) the likeliest class; Q (m, C), b (m, 1), top' the same of the columns; e = [top_i = top'_j];
 ρ = R·Q, τ = R·Q² + R²·Q, g = R_i[top'_j], h = Q_j[top_i]. Then
 
 .. math:: F = \rho t - \tau + 2(ah + bg + gh), \qquad t = \rho + 1 + 2(e + g + h)
