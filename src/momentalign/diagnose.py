@@ -1,0 +1,104 @@
+"""From a table to a transfer report: what the command `diagnose` does between parsing and printing."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentalign._validation import check_choice, check_count
+from momentalign.data import feature_matrix, read_table
+from momentalign.theory import TransferReport, transfer_report
+
+_LOSSES = ("auto", "cross_entropy", "squared_error")
+_MANY = 20
+"""Different numbers from which on a column of them counts as a quantity, not as classes."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What will be compared, in words, and the comparison itself.
+
+    Args:
+        lines: What was read and what was done to it, to print before the work starts.
+        run: Makes the report from `l2`, `radius`, `order` and `seed`.
+    """
+
+    lines: list[str]
+    run: Callable[..., TransferReport]
+
+
+def diagnose_table(
+    path: str | Path,
+    *,
+    target: str = "y",
+    domain: str = "domain",
+    test_domain: str | None = None,
+    loss: str = "auto",
+    components: int = 50,
+) -> Diagnosis:
+    """Read a table and set the comparison of its domains up.
+
+    Args:
+        path: A .csv, .csv.gz, .parquet or .npz file.
+        target: Column of the labels.
+        domain: Column that says where a row came from.
+        test_domain: A domain that counts as the unseen target instead of as a source.
+        loss: `"cross_entropy"`, `"squared_error"`, or `"auto"`: the latter for many different numbers.
+        components: Principal components to keep of wider features.
+
+    Returns:
+        The comparison, not yet made.
+
+    Raises:
+        ValueError: The table does not have what is asked for.
+    """
+    check_choice("loss", loss, _LOSSES)
+    check_count("components", components, 1)
+    table = read_table(path, target=target, domain=domain)
+    X, notes = feature_matrix(table.features, components=components)
+    y = table.target
+    names, counts = np.unique(table.domains, return_counts=True)
+    if test_domain is not None and test_domain not in names:
+        raise ValueError(f"'test_domain' should be a domain, but is '{test_domain}'. Found: {', '.join(names)}.")
+    chosen = loss if loss != "auto" else _loss_for(y)
+    kind = "real numbers" if chosen == "squared_error" else f"{len(np.unique(y))} classes"
+    lines = [
+        f"{Path(path).name}: {len(X)} rows, {table.features.shape[1]} columns, '{target}' taken as {kind}.",
+        "Domains: " + ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)) + ".",
+        *table.notes,
+        *notes,
+    ]
+    unseen = table.domains == test_domain
+    if test_domain is not None:
+        lines.append(f"'{test_domain}' is the target; the others are the sources.")
+
+    def run(*, l2: float, radius: float, order: int, seed: int) -> TransferReport:
+        return transfer_report(
+            X[~unseen],
+            y[~unseen],
+            table.domains[~unseen],
+            l2=l2,
+            radius=radius,
+            order=order,
+            loss=chosen,
+            seed=seed,
+            target=X[unseen] if test_domain is not None else None,
+            target_labels=y[unseen] if test_domain is not None else None,
+        )
+
+    return Diagnosis(lines, run)
+
+
+def write_page(report: TransferReport, path: Path) -> None:
+    """Write the report's page, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished.write_text(report.to_html(), encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _loss_for(y: NDArray[np.generic]) -> str:
+    return "squared_error" if np.issubdtype(y.dtype, np.number) and len(np.unique(y)) > _MANY else "cross_entropy"

@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from momentalign.data import feature_matrix, read_table
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "age": [50.0, np.nan, 60.0, 70.0],
+            "kind": ["a", None, "b", "a"],
+            "nothing": [np.nan] * 4,
+            "one": [1, 1, 1, 1],
+            "y": ["ill", "well", "ill", None],
+            "site": ["Bern", "Bern", "Basel", "Basel"],
+        }
+    )
+
+
+def write(frame: pd.DataFrame, path: Path) -> Path:
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_files_of_every_kind_give_the_same_table(frame: pd.DataFrame, name: str, tmp_path: Path) -> None:
+    table = read_table(write(frame, tmp_path / name), target="y", domain="site")
+    assert list(table.features.columns) == ["age", "kind", "nothing", "one"]
+    assert list(table.target) == ["ill", "well", "ill"]
+    assert list(table.domains) == ["Bern", "Bern", "Basel"]
+    assert table.notes == ("1 rows without 'y' or 'site' were left out.",)
+
+
+def test_npz_takes_the_names_of_the_domains(tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    np.savez(path, X=np.eye(3, dtype=np.float16), y=[0, 1, 1], domain=[1, 0, 1], domains=np.array(["art", "photo"]))
+    table = read_table(path)
+    assert list(table.domains) == ["photo", "art", "photo"]
+    assert table.features.shape == (3, 3)
+
+
+def test_columns_become_numbers_and_it_is_said_how(frame: pd.DataFrame, tmp_path: Path) -> None:
+    table = read_table(write(frame, tmp_path / "t.csv"), target="y", domain="site")
+    matrix, notes = feature_matrix(table.features)
+    # age, and kind as a, b and missing; the empty and the constant column are gone
+    assert matrix.shape == (3, 4)
+    np.testing.assert_allclose(matrix.mean(0), 0, atol=1e-12)
+    np.testing.assert_allclose(matrix.std(0), 1)
+    np.testing.assert_allclose(matrix[1, 0], 0, atol=1e-12)  # the median of 50 and 60, their mean too
+    said = " ".join(notes)
+    for part in ("without any value were left out: nothing", "age (1), kind (1)", "categories, a column each: kind"):
+        assert part in said
+    assert "1 constant columns" in said
+
+
+def test_wide_features_are_reduced() -> None:
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 8)))
+    matrix, notes = feature_matrix(wide, components=3)
+    assert matrix.shape == (30, 3)
+    assert "8 columns were reduced to 3 principal components" in notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "z", "domain": "site"}, "'target' should name a column of t.csv, but is 'z'. Found: age, kind"),
+        ({"target": "y", "domain": "sites"}, "Meant 'site'?"),
+        ({"target": "y", "domain": "y"}, "should be two columns, but are both 'y'"),
+        ({"target": "nothing", "domain": "site"}, "should have rows with 'nothing' and 'site', but has none"),
+    ],
+)
+def test_missing_columns(frame: pd.DataFrame, options: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message.replace("?", r"\?").replace(".", r"\.")):
+        read_table(write(frame, tmp_path / "t.csv"), **options)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"gone\.csv does not exist"):
+        read_table(tmp_path / "gone.csv")
+    (tmp_path / "t.xlsx").write_text("")
+    with pytest.raises(ValueError, match=r"t\.xlsx should be a \.csv, \.csv\.gz, \.parquet or \.npz file"):
+        read_table(tmp_path / "t.xlsx")
+    for name in ("t.csv", "t.parquet", "t.npz"):
+        (tmp_path / name).write_text("")
+        with pytest.raises(ValueError, match="could not be read"):
+            read_table(tmp_path / name)
+    (tmp_path / "only.csv").write_text("y,domain\n1,a\n")
+    with pytest.raises(ValueError, match="should have columns besides 'y' and 'domain'"):
+        read_table(tmp_path / "only.csv")
+    np.savez(tmp_path / "t.npz", y=[1])
+    with pytest.raises(ValueError, match="should have a matrix 'X', but has y"):
+        read_table(tmp_path / "t.npz")
+    np.savez(tmp_path / "s.npz", X=np.eye(2), y=[1], domain=[0, 1])
+    with pytest.raises(ValueError, match=r"one entry per row of 'X' \(2\), but has shape \(1,\)"):
+        read_table(tmp_path / "s.npz")

@@ -1,0 +1,86 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+PROGRAM = Path(sys.executable).with_name("momentalign")
+
+
+def run(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [str(PROGRAM), "diagnose", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, cwd=folder, env=os.environ | {"COLUMNS": "100"})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    site = np.repeat(["Basel", "<script>alert(1)</script>", "Zurich", "Bern"], 40)
+    frame = pd.DataFrame(rng.normal(size=(160, 3)), columns=["a", "b", "c"])
+    frame["kind"] = rng.choice(["x", "y"], 160)
+    frame.loc[3, "a"] = np.nan
+    frame["label"] = np.where(frame["b"] + rng.normal(size=160) > 0, "yes", "no")
+    frame["site"] = site
+    frame["dose"] = frame["b"] + rng.normal(size=160)
+    path = tmp_path / "table.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_report_and_page(table: Path, tmp_path: Path) -> None:
+    done = run(table, "--target", "label", "--domain", "site", "-o", "deep/page.html", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for part in (
+        "160 rows, 5 columns, 'label' taken as 2 classes.",
+        "Zurich (40)",
+        "a (1)",
+        "Worst pair",
+        "deep/page.html",
+    ):
+        assert part in done.stdout
+    page = tmp_path / "deep" / "page.html"
+    assert "&lt;script&gt;alert(1)" in page.read_text()
+    assert "<script" not in page.read_text()
+    assert [path.name for path in page.parent.iterdir()] == ["page.html"]
+
+
+def test_a_held_out_domain_is_the_target(table: Path, tmp_path: Path) -> None:
+    options = ("--target", "label", "--domain", "site", "--order", 1, "--test-domain")
+    done = run(table, *options, "Bern", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "'Bern' is the target" in done.stdout
+    assert "3 domains, 120 rows" in done.stdout
+    assert "Closest mixture" in done.stdout
+    refused = run(table, *options, "Genf", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "'test_domain' should be a domain, but is 'Genf'." in refused.stderr
+
+
+def test_real_numbers_and_dry_run(table: Path, tmp_path: Path) -> None:
+    done = run(table, "--target", "dose", "--domain", "site", "--dry-run", folder=tmp_path)
+    assert done.returncode == 0
+    assert "'dose' taken as real numbers" in done.stdout
+    assert not (tmp_path / "transfer.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "lable", "--domain", "site"], "Meant 'label'?"),
+        (["--target", "label", "--domain", "site", "--loss", "hinge"], "'loss' should be one of"),
+        (["--target", "label", "--domain", "site", "--radius", "0"], "radius"),
+        (["--target", "label", "--domain", "site", "--components", "0"], "'components' should be at least 1"),
+        (["--target", "label", "--domain", "site", "--out", "."], "'--out' should name a file"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    arguments: list[str], message: str, table: Path, tmp_path: Path
+) -> None:
+    done = run(table, *arguments, folder=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
