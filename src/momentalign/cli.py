@@ -61,14 +61,18 @@ def bench(
         return
     rows: list[benchmarks.Row] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=len(sections))
-        for section in sections:
-            progress.update(task, description=section.title)
-            rows += section.run()
-            # After every group, so that an interruption loses one at most.
-            benchmarks.write_json(out, rows, benchmarks.environment(where))
-            progress.advance(task)
+    try:
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("", total=len(sections))
+            for section in sections:
+                progress.update(task, description=section.title)
+                rows += section.run()
+                # After every group, so that an interruption loses one at most.
+                benchmarks.write_json(out, rows, benchmarks.environment(where))
+                progress.advance(task)
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. What was measured is in {out}." if rows else "Interrupted. Nothing was written.")
+        raise typer.Exit(130) from None
     console.print(benchmarks.as_table(rows))
     console.print(f"Written to {out}. Ratios are within this run; docs/performance.md says how to read them.")
 
@@ -117,6 +121,3 @@ def main() -> None:
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         Console(stderr=True, highlight=False).print(f"Error: {error}", markup=False, soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted. What was finished has been written.")
-        sys.exit(130)

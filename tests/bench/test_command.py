@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from momentalign.bench import Row, Section
 from momentalign.bench._penalty import Size, penalty_rows
+from momentalign.cli import app
 
 PROGRAM = Path(sys.executable).with_name("momentalign")
 
@@ -35,6 +38,22 @@ def test_rivals_that_do_not_fit_are_listed_not_run() -> None:
     assert rows["dense Hessian per domain"].seconds is None
     assert "not run" in rows["dense Hessian per domain"].note
     assert rows["CMA, gram"].seconds is not None
+
+
+@pytest.mark.parametrize("finished", [0, 1])
+def test_an_interruption_keeps_what_was_measured(
+    finished: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> list[Row]:
+        raise KeyboardInterrupt
+
+    sections = [Section("first", lambda: [Row("growth", "n=1", "CMA, gram")])] * finished
+    monkeypatch.setattr("momentalign.bench.plan", lambda *_, **__: [*sections, Section("second", interrupted)])
+    out = tmp_path / "bench.json"
+    done = CliRunner().invoke(app, ["bench", "--out", str(out)])
+    assert done.exit_code == 130
+    assert ("What was measured is in" if finished else "Nothing was written") in done.output
+    assert out.exists() == bool(finished)
 
 
 def test_dry_run_measures_nothing(tmp_path: Path) -> None:
