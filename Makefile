@@ -17,7 +17,7 @@ setup: $(VENV)/.installed ## build .venv with the package and the development to
 
 $(VENV)/.installed: pyproject.toml constraints-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e ".[cli,dev]"
+	$(INSTALL) -e ".[all,dev]"
 	@touch $@
 
 demo: setup ## train ERM and CMA on coloured digits, print accuracy per domain
@@ -40,7 +40,7 @@ bench: setup ## time and memory of the penalties, as ratios within one run
 	$(BIN)/momentalign bench
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(INSTALL) -e ".[cli,dev,docs]"
+	$(INSTALL) -e ".[all,dev,docs]"
 	@touch $@
 
 docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html

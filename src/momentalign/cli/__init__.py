@@ -1,0 +1,31 @@
+"""The command line, thin: parse, call, print. One module a command; what a command needs is imported when it runs."""
+
+import sys
+
+try:
+    import typer
+    from rich.console import Console
+except ModuleNotFoundError as error:
+    print(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'", file=sys.stderr)
+    sys.exit(2)
+
+from momentalign.cli._bench import bench
+from momentalign.cli._diagnose import diagnose
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Exact gradient, Hessian and higher-order alignment for domain generalization.",
+)
+for command in (bench, diagnose):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run a command; an error that a user can mend is one line and exit code 2, not a traceback."""
+    try:
+        app(standalone_mode=True)
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        Console(stderr=True, highlight=False).print(f"Error: {error}", markup=False, soft_wrap=True)
+        sys.exit(2)

@@ -1,0 +1,59 @@
+"""`momentalign bench`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def bench(
+    device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 and so on.")] = "cpu",
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the numbers go, as JSON.")] = Path("runs/bench.json"),
+    quick: Annotated[bool, typer.Option("--quick", help="A few small measurements, to see that it works.")] = False,
+    memory: Annotated[
+        float, typer.Option(help="GiB that a rival may take; those that need more are listed only.")
+    ] = 12,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured, and stop.")] = False,
+) -> None:
+    """Time and memory of the penalties against each other's and published ways to compute them."""
+    import torch
+
+    from momentalign import bench as benchmarks
+
+    try:
+        where = torch.device(device)
+        torch.empty(1, device=where)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(
+            f"'--device' should name a device that torch can use here, but is '{device}': {error}"
+        ) from None
+    if where.type not in ("cpu", "cuda"):
+        raise ValueError(f"'--device' should be cpu or cuda, but is '{device}'.")
+    if out.is_dir():
+        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    console = Console()
+    sections = list(benchmarks.plan(where, quick=quick, memory_limit=int(memory * 2**30)))
+    minutes = "less than a minute" if quick else "five to ten minutes"
+    console.print(f"{len(sections)} groups of measurements on {where}, {minutes}:")
+    for section in sections:
+        console.print(f"  {section.title}", highlight=False)
+    if dry_run:
+        return
+    rows: list[benchmarks.Row] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("", total=len(sections))
+            for section in sections:
+                progress.update(task, description=section.title)
+                rows += section.run()
+                # After every group, so that an interruption loses one at most.
+                benchmarks.write_json(out, rows, benchmarks.environment(where))
+                progress.advance(task)
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. What was measured is in {out}." if rows else "Interrupted. Nothing was written.")
+        raise typer.Exit(130) from None
+    console.print(benchmarks.as_table(rows))
+    console.print(f"Written to {out}. Ratios are within this run; docs/performance.md says how to read them.")
