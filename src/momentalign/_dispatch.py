@@ -109,6 +109,10 @@ def spreads(
         Scalars for each order; the second list is empty unless asked for.
     """
     if route == "gram":
+        one_tile = len(batch.features) <= closed_form.TILE
+        if one_tile and loss == "cross_entropy" and list(orders) == [1, 2] and not with_energies:
+            features, logits, targets, domains = batch.features, batch.logits, batch.targets, batch.domains
+            return closed_form.softmax_spreads(features, logits, targets, domains, bias), []
         statistics = ("spread", "energy") if with_energies else ("spread",)
         residuals = HEADS[loss](batch.logits, batch.targets)
         values = closed_form.gram_statistics(statistics, orders, residuals, batch.features, batch.domains, bias)

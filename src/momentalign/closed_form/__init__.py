@@ -16,7 +16,9 @@ from momentalign.closed_form._heads import LogisticResiduals, Residuals, Squared
 from momentalign.closed_form._pairwise import pairwise_grams
 from momentalign.closed_form._route import cheapest_route
 from momentalign.closed_form._softmax import SoftmaxResiduals
+from momentalign.closed_form._softmax_spreads import softmax_spreads
 from momentalign.closed_form._statistics import distances, norms, spread
+from momentalign.closed_form._tiles import TILE
 
 HEADS: dict[str, type[SoftmaxResiduals] | type[LogisticResiduals] | type[SquaredErrorResiduals]] = {
     "cross_entropy": SoftmaxResiduals,
@@ -28,6 +30,7 @@ HEADS: dict[str, type[SoftmaxResiduals] | type[LogisticResiduals] | type[Squared
 __all__ = [
     "HEADS",
     "LARGEST",
+    "TILE",
     "LogisticResiduals",
     "Residuals",
     "SoftmaxResiduals",
@@ -51,6 +54,7 @@ __all__ = [
     "same",
     "sample_grams",
     "shares",
+    "softmax_spreads",
     "spread",
     "with_constant",
 ]

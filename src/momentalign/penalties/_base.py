@@ -82,16 +82,39 @@ class DomainPenalty(nn.Module, ABC):
         Returns:
             Scalar, in float32 at least.
         """
-        batch = self._prepare(features, logits, targets, domains, callers=4)  # two of them nn.Module's
+        return self._weigh(features, logits, targets, domains, callers=5)[0]  # two of them nn.Module's
+
+    def with_terms(
+        self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The penalty, as calling it gives it, with the unweighted terms it was made of: one computation for both.
+
+        Args:
+            features: What the head sees, shape (n, d).
+            logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+            targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
+            domains: Where each sample came from: integers, shape (n,).
+
+        Returns:
+            The weighted sum, and by name the terms, detached. A term of weight 0 is left out.
+        """
+        total, terms = self._weigh(features, logits, targets, domains, callers=3)
+        return total, {name: term.detach() for name, term in terms.items()}
+
+    def _weigh(
+        self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        batch = self._prepare(features, logits, targets, domains, callers=callers)
         with torch.autocast(batch.features.device.type, enabled=False):
             starts = self.anneal_steps > 0 and self.initial_weight > 0
             needed = [name for name, weight in self.weights.items() if weight or starts]
-            terms = self._terms(batch, needed, update=self.training)
-            weighted = [self._weighted(name, terms[name]) for name in needed]
+            computed = self._terms(batch, needed, update=self.training)
+            terms = {name: computed[name] for name in needed}
+            weighted = [self._weighted(name, term) for name, term in terms.items()]
             total = sum(weighted[1:], start=weighted[0]) if weighted else batch.features.new_zeros(())
         if self.training:
             self.step.add_(1)
-        return total
+        return total, terms
 
     def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
         """The unweighted terms by name, for logging; nothing that the penalty keeps moves.
