@@ -20,8 +20,10 @@ $(VENV)/.installed: pyproject.toml constraints-dev.txt
 	$(INSTALL) -e ".[all,dev]"
 	@touch $@
 
-demo: setup ## train ERM and CMA on coloured digits, print accuracy per domain
-	@$(BIN)/python examples/colored_digits.py
+demo: setup ## compare five methods on coloured digits: a sweep, its table, a report page (no download)
+	$(BIN)/momentalign sweep colored-digits --algorithms erm,coral,fishr,hgp,cma --trials 2 --hparams 2 --steps 300 --out runs/demo
+	$(BIN)/momentalign table runs/demo --select oracle
+	$(BIN)/momentalign report runs/demo -o runs/report.html
 
 test: lint types pytest ## lint, types, tests, doctests, README snippets, examples
 

@@ -23,7 +23,8 @@ class Diagnosis:
 
     Args:
         lines: What was read and what was done to it, to print before the work starts.
-        run: Makes the report from `l2`, `radius`, `order` and `seed`.
+        run: Makes the report from `l2`, `radius`, `order` and `seed`; tells `progress` the part under way and the share
+            of the whole that is made.
     """
 
     lines: list[str]
@@ -75,7 +76,9 @@ def diagnose_table(
     if test_domain is not None:
         lines.append(f"'{test_domain}' is the target; the others are the sources.")
 
-    def run(*, l2: float, radius: float, order: int, seed: int) -> TransferReport:
+    def run(
+        *, l2: float, radius: float, order: int, seed: int, progress: Callable[[str, float], None] | None = None
+    ) -> TransferReport:
         return transfer_report(
             X[~unseen],
             y[~unseen],
@@ -85,6 +88,7 @@ def diagnose_table(
             order=order,
             loss=chosen,
             seed=seed,
+            progress=progress,
             target=X[unseen] if test_domain is not None else None,
             target_labels=y[unseen] if test_domain is not None else None,
         )

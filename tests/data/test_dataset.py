@@ -1,9 +1,10 @@
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
 
-from momentalign.data import DomainDataset, Split
+from momentalign.data import DomainDataset, ImageFiles, Split, Texts
 
 ROWS = Split(torch.arange(6.0).reshape(3, 2), torch.tensor([0, 1, 0]))
 DATA = DomainDataset("sites", 2, {"Zurich": {"in": ROWS, "out": ROWS}, "Budapest": {"in": ROWS}})
@@ -41,3 +42,57 @@ def test_unknown_split_names_the_known_ones() -> None:
 def test_split_rejects_unequal_lengths() -> None:
     with pytest.raises(ValueError, match=r"one entry per row of 'inputs' \(3\), but has 2"):
         Split(torch.zeros(3, 1), torch.zeros(2))
+
+
+def test_split_rejects_groups_of_another_length() -> None:
+    with pytest.raises(ValueError, match=r"'groups' should have one entry per row of 'inputs' \(3\), but has 2"):
+        Split(torch.zeros(3, 1), torch.zeros(3), torch.zeros(2))
+
+
+def test_split_moves_all_its_tensors() -> None:
+    moved = Split(torch.zeros(3, 1), torch.zeros(3), torch.zeros(3)).to("meta")
+    assert moved.tensor.device.type == moved.targets.device.type == "meta"
+    assert moved.groups is not None
+    assert moved.groups.device.type == "meta"
+    assert ROWS.to("cpu").groups is None
+
+
+def test_classes_have_names() -> None:
+    assert DATA.classes == ("0", "1")
+    assert DATA.group_names is None
+    named = DomainDataset("birds", 2, {"land": {"in": ROWS}}, ["landbird", "waterbird"], ["a", "b"])
+    assert named.classes == ("landbird", "waterbird")
+    assert named.group_names == ("a", "b")
+    with pytest.raises(ValueError, match=r"'classes' should have 2 names, one a class, but has 1"):
+        DomainDataset("birds", 2, {"land": {"in": ROWS}}, ["landbird"])
+
+
+def test_recipe_follows_the_inputs(tmp_path: Path) -> None:
+    targets = torch.tensor([0])
+    inputs = {
+        "table": torch.zeros(1, 5),
+        "mnist": torch.zeros(1, 2, 8, 8),
+        "image": ImageFiles([tmp_path / "x.jpg"], tmp_path),
+        "text": Texts(["a"]),
+    }
+    for recipe, rows in inputs.items():
+        assert DomainDataset("d", 1, {"a": {"in": Split(rows, targets)}}).training_recipe == recipe
+    chosen = DomainDataset("d", 1, {"a": {"in": Split(inputs["mnist"], targets)}}, training_recipe="image")
+    assert chosen.training_recipe == "image"
+    with pytest.raises(ValueError, match=r"should be one of mnist, image, text, table, but is 'vision'"):
+        DomainDataset("d", 1, {}, training_recipe="vision")
+
+
+def test_split_names_and_regression() -> None:
+    assert DATA.split_names == ("in", "out")
+    assert not DATA.is_regression
+    numbers = Split(torch.zeros(3, 1), torch.zeros(3))
+    assert DomainDataset("prices", 1, {"a": {"in": numbers}}).is_regression
+
+
+def test_with_domains_keeps_the_rest() -> None:
+    data = DomainDataset("d", 2, {"a": {"in": ROWS}}, ["x", "y"], ["g"], "image", ["A note."])
+    other = data.with_domains({"b": {"in": ROWS}})
+    assert other.names == ("b",)
+    for field in ("name", "num_classes", "classes", "group_names", "training_recipe", "notes"):
+        assert getattr(other, field) == getattr(data, field)

@@ -97,3 +97,58 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", X=np.eye(2), y=[1], domain=[0, 1])
     with pytest.raises(ValueError, match=r"one entry per row of 'X' \(2\), but has shape \(1,\)"):
         read_table(tmp_path / "s.npz")
+
+
+def test_groups_splits_and_files_are_no_features(frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame = frame.assign(y="ill", split=[0.0, 1.0, None, 2.0], group=["g", "h", "g", "h"], file="a.jpg")
+    table = read_table(write(frame, tmp_path / "t.csv"), domain="site")
+    assert list(table.features.columns) == ["age", "kind", "nothing", "one"]
+    assert table.splits is not None
+    assert list(table.splits) == ["train", "val", "test"]
+    assert table.groups is not None
+    assert list(table.groups) == ["g", "h", "h"]
+    assert "Column 'split' was taken as the rows' splits, not as a feature." in table.notes
+    assert "1 rows without 'y' or 'site' or 'group' or 'split' were left out." in table.notes
+    named = read_table(tmp_path / "t.csv", target="group", domain="site", group="kind")
+    assert named.groups is not None
+    assert list(named.groups) == ["a", "a"]
+
+
+def test_splits_that_are_none(frame: pd.DataFrame, tmp_path: Path) -> None:
+    path = write(frame, tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=r"'split' should be a column of train, val and test, .* but 'kind' holds 'a'"):
+        read_table(path, domain="site", split="kind")
+    with pytest.raises(ValueError, match="'target' and 'group' should be two columns, but are both 'y'"):
+        read_table(path, domain="site", group="y")
+
+
+def test_names_of_indices_come_from_the_file(tmp_path: Path) -> None:
+    names = {"classes": np.array(["dark", "blond"]), "group_names": np.array(["u", "v"])}
+    np.savez(
+        tmp_path / "t.npz",
+        X=np.eye(2, dtype=np.float16),
+        y=[1, 0],
+        domain=["a", "b"],
+        group=[0, 1],
+        other=[1, 2],
+        **names,
+    )
+    table = read_table(tmp_path / "t.npz")
+    assert list(table.target) == ["blond", "dark"]
+    assert table.names["target"] == ("dark", "blond")
+    assert table.groups is not None
+    assert list(table.groups) == ["u", "v"]
+    assert list(table.features.columns) == ["x0", "x1"]
+    assert table.features.dtypes.iloc[0] == np.float32
+
+
+def test_broken_archives(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.array([None, 1], dtype=object), domain=[0, 1])
+    with pytest.raises(ValueError, match=r"t\.npz could not be read"):
+        read_table(tmp_path / "t.npz")
+    (tmp_path / "t.csv.gz").write_bytes(b"\x1f\x8b\x08\x00torn")
+    with pytest.raises(ValueError, match=r"t\.csv\.gz could not be read"):
+        read_table(tmp_path / "t.csv.gz")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ValueError, match=r"folder\.csv should be a \.csv"):
+        read_table(tmp_path / "folder.csv")

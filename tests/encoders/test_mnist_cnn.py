@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from momentalign.encoders import MNIST_CNN
+from momentalign.encoders import MNIST_CNN, encoder_from_config
 
 
 @pytest.mark.parametrize(("channels", "width", "size"), [(2, 64, 28), (1, 64, 28), (2, 16, 8)])
@@ -38,3 +38,53 @@ def test_number_of_parameters_at_full_width() -> None:
 def test_rejects_a_width_that_does_not_group(width: int) -> None:
     with pytest.raises(ValueError, match=f"multiple of 8, for GroupNorm's 8 groups, but is {width}"):
         MNIST_CNN(2, width)
+
+
+def train_step(encoder: nn.Module, images: torch.Tensor) -> list[torch.Tensor]:
+    encoder.zero_grad()
+    features = encoder(images)
+    features.square().sum().backward()
+    return [features.detach(), *(parameter.grad.clone() for parameter in encoder.parameters())]
+
+
+def test_channels_last_changes_nothing_but_rounding() -> None:
+    torch.manual_seed(0)
+    encoder = MNIST_CNN(2, 16).double()
+    images = torch.rand(4, 2, 8, 8, dtype=torch.float64)
+    plain = train_step(encoder, images)
+    last = train_step(encoder.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last))
+    for mine, its in zip(last, plain, strict=True):
+        torch.testing.assert_close(mine, its)
+
+
+def test_under_autocast() -> None:
+    torch.manual_seed(0)
+    encoder = MNIST_CNN(2, 16)
+    images = torch.rand(4, 2, 8, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features = encoder(images)
+    assert not torch.equal(features.float(), encoder(images))
+    torch.testing.assert_close(features.float(), encoder(images), rtol=0.05, atol=0.05)
+
+
+def test_compiles_as_one_graph() -> None:
+    torch.manual_seed(0)
+    encoder = MNIST_CNN(2, 16)
+    images = torch.rand(4, 2, 8, 8)
+    torch.compiler.reset()
+    compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")
+    for mine, its in zip(train_step(compiled, images), train_step(encoder, images), strict=True):
+        torch.testing.assert_close(mine, its)
+
+
+def test_config_builds_the_same_network() -> None:
+    encoder = encoder_from_config(MNIST_CNN(2, 16).config())
+    assert isinstance(encoder, MNIST_CNN)
+    assert [p.shape for p in encoder.parameters()] == [p.shape for p in MNIST_CNN(2, 16).parameters()]
+
+
+def test_same_seed_same_weights_as_before_it_was_an_encoder() -> None:
+    torch.manual_seed(0)
+    first = next(MNIST_CNN(2, 16).parameters())
+    torch.manual_seed(0)
+    assert torch.equal(first, nn.Conv2d(2, 16, 3, padding=1).weight)

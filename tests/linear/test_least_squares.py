@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 from momentalign import MomentAlignment
-from momentalign.linear import AlignedLeastSquares, Rows, fit_least_squares
+from momentalign.linear import AlignedLeastSquares, Rows, fit_least_squares, fit_least_squares_path
 from tests.references import domain_losses, make_batch
 
 SCALINGS = ("none", "classes", "parameters", "relative")
@@ -83,3 +83,17 @@ def test_sample_weights_are_repeated_rows() -> None:
     weighted = fit_least_squares(*columns, 1.0, sample_weight=times.astype(float), tol=1e-9)
     repeated = fit_least_squares(*(np.repeat(column, times, axis=0) for column in columns), 1.0, tol=1e-9)
     np.testing.assert_allclose(weighted.coef, repeated.coef, rtol=1e-7)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_a_path_gives_the_fits_of_each_alone(scaling: str) -> None:
+    batch = make_batch("squared_error", n=60)
+    columns = [column.numpy() for column in (batch.features, batch.targets, batch.domains)]
+    weights, l2s = [0.0, 1.0, 1.0, 0.1], [0.1, 0.1, 1.0, 0.01]
+    path = fit_least_squares_path(*columns, weights, l2=l2s, scaling=scaling, tol=1e-9)
+    for weight, l2, head in zip(weights, l2s, path, strict=True):
+        alone = fit_least_squares(*columns, weight, l2=l2, scaling=scaling, tol=1e-9)
+        np.testing.assert_allclose(head.coef, alone.coef, rtol=1e-9)
+        assert head.order_weights == {1: weight}
+    with pytest.raises(ValueError, match="one for each of the 4 settings, but has 1"):
+        fit_least_squares_path(*columns, weights, l2=[0.1])

@@ -119,3 +119,17 @@ def test_bad_input(change: dict, message: str) -> None:
     arguments = dict(zip(("features", "targets", "domains"), rows_of(problem), strict=True))
     with pytest.raises(ValueError, match=re.escape(message)):
         fit_path(**{**arguments, "order_weights": [{1: 1.0}], **change})
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_an_l2_for_each_setting_gives_the_fits_of_each_alone(classes: int) -> None:
+    problem = make_problem(classes)
+    settings = [{}, {1: 1.0}, {2: 3.0}, {}, {1: 1.0}]
+    l2s = [0.1, 0.1, 1.0, 1.0, 0.01]
+    heads = fit_path(*rows_of(problem), settings, classes=classes, l2=l2s, tol=1e-8)
+    for setting, l2, head in zip(settings, l2s, heads, strict=True):
+        alone = fit_head(*rows_of(problem), setting, classes=classes, l2=l2, tol=1e-8)
+        np.testing.assert_allclose(head.coef, alone.coef, atol=1e-5)
+        assert head.objective == pytest.approx(alone.objective)
+    with pytest.raises(ValueError, match="one for each of the 5 settings, but has 2"):
+        fit_path(*rows_of(problem), settings, l2=[0.1, 0.2])

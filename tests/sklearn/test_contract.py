@@ -19,11 +19,12 @@ from momentalign.sklearn import (
     MomentAlignedClassifier,
     MomentAlignedClassifierCV,
     MomentAlignedRegressor,
+    MomentAlignedRegressorCV,
 )
 from tests.linear.problems import make_problem
 
 CLASSIFIERS = [MomentAlignedClassifier(), MomentAlignedClassifierCV((0, 1), (0, 1), (1e-2,))]
-PREDICTORS = [*CLASSIFIERS, MomentAlignedRegressor()]
+PREDICTORS = [*CLASSIFIERS, MomentAlignedRegressor(), MomentAlignedRegressorCV((0, 1), (1e-2,))]
 names = pytest.mark.parametrize("estimator", PREDICTORS, ids=lambda estimator: type(estimator).__name__)
 
 

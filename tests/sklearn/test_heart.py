@@ -34,7 +34,7 @@ def left_out(estimator, heart: tuple[np.ndarray, np.ndarray, np.ndarray]) -> lis
     scores = []
     for name in HOSPITALS:
         train, test = hospital != name, hospital == name
-        prepare = make_pipeline(SimpleImputer(), StandardScaler()).fit(X[train])
+        prepare = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()).fit(X[train])
         options = {} if isinstance(estimator, LogisticRegression) else {"domains": hospital[train]}
         fitted = estimator.fit(prepare.transform(X[train]), y[train], **options)
         scores.append(fitted.score(prepare.transform(X[test]), y[test]))

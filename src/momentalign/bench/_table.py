@@ -18,6 +18,7 @@ _UNITS = {
     "launches": "× captured",
     "many tiles": "× products",
     "linear fit": "× LogisticRegression",
+    "probing grid": "× fit, × data",
 }
 
 

@@ -10,7 +10,16 @@ except ModuleNotFoundError as error:
     sys.exit(2)
 
 from momentalign.cli._bench import bench
+from momentalign.cli._data import data
 from momentalign.cli._diagnose import diagnose
+from momentalign.cli._embed import embed
+from momentalign.cli._evaluate import evaluate
+from momentalign.cli._probe import probe
+from momentalign.cli._report import report
+from momentalign.cli._reproduce import reproduce
+from momentalign.cli._sweep import sweep
+from momentalign.cli._table import table
+from momentalign.cli._train import train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,8 +27,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Exact gradient, Hessian and higher-order alignment for domain generalization.",
 )
-for command in (bench, diagnose):
+for command in (bench, diagnose, embed, evaluate, probe, report, reproduce, sweep, table, train):
     app.command()(command)
+app.add_typer(data, name="data")
 
 
 def main() -> None:

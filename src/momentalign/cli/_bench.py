@@ -12,6 +12,15 @@ def bench(
     device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 and so on.")] = "cpu",
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the numbers go, as JSON.")] = Path("runs/bench.json"),
     quick: Annotated[bool, typer.Option("--quick", help="A few small measurements, to see that it works.")] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The paper's table of time and memory, its numbers beside ours.")
+    ] = False,
+    training: Annotated[
+        bool, typer.Option("--training", help="Whole training runs of five algorithms instead of single steps.")
+    ] = False,
+    probing_grid: Annotated[
+        bool, typer.Option("--probing-grid", help="The paper's grid of linear probes with the converged solver.")
+    ] = False,
     memory: Annotated[
         float, typer.Option(help="GiB that a rival may take; those that need more are listed only.")
     ] = 12,
@@ -34,8 +43,18 @@ def bench(
     if out.is_dir():
         raise ValueError(f"'--out' should name a file, but {out} is a folder.")
     console = Console()
-    sections = list(benchmarks.plan(where, quick=quick, memory_limit=int(memory * 2**30)))
+    plans = {"--paper": paper, "--training": training, "--probing-grid": probing_grid}
+    named = [option for option, wanted in plans.items() if wanted]
+    if len(named) > 1:
+        raise ValueError(f"'{named[0]}' and '{named[1]}' are two benchmarks. Name one of them.")
+    choose = benchmarks.training_plan if training else benchmarks.paper_plan if paper else benchmarks.plan
+    if probing_grid:
+        choose = benchmarks.probing_plan
+    sections = list(choose(where, quick=quick, memory_limit=int(memory * 2**30)))
     minutes = "less than a minute" if quick else "five to ten minutes"
+    if paper:
+        minutes = "about ten minutes" if where.type == "cuda" else "an hour or more, most of it for images"
+        minutes = "a minute or two; images are left out" if quick else minutes
     console.print(f"{len(sections)} groups of measurements on {where}, {minutes}:")
     for section in sections:
         console.print(f"  {section.title}", highlight=False)
@@ -55,5 +74,5 @@ def bench(
     except KeyboardInterrupt:
         console.print(f"Interrupted. What was measured is in {out}." if rows else "Interrupted. Nothing was written.")
         raise typer.Exit(130) from None
-    console.print(benchmarks.as_table(rows))
+    console.print(benchmarks.paper_table(rows, where) if paper else benchmarks.as_table(rows))
     console.print(f"Written to {out}. Ratios are within this run; docs/performance.md says how to read them.")

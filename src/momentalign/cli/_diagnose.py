@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 
 def diagnose(
@@ -36,8 +37,16 @@ def diagnose(
         console.print(line)
     if dry_run:
         return
-    with console.status("Comparing the domains …"):
-        report = plan.run(l2=l2, radius=radius, order=order, seed=seed)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=1.0)
+        report = plan.run(
+            l2=l2,
+            radius=radius,
+            order=order,
+            seed=seed,
+            progress=lambda part, share: progress.update(task, description=part, completed=share),
+        )
     console.print(str(report))
     write_page(report, out)
     console.print(f"The page lies at {out}. Next: momentalign.sklearn fits classifiers that align these domains.")

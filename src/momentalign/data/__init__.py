@@ -1,24 +1,55 @@
-"""Domain data sets: named domains, each with named splits, held as tensors.
+"""Domain data sets: named domains, each with named splits, and groups where there are any.
 
-A data set is a :class:`DomainDataset`. ``ColoredDigits`` needs no download: it colours the 8×8 digits that
-scikit-learn bundles by the recipe of ColoredMNIST, which :func:`color_domains` applies to any other digits.
-A :class:`Table` is rows with a label and a domain, read from a file.
+A data set is a :class:`DomainDataset`; :func:`load_dataset` makes one from a name, a folder or a table. Small data are
+tensors. Images and sentences are :class:`Items`, which an encoder's preprocessing reads when they are needed.
+``ColoredDigits`` and ``RotatedDigits`` need no download.
 """
 
+from momentalign._seeds import seed_hash
+from momentalign.data._colored import ColoredDigits, ColoredMNIST, color_domains
 from momentalign.data._dataset import DomainDataset, Split
-from momentalign.data._digits import ColoredDigits, color_domains
-from momentalign.data._splits import holdout_indices, seed_hash, split_in_out
+from momentalign.data._fetch import fetch
+from momentalign.data._folders import read_image_folder, without_bad_files
+from momentalign.data._from_table import table_dataset
+from momentalign.data._from_torch import domain_dataset
+from momentalign.data._items import ImageFiles, Items, Texts
+from momentalign.data._load import dataset_names, load_dataset
+from momentalign.data._root import data_folder
+from momentalign.data._rotated import RotatedDigits, RotatedMNIST, rotate, rotate_domains
+from momentalign.data._splits import holdout_indices, split_in_out
+from momentalign.data._table_files import read_frame
 from momentalign.data._tables import Table, feature_matrix, read_table
+from momentalign.data._verify import dataset_path, is_complete, verify
 
 __all__ = [
     "ColoredDigits",
+    "ColoredMNIST",
     "DomainDataset",
+    "ImageFiles",
+    "Items",
+    "RotatedDigits",
+    "RotatedMNIST",
     "Split",
     "Table",
+    "Texts",
     "color_domains",
+    "data_folder",
+    "dataset_names",
+    "dataset_path",
+    "domain_dataset",
     "feature_matrix",
+    "fetch",
     "holdout_indices",
+    "is_complete",
+    "load_dataset",
+    "read_frame",
+    "read_image_folder",
     "read_table",
+    "rotate",
+    "rotate_domains",
     "seed_hash",
     "split_in_out",
+    "table_dataset",
+    "verify",
+    "without_bad_files",
 ]

@@ -1,9 +1,14 @@
-"""What every data set of this package is: named domains with named splits."""
+"""What every data set of this package is: named domains with named splits, and where there are any, groups."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+from momentalign.data._items import ImageFiles, Items, Texts
+
+RECIPES = ("mnist", "image", "text", "table")
 
 
 @dataclass(frozen=True, eq=False)
@@ -11,20 +16,32 @@ class Split:
     """Inputs and targets that belong together, row by row.
 
     Args:
-        inputs: What the encoder receives, shape (n, ...).
-        targets: Class indices, shape (n,).
+        inputs: What the encoder receives, shape (n, ...), or n :class:`Items` that have yet to be read.
+        targets: Class indices, or numbers for a regression, shape (n,).
+        groups: Group of each row as an index, shape (n,), where accuracy is judged by groups.
     """
 
-    inputs: Tensor
+    inputs: Tensor | Items
     targets: Tensor
+    groups: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if len(self.inputs) != len(self.targets):
-            rows, found = len(self.inputs), len(self.targets)
-            raise ValueError(f"'targets' should have one entry per row of 'inputs' ({rows}), but has {found}.")
+        rows = len(self.inputs)
+        for name, column in (("targets", self.targets), ("groups", self.groups)):
+            if column is not None and len(column) != rows:
+                raise ValueError(f"'{name}' should have one entry per row of 'inputs' ({rows}), but has {len(column)}.")
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    @property
+    def tensor(self) -> Tensor:
+        """The inputs, where they are a tensor."""
+        if isinstance(self.inputs, Items):
+            raise TypeError(
+                f"'inputs' should be a tensor, but is {self.inputs}. An encoder's preprocessing turns it into one."
+            )
+        return self.inputs
 
     def rows(self, indices: Tensor) -> "Split":
         """Select rows, in the given order and as often as they are named.
@@ -35,20 +52,41 @@ class Split:
         Returns:
             The selected rows, m of them.
         """
-        return Split(self.inputs[indices], self.targets[indices])
+        inputs = self.inputs.rows(indices) if isinstance(self.inputs, Items) else self.inputs[indices]
+        return Split(inputs, self.targets[indices], None if self.groups is None else self.groups[indices])
+
+    def to(self, device: torch.device | str) -> "Split":
+        """Move the tensors to a device; items stay where they are.
+
+        Args:
+            device: Where to.
+
+        Returns:
+            The rows there.
+        """
+        inputs = self.inputs if isinstance(self.inputs, Items) else self.inputs.to(device)
+        groups = None if self.groups is None else self.groups.to(device)
+        return Split(inputs, self.targets.to(device), groups)
 
     def __repr__(self) -> str:
-        return f"Split({len(self)} rows of shape {tuple(self.inputs.shape[1:])})"
+        inputs = self.inputs
+        what = type(inputs).__name__ if isinstance(inputs, Items) else f"rows of shape {tuple(inputs.shape[1:])}"
+        return f"Split({len(self)} {what})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class DomainDataset:
     """Named domains, each a mapping from the names of its splits to their rows.
 
     Args:
         name: What the data set is called on the command line and in tables.
-        num_classes: Number of classes, the same in all domains.
+        num_classes: Number of classes, the same in all domains; 1 for a regression.
         domains: Splits by name, for each domain by name. The order of the domains is the order of table columns.
+        classes: Names of the classes; "0", "1", ... if not given.
+        group_names: Names of the groups, where rows have groups.
+        training_recipe: "mnist", "image", "text" or "table": which defaults of search and loop apply. If not given,
+            what the inputs are decides: images as tensors, image files, texts, rows of numbers.
+        notes: What was done to the rows on the way here, a sentence each.
 
     Example:
         >>> import torch
@@ -58,16 +96,61 @@ class DomainDataset:
         ('Zurich', 'Budapest')
         >>> hospitals.split("Zurich", "in")
         Split(4 rows of shape (3,))
+        >>> hospitals.classes, hospitals.training_recipe
+        (('0', '1'), 'table')
     """
 
     name: str
     num_classes: int
     domains: Mapping[str, Mapping[str, Split]]
+    classes: tuple[str, ...]
+    group_names: tuple[str, ...] | None
+    training_recipe: str
+    notes: tuple[str, ...]
+
+    def __init__(
+        self,
+        name: str,
+        num_classes: int,
+        domains: Mapping[str, Mapping[str, Split]],
+        classes: Sequence[str] | None = None,
+        group_names: Sequence[str] | None = None,
+        training_recipe: str | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        classes = tuple(str(k) for k in range(num_classes)) if classes is None else tuple(classes)
+        if len(classes) != num_classes:
+            raise ValueError(f"'classes' should have {num_classes} names, one a class, but has {len(classes)}.")
+        if training_recipe is None:
+            training_recipe = _recipe(domains)
+        if training_recipe not in RECIPES:
+            raise ValueError(f"'training_recipe' should be one of {', '.join(RECIPES)}, but is {training_recipe!r}.")
+        values = {
+            "name": name,
+            "num_classes": num_classes,
+            "domains": domains,
+            "classes": classes,
+            "group_names": None if group_names is None else tuple(group_names),
+            "training_recipe": training_recipe,
+            "notes": tuple(notes),
+        }
+        for field, value in values.items():
+            object.__setattr__(self, field, value)  # the class is frozen for everybody else
 
     @property
     def names(self) -> tuple[str, ...]:
         """The domains' names, in order."""
         return tuple(self.domains)
+
+    @property
+    def split_names(self) -> tuple[str, ...]:
+        """The splits' names, in order: those that any domain has."""
+        return tuple(dict.fromkeys(split for splits in self.domains.values() for split in splits))
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the targets are numbers rather than classes."""
+        return any(rows.targets.is_floating_point() for splits in self.domains.values() for rows in splits.values())
 
     def split(self, domain: str, split: str) -> Split:
         """Rows of one split of one domain.
@@ -89,9 +172,31 @@ class DomainDataset:
             raise ValueError(f"Domain {domain!r} of {self.name} has no split {split!r}. Splits found: {found}.")
         return self.domains[domain][split]
 
+    def with_domains(self, domains: Mapping[str, Mapping[str, Split]]) -> "DomainDataset":
+        """The same data set with other rows.
+
+        Args:
+            domains: Splits by name, for each domain by name.
+
+        Returns:
+            A data set of the same name, classes, groups, recipe and notes.
+        """
+        return DomainDataset(
+            self.name, self.num_classes, domains, self.classes, self.group_names, self.training_recipe, self.notes
+        )
+
     def __repr__(self) -> str:
         sizes = ", ".join(
             f"{name}: " + " + ".join(f"{len(rows)} {split}" for split, rows in splits.items())
             for name, splits in self.domains.items()
         )
         return f"{type(self).__name__}({self.name!r}, {self.num_classes} classes; {sizes})"
+
+
+def _recipe(domains: Mapping[str, Mapping[str, Split]]) -> str:
+    inputs = next((rows.inputs for splits in domains.values() for rows in splits.values()), None)
+    if isinstance(inputs, ImageFiles):
+        return "image"
+    if isinstance(inputs, Texts):
+        return "text"
+    return "mnist" if isinstance(inputs, Tensor) and inputs.ndim == 4 else "table"

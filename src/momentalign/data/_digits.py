@@ -1,81 +1,81 @@
-"""Digits whose colour predicts the label, in a direction that changes from domain to domain."""
+"""Grey digits, embedded or from MNIST's files, that the recipes of `_colored` and `_rotated` make domains of."""
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
+from numpy.typing import NDArray
 from torch import Tensor
 
-from momentalign.data._dataset import DomainDataset, Split
-from momentalign.data._splits import seed_hash, split_in_out
-
-# How often the colour contradicts the label, by domain: the correlation is 0.9, 0.8 and, reversed, 0.9.
-COLOR_FLIPS = {"+90%": 0.1, "+80%": 0.2, "-90%": 0.9}
-LABEL_NOISE = 0.25
-
-
-class ColoredDigits(DomainDataset):
-    """ColoredMNIST's recipe on the 1,797 digits of 8×8 pixels that scikit-learn bundles.
-
-    Three domains of 599 images, ``"+90%"``, ``"+80%"`` and ``"-90%"``, each with an ``"in"`` split (80%) and an
-    ``"out"`` split (20%). Colours and label noise are drawn from a seed of their own, so that every method of a
-    trial sees the same data.
-
-    Args:
-        trial: The trial's seed; another trial has other colours, other label noise and another split.
-
-    Example:
-        >>> data = ColoredDigits()
-        >>> data.names
-        ('+90%', '+80%', '-90%')
-        >>> data.split("-90%", "in")
-        Split(480 rows of shape (2, 8, 8))
-    """
-
-    def __init__(self, trial: int = 0) -> None:
-        digits = load_digits()
-        images = torch.from_numpy(digits.images).float() / 16
-        labels = torch.from_numpy(digits.target)
-        colored = color_domains(images, labels, seed=seed_hash("data", trial))
-        super().__init__("colored-digits", num_classes=2, domains=split_in_out(colored, trial))
+# Images and labels of the training and of the test part, in the order in which they are concatenated.
+MNIST_FILES = (
+    ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+)
 
 
-def color_domains(images: Tensor, labels: Tensor, *, seed: int) -> dict[str, Split]:
-    """Build the three domains of ColoredMNIST out of any grey digits.
+class Digits(NamedTuple):
+    """Grey images in [0, 1], shape (n, height, width), and their digits, shape (n,)."""
 
-    The images are shuffled once and dealt out in turn, so that no two domains share one. The target is whether the
-    digit is below five, flipped with probability 0.25 (no classifier that ignores colour exceeds 75%). The colour is
-    the flipped target, flipped again with the domain's probability 0.1, 0.2 or 0.9; it says which of two channels
-    holds the image while the other is zero.
+    images: Tensor
+    labels: Tensor
+
+
+def embedded_digits() -> Digits:
+    """The 1,797 digits of 8×8 pixels that scikit-learn bundles."""
+    from sklearn.datasets import load_digits  # most of what importing this package would otherwise cost
+
+    digits = load_digits()
+    return Digits(torch.from_numpy(digits.images).float() / 16, torch.from_numpy(digits.target))
+
+
+def mnist_digits(folder: Path) -> Digits:
+    """The 70,000 digits of 28×28 pixels of MNIST, training part first.
 
     Args:
-        images: Grey images scaled to [0, 1], shape (n, height, width).
-        labels: Digits 0 to 9, shape (n,).
-        seed: Seed of the shuffle, the label noise and the colours.
+        folder: Holds the four canonical files, gzipped or not.
 
     Returns:
-        All rows of each domain, by name; inputs have shape (m, 2, height, width), targets are 0 or 1.
+        The digits.
+    """
+    parts = [(read_idx(folder / images), read_idx(folder / labels)) for images, labels in MNIST_FILES]
+    images, labels = (torch.from_numpy(np.concatenate(arrays)) for arrays in zip(*parts, strict=True))
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise ValueError(
+            f"{folder} should hold images (n, height, width) and as many labels, but they have shapes "
+            f"{tuple(images.shape)} and {tuple(labels.shape)}. Run 'momentalign data verify mnist'."
+        )
+    return Digits(images.float() / 255, labels.long())
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """Read an array of bytes in MNIST's idx format: a big-endian header, then the bytes.
+
+    Args:
+        path: A gzipped file, or where that does not exist the one without ".gz".
+
+    Returns:
+        The array, of the shape in the header.
 
     Raises:
-        ValueError: If the images are not a stack of grey images, or the labels do not match them.
+        FileNotFoundError: Neither file exists.
+        ValueError: The file is something else.
     """
-    if images.ndim != 3:
-        raise ValueError(f"'images' should have shape (n, height, width), but has shape {tuple(images.shape)}.")
-    if labels.shape != images.shape[:1]:
-        raise ValueError(
-            f"'labels' should have one entry per image ({len(images)}), but has shape {tuple(labels.shape)}."
-        )
-    random = np.random.RandomState(seed)
-    order = torch.from_numpy(random.permutation(len(images)))
-    domains = {}
-    for position, (name, color_flip) in enumerate(COLOR_FLIPS.items()):
-        rows = order[position :: len(COLOR_FLIPS)]
-        targets = (labels[rows] < 5).long() ^ _flips(random, len(rows), LABEL_NOISE)
-        colors = targets ^ _flips(random, len(rows), color_flip)
-        inputs = torch.zeros(len(rows), 2, *images.shape[1:], dtype=images.dtype)
-        inputs[torch.arange(len(rows)), colors] = images[rows]
-        domains[name] = Split(inputs, targets)
-    return domains
-
-
-def _flips(random: np.random.RandomState, n: int, probability: float) -> Tensor:
-    return torch.from_numpy(random.random_sample(n) < probability).long()
+    if not path.exists() and path.with_suffix("").exists():
+        path = path.with_suffix("")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch mnist', or put it there.")
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} should be a gzipped idx file, but cannot be read: {error}.") from None
+    # Two zero bytes, the type (8 is unsigned bytes), the number of dimensions, then the dimensions.
+    dimensions = content[3] if len(content) > 3 and content[:3] == b"\x00\x00\x08" else 0
+    header = 4 + 4 * dimensions
+    shape = np.frombuffer(content[4:header], ">u4").astype(int) if len(content) >= header else np.zeros(0, int)
+    if dimensions == 0 or len(content) != header + int(shape.prod()):
+        raise ValueError(f"{path} should be an idx file of bytes, but its header and its length do not fit.")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

@@ -1,30 +1,13 @@
-"""Seeds and in/out splits of the DomainBed protocol, so that a trial here holds out the rows a trial there does."""
+"""In/out splits of the DomainBed protocol, so that a trial here holds out the rows a trial there does."""
 
-import hashlib
 from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from momentalign._seeds import seed_hash
 from momentalign.data._dataset import Split
-
-
-def seed_hash(*args: object) -> int:
-    """Turn a few values into a seed: the MD5 digest of their tuple's text, modulo 2^31.
-
-    Args:
-        *args: Integers and strings that name what is seeded.
-
-    Returns:
-        A seed in 0...2^31 - 1, the same on every machine.
-
-    Example:
-        >>> seed_hash(0, 0)
-        894182419
-    """
-    digest = hashlib.md5(str(args).encode("utf-8"), usedforsecurity=False).hexdigest()
-    return int(digest, 16) % 2**31
 
 
 def holdout_indices(n: int, trial: int, domain: int, *, fraction: float = 0.2) -> tuple[Tensor, Tensor]:

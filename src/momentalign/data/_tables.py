@@ -1,16 +1,23 @@
-"""Tables of rows with a label and a domain, from CSV, parquet and npz files."""
+"""Tables of rows with a label and a domain, and groups and splits where there are any."""
 
-import difflib
-import importlib
-import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
+from momentalign.data._table_files import no_such_column, read_frame, with_names
+
+_SPLITS = {
+    "train": ("0", "train", "training"),
+    "val": ("1", "val", "valid", "validation", "dev"),
+    "test": ("2", "test"),
+    "in": ("in",),
+    "out": ("out",),
+}
+"""Splits by the names that they go by; 0, 1 and 2 are those of the group-labelled sets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,56 +29,83 @@ class Table:
         target: Labels, shape (n,).
         domains: Names of the domains, shape (n,).
         notes: What was done to the rows on the way, a sentence each.
+        groups: Names of the groups, shape (n,), where there are any.
+        splits: `"train"`, `"val"` or `"test"`, or `"in"` and `"out"`, shape (n,), where there are any.
+        names: Names of classes, domains and groups in the file's own order, by `"target"`, `"domain"` and `"group"`,
+            where the file has them.
     """
 
     features: Any
     target: NDArray[Any]
     domains: NDArray[np.str_]
     notes: tuple[str, ...]
+    groups: NDArray[np.str_] | None = None
+    splits: NDArray[np.str_] | None = None
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read_table(path: str | Path, *, target: str = "y", domain: str = "domain") -> Table:
+def read_table(
+    path: str | Path,
+    *,
+    target: str = "y",
+    domain: str = "domain",
+    group: str | None = None,
+    split: str | None = None,
+) -> Table:
     """Read a table with a column for the label and one for the domain; all other columns are features.
 
-    In an npz file the two are arrays of these names beside a matrix `X`; where domains are indices and an array
-    `{domain}s` holds names, the names are taken.
+    What `embed` writes is known without being named: columns `group` and `split` are taken for what they say, and
+    `file` is no feature. In an npz file these are arrays beside a matrix `X`; where one of them holds indices and
+    another array names (`classes` for `y`, `domains` for `domain`, `group_names` for `group`), the names are taken.
 
     Args:
         path: A .csv, .csv.gz, .parquet or .npz file.
         target: Column of the labels.
         domain: Column that says where a row came from.
+        group: Column of the groups whose worst is asked for; None takes `group` where there is one.
+        split: Column that says train, val or test, or 0, 1, 2, or in and out; None takes `split` where there is one.
 
     Returns:
         The table.
 
     Raises:
         ValueError: Not such a file, no such column, or no rows left.
-        FileNotFoundError: No such file.
     """
-    pandas = _pandas()
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    if not path.name.endswith(_SUFFIXES):
-        raise ValueError(f"{path.name} should be a {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]} file.")
-    frame = _npz_frame(pandas, path, target, domain) if path.suffix == ".npz" else _frame(pandas, path)
-    for option, name in (("target", target), ("domain", domain)):
-        if name not in frame.columns:
-            raise ValueError(_no_such_column(option, name, [str(column) for column in frame.columns], path))
-    if target == domain:
-        raise ValueError(f"'target' and 'domain' should be two columns, but are both '{target}'.")
+    chosen = {"target": target, "domain": domain, "group": group, "split": split}
+    _check_different({option: name for option, name in chosen.items() if name is not None})
+    frame = read_frame(path, [name or option for option, name in chosen.items()])
     notes = []
-    known = frame[target].notna() & frame[domain].notna()
+    for option in ("group", "split"):
+        if chosen[option] is None and option in frame.columns and option not in (target, domain, group, split):
+            chosen[option] = option
+            notes.append(f"Column '{option}' was taken as the rows' {option}s, not as a feature.")
+    columns = {option: name for option, name in chosen.items() if name is not None}
+    for option, name in columns.items():
+        if name not in frame.columns:
+            raise ValueError(no_such_column(option, name, frame.attrs.get("arrays", frame.columns), path))
+    named = list(columns.values())
+    listed = " or ".join(f"'{name}'" for name in named)
+    known = frame[named].notna().all(axis=1)
     if not known.all():
-        notes.append(f"{int((~known).sum())} rows without '{target}' or '{domain}' were left out.")
+        notes.append(f"{int((~known).sum())} rows without {listed} were left out.")
         frame = frame[known]
     if not len(frame):
-        raise ValueError(f"{path.name} should have rows with '{target}' and '{domain}', but has none.")
-    features = frame.drop(columns=[target, domain])
+        raise ValueError(f"{path.name} should have rows with {listed.replace(' or ', ' and ')}, but has none.")
+    features = frame.drop(columns=[*named, *(["file"] if "file" in frame.columns else [])])
     if features.shape[1] == 0:
-        raise ValueError(f"{path.name} should have columns besides '{target}' and '{domain}', but has none.")
-    names = frame[domain].astype(str).to_numpy(dtype=np.str_)
-    return Table(features.reset_index(drop=True), frame[target].to_numpy(), names, tuple(notes))
+        raise ValueError(f"{path.name} should have columns besides {listed.replace(' or ', ' and ')}, but has none.")
+    names = frame.attrs.get("names", {})
+    values = {option: with_names(frame[name].to_numpy(), names.get(name)) for option, name in columns.items()}
+    return Table(
+        features.reset_index(drop=True),
+        values["target"],
+        _text(values["domain"]),
+        tuple(notes),
+        groups=_text(values["group"]) if "group" in values else None,
+        splits=_splits(values["split"], columns["split"]) if "split" in values else None,
+        names={option: tuple(names[name]) for option, name in columns.items() if name in names},
+    )
 
 
 def feature_matrix(features: Any, *, components: int | None = None) -> tuple[NDArray[np.float64], list[str]]:
@@ -126,45 +160,29 @@ def feature_matrix(features: Any, *, components: int | None = None) -> tuple[NDA
     return np.asarray(matrix, dtype=np.float64), notes
 
 
-def _frame(pandas: Any, path: Path) -> Any:
-    try:
-        return pandas.read_parquet(path) if path.suffix == ".parquet" else pandas.read_csv(path)
-    except (ValueError, OSError) as error:  # what pandas and pyarrow raise for files that are something else
-        raise ValueError(f"{path.name} could not be read: {str(error).strip()}") from None
+def _check_different(columns: dict[str, str]) -> None:
+    options = list(columns)
+    for place, option in enumerate(options):
+        for other in options[:place]:
+            if columns[option] == columns[other]:
+                raise ValueError(f"'{other}' and '{option}' should be two columns, but are both '{columns[option]}'.")
 
 
-def _npz_frame(pandas: Any, path: Path, target: str, domain: str) -> Any:
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path.name} could not be read: it is no npz archive.")
-    with np.load(path, allow_pickle=False) as arrays:
-        if "X" not in arrays or arrays["X"].ndim != 2:
-            raise ValueError(f"{path.name} should have a matrix 'X', but has {', '.join(arrays.files) or 'nothing'}.")
-        X = arrays["X"].astype(np.float64)
-        columns = {f"x{k}": X[:, k] for k in range(X.shape[1])}
-        for name in (target, domain):
-            if name not in arrays:
-                raise ValueError(_no_such_column("target" if name == target else "domain", name, arrays.files, path))
-            if arrays[name].shape != (len(X),):
-                raise ValueError(
-                    f"'{name}' should have one entry per row of 'X' ({len(X)}), but has shape {arrays[name].shape}."
-                )
-            columns[name] = arrays[name]
-        if f"{domain}s" in arrays and np.issubdtype(columns[domain].dtype, np.integer):
-            columns[domain] = arrays[f"{domain}s"][columns[domain]]
-    return pandas.DataFrame(columns)
+def _text(column: NDArray[Any]) -> NDArray[np.str_]:
+    """Names of anything; whole numbers that missing values made real ones are written as whole numbers."""
+    if np.issubdtype(column.dtype, np.floating) and (column == np.round(column)).all():
+        column = column.astype(np.int64)
+    return np.array([str(value) for value in column], dtype=np.str_)
 
 
-def _no_such_column(option: str, name: str, found: list[str], path: Path) -> str:
-    near = difflib.get_close_matches(name, found, 1)
-    shown = ", ".join(found[:12]) + (", …" if len(found) > 12 else "")
-    hint = f" Meant '{near[0]}'?" if near else ""
-    return f"'{option}' should name a column of {path.name}, but is '{name}'. Found: {shown}.{hint}"
-
-
-def _pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Tables need pandas, which is not installed. Use pip install 'momentalign[cli]'."
-        ) from None
+def _splits(column: NDArray[Any], name: str) -> NDArray[np.str_]:
+    """Splits by their proper names."""
+    proper = {word: split for split, words in _SPLITS.items() for word in words}
+    labels, codes = np.unique(_text(column), return_inverse=True)
+    unknown = [label for label in labels if label.lower() not in proper]
+    if unknown:
+        raise ValueError(
+            f"'split' should be a column of train, val and test, of 0, 1 and 2, or of in and out, but '{name}' holds "
+            f"'{unknown[0]}'."
+        )
+    return np.array([proper[label.lower()] for label in labels], dtype=np.str_)[codes]

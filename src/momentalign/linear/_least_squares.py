@@ -11,6 +11,7 @@ of the squared error is S_e whatever the head: on fixed features there is nothin
 Legend: S (K, d, d) second moments, c (K, d, o) moments with the targets, W (o, d) head, the bias last.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lstsq
 
 from momentalign._validation import SCALINGS, check_choice, check_weight
-from momentalign.linear._path import LinearHead
+from momentalign.linear._path import LinearHead, check_l2s
 from momentalign.linear._precondition import Preconditioner
 from momentalign.linear._rows import Array, Integers, Rows
-from momentalign.linear._solver import minimise, warn_if_stopped
+from momentalign.linear._solver import Solution, minimise, warn_if_stopped
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,20 +67,33 @@ class AlignedLeastSquares:
 
     def __init__(self, rows: Rows, gradient_weight: float, *, l2: float, scaling: str) -> None:
         each = Moments.of(rows, rows.shares)
-        self.mean = each.mean()
+        self.rows, self.mean = rows, each.mean()
         o, d = self.shape = (rows.targets.shape[1], rows.X.shape[1])
-        self.weight = gradient_weight if rows.number > 1 else 0.0
+        self.relative = scaling == "relative"
         self.scale = float({"none": 1, "classes": o, "parameters": (d * o) ** 2, "relative": 1}[scaling])
-        self.l2 = np.full(d, l2)
-        if rows.bias:
-            self.l2[-1] = 0.0
         dS, dc = each.S - self.mean.S, each.c - self.mean.c
         # The spread |W ΔS_e − Δc_e'|², averaged, is a quadratic of W like the loss.
         self.spread = Moments(
             np.matmul(dS, dS).mean(0), np.matmul(dS, dc).mean(0), np.asarray(np.square(dc).sum((1, 2)).mean())
         )
-        relative = scaling == "relative" and self.weight > 0
-        self.energy = Moments.of(rows, rows.shares * rows.lengths).mean() if relative else None
+        self._energy: Moments | None = None
+        self.set_weights(gradient_weight, l2)
+
+    def set_weights(self, gradient_weight: float, l2: float) -> None:
+        """Change the weights; the moments stay."""
+        self.weight = gradient_weight if self.rows.number > 1 else 0.0
+        self.l2 = np.full(self.shape[1], l2)
+        if self.rows.bias:
+            self.l2[-1] = 0.0
+
+    @property
+    def energy(self) -> Moments | None:
+        """What relative scaling divides by, as a quadratic of W; None where nothing is divided."""
+        if not self.relative or not self.weight:
+            return None
+        if self._energy is None:
+            self._energy = Moments.of(self.rows, self.rows.shares * self.rows.lengths).mean()
+        return self._energy
 
     def __call__(self, head: Array) -> tuple[float, Array]:
         """Value and gradient."""
@@ -88,11 +102,12 @@ class AlignedLeastSquares:
         gradient = W @ self.mean.S - self.mean.c.T + self.l2 * W
         weight, spread = self.weight / self.scale, self.spread.loss(W)
         by_spread = 2.0 * (W @ self.spread.S - self.spread.c.T)
-        if self.energy is not None:
-            energy = self.energy.loss(W)
-            if energy <= 1e-13 * float(self.energy.t):  # an exact fit, but for rounding: 0/0 counts as 0
+        moments = self.energy
+        if moments is not None:
+            energy = moments.loss(W)
+            if energy <= 1e-13 * float(moments.t):  # an exact fit, but for rounding: 0/0 counts as 0
                 return value, gradient.ravel()
-            by_energy = 2.0 * (W @ self.energy.S - self.energy.c.T)
+            by_energy = 2.0 * (W @ moments.S - moments.c.T)
             by_spread = (by_spread - spread / energy * by_energy) / energy
             spread = spread / energy
         return value + weight * spread, (gradient + weight * by_spread).ravel()
@@ -110,6 +125,25 @@ class AlignedLeastSquares:
         units = 1.0 / np.sqrt(np.maximum(P.diagonal(), np.finfo(float).tiny))
         solution: Array = lstsq(units[:, None] * P * units, units[:, None] * right, check_finite=False)[0]
         return (units[:, None] * solution).T.ravel()
+
+    def fit(self, *, tol: float, max_iter: int) -> Solution:
+        """Solution for the weights that are set: direct, or by steps where a quotient is minimised."""
+        moments = self.energy
+        if moments is None:
+            head = self.solve(self.weight / self.scale)
+            return Solution(head, self(head)[0], 1, True)
+        start = self.solve(0.0)
+        energy = max(moments.loss(start.reshape(self.shape)), np.finfo(float).tiny)
+        # Targets have units, unlike probabilities: the tolerance is in those of the gradient at zero.
+        size = float(np.abs(self(np.zeros_like(start))[1]).max())
+        solution = minimise(
+            self,
+            start,
+            lambda _: Preconditioner(self.curvature(energy)),
+            tol=tol * max(size, np.finfo(float).tiny),
+            max_iter=max_iter,
+        )
+        return solution._replace(iterations=solution.iterations + 1)
 
 
 def fit_least_squares(
@@ -147,28 +181,70 @@ def fit_least_squares(
         >>> head.coef.round(6).item(), head.intercept.round(6).item()
         (2.0, 1.0)
     """
+    return fit_least_squares_path(
+        features,
+        targets,
+        domains,
+        [gradient_weight],
+        sample_weight=sample_weight,
+        l2=l2,
+        scaling=scaling,
+        bias=bias,
+        tol=tol,
+        max_iter=max_iter,
+    )[0]
+
+
+def fit_least_squares_path(
+    features: NDArray[np.floating],
+    targets: NDArray[np.floating],
+    domains: Integers | None,
+    gradient_weights: Sequence[float],
+    *,
+    sample_weight: NDArray[np.floating] | None = None,
+    l2: float | Sequence[float] = 1e-3,
+    scaling: str = "relative",
+    bias: bool = True,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> list[LinearHead]:
+    r"""Fit a linear regression for every weight: the rows are read once, each weight costs a few products of d × d.
+
+    Args:
+        features: Shape (n, d).
+        targets: Real numbers, shape (n, o).
+        domains: Where each row came from: any integers, shape (n,); None is one domain.
+        gradient_weights: Weights of the gradients' spread.
+        sample_weight: Weight of each row in its domain's mean, shape (n,).
+        l2: Weight of half the squared norm of the coefficients: one for all settings, or one for each.
+        scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`; all but the last are solved directly.
+        bias: Whether the head has one.
+        tol: Largest entry of the gradient at a solution, relative to that at zero; for relative scaling.
+        max_iter: Most iterations, for relative scaling.
+
+    Returns:
+        A head (o, d) for each weight, in their order.
+
+    Example:
+        >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
+        >>> [head.coef.round(2).item() for head in fit_least_squares_path(X, y, None, [0.0, 0.0], l2=[0.0, 1.0])]
+        [2.0, 0.8]
+    """
     check_choice("scaling", scaling, SCALINGS)
+    weights = [check_weight("gradient_weight", weight) for weight in gradient_weights]
+    l2s = check_l2s(l2, len(weights))
     rows = Rows.sort(features, targets.astype(np.float64), domains, sample_weight, bias=bias)
-    weight = check_weight("gradient_weight", gradient_weight)
-    objective = AlignedLeastSquares(rows, weight, l2=check_weight("l2", l2), scaling=scaling)
-    iterations, converged = 1, True
-    if objective.energy is None:
-        head = objective.solve(objective.weight / objective.scale)
-    else:
-        start = objective.solve(0.0)
-        energy = max(objective.energy.loss(start.reshape(objective.shape)), np.finfo(float).tiny)
-        # Targets have units, unlike probabilities: the tolerance is in those of the gradient at zero.
-        size = float(np.abs(objective(np.zeros_like(start))[1]).max())
-        solution = minimise(
-            objective,
-            start,
-            lambda _: Preconditioner(objective.curvature(energy)),
-            tol=tol * max(size, np.finfo(float).tiny),
-            max_iter=max_iter,
+    objective = AlignedLeastSquares(rows, 0.0, l2=0.0, scaling=scaling)
+    heads = []
+    for weight, each in zip(weights, l2s, strict=True):
+        objective.set_weights(weight, each)
+        solution = objective.fit(tol=tol, max_iter=max_iter)
+        W = solution.head.reshape(objective.shape)
+        coef, intercept = (W[:, :-1], W[:, -1]) if bias else (W, np.zeros(len(W)))
+        heads.append(
+            LinearHead(
+                coef.copy(), intercept.copy(), {1: weight}, solution.value, solution.iterations, solution.converged
+            )
         )
-        head, iterations, converged = solution.head, solution.iterations + 1, solution.converged
-        warn_if_stopped(converged, max_iter)
-    W = head.reshape(objective.shape)
-    coef, intercept = (W[:, :-1], W[:, -1]) if bias else (W, np.zeros(len(W)))
-    value = objective(head)[0]
-    return LinearHead(coef.copy(), intercept.copy(), {1: weight}, value, iterations, converged)
+    warn_if_stopped(all(head.converged for head in heads), max_iter)
+    return heads

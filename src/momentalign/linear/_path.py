@@ -98,7 +98,7 @@ def fit_path(
     *,
     classes: int | None = None,
     sample_weight: NDArray[np.floating] | None = None,
-    l2: float = 1e-3,
+    l2: float | Sequence[float] = 1e-3,
     scaling: str = "relative",
     loss: str = "cross_entropy",
     bias: bool = True,
@@ -107,8 +107,9 @@ def fit_path(
 ) -> list[LinearHead]:
     r"""Fit a linear classifier for every setting of the weights.
 
-    The rows are sorted once and the fit without penalties is made once; the settings follow from the smallest to the
-    largest, each from the solution of the nearest one before it. A setting costs a few evaluations that way.
+    The rows are sorted once and the fit without penalties is made once for each L2; the settings follow from the
+    smallest to the largest, each from the solution of the nearest one before it. A setting costs a few evaluations
+    that way.
 
     Args:
         features: Shape (n, d).
@@ -117,7 +118,7 @@ def fit_path(
         order_weights: A dictionary `{1: w1, 2: w2, 3: w3}` for each setting.
         classes: C, where the targets do not hold the last class.
         sample_weight: Weight of each row in its domain's mean, shape (n,).
-        l2: Weight of half the squared norm of the coefficients.
+        l2: Weight of half the squared norm of the coefficients: one for all settings, or one for each.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
         loss: `"cross_entropy"`, or `"logistic"`: two classes whose derivatives are those of one logit.
         bias: Whether the head has one.
@@ -137,27 +138,34 @@ def fit_path(
     check_choice("loss", loss, ("cross_entropy", "logistic"))
     check_count("max_iter", max_iter, 1)
     settings = [_check_setting(setting) for setting in order_weights]
+    l2s = check_l2s(l2, len(settings))
     _check_lengths(features, targets=targets, domains=domains, sample_weight=sample_weight)
     number = max(int(targets.max()) + 1, 2) if classes is None else classes
     if loss == "logistic" and number > 2:
         raise ValueError(f"loss 'logistic' takes two classes, but there are {number}. Use loss='cross_entropy'.")
     rows = Rows.sort(features, targets, domains, sample_weight, bias=bias)
-    objective = PenalisedObjective(rows, number, {}, l2=check_weight("l2", l2), scaling=scaling, loss=loss)
+    objective = PenalisedObjective(rows, number, {}, l2=0.0, scaling=scaling, loss=loss)
 
-    plain = solve_plain(objective, tol=tol, max_iter=max_iter)
-    solved: list[tuple[dict[int, float], Array]] = [({}, plain.head)]
+    plain: dict[float, Solution] = {}
+    for value in sorted(set(l2s), reverse=True):
+        # From the smallest head to the largest: the last solution is nearer than zero is.
+        objective.l2, start = value, plain[min(plain)].head if plain else None
+        plain[value] = solve_plain(objective, tol=tol, max_iter=max_iter, start=start)
+    solved: list[tuple[dict[int, float], float, Array]] = [({}, value, plain[value].head) for value in plain]
     solutions: dict[int, Solution] = {}
-    for index in sorted(range(len(settings)), key=lambda index: sum(settings[index].values())):
-        setting = settings[index]
+    for index in sorted(range(len(settings)), key=lambda index: (sum(settings[index].values()), -l2s[index])):
+        setting, objective.l2 = settings[index], l2s[index]
         objective.set_weights(setting)
+        before = plain[objective.l2]
         if not objective.weights:
-            solutions[index] = plain
+            solutions[index] = before
             continue
-        start = min(solved, key=lambda other: _distance(other[0], setting))[1]
+        here = (setting, objective.l2)
+        start = min(solved, key=lambda other: _distance(other[:2], here))[2]
         aligned = solve(objective, start, tol=tol, max_iter=max_iter)
-        solved.append((setting, aligned.head))
+        solved.append((*here, aligned.head))
         solutions[index] = aligned._replace(
-            iterations=plain.iterations + aligned.iterations, converged=plain.converged and aligned.converged
+            iterations=before.iterations + aligned.iterations, converged=before.converged and aligned.converged
         )
     warn_if_stopped(all(solution.converged for solution in solutions.values()), max_iter)
     return [_as_head(solutions[index], objective, setting) for index, setting in enumerate(settings)]
@@ -180,11 +188,22 @@ def _check_lengths(features: NDArray[np.floating], **columns: NDArray[np.generic
             )
 
 
-def _distance(one: Mapping[int, float], other: Mapping[int, float]) -> float:
-    """How far apart two settings are, in decades above a thousandth."""
-    return sum(
-        abs(math.log10((one.get(order, 0.0) + 1e-3) / (other.get(order, 0.0) + 1e-3))) for order in {*one, *other}
+def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
+    """An L2 for each setting, from one for all or one for each."""
+    if not isinstance(l2, Sequence):
+        return [check_weight("l2", l2)] * settings
+    if len(l2) != settings:
+        raise ValueError(f"'l2' should be a number, or one for each of the {settings} settings, but has {len(l2)}.")
+    return [check_weight("l2", value) for value in l2]
+
+
+def _distance(one: tuple[Mapping[int, float], float], other: tuple[Mapping[int, float], float]) -> float:
+    """How far apart two settings are, weights and L2, in decades above a thousandth and above a millionth."""
+    weights = sum(
+        abs(math.log10((one[0].get(order, 0.0) + 1e-3) / (other[0].get(order, 0.0) + 1e-3)))
+        for order in {*one[0], *other[0]}
     )
+    return weights + abs(math.log10((one[1] + 1e-6) / (other[1] + 1e-6)))
 
 
 def _as_head(solution: Solution, objective: PenalisedObjective, setting: dict[int, float]) -> LinearHead:

@@ -95,22 +95,24 @@ def solve(objective: PenalisedObjective, start: Array, *, tol: float, max_iter: 
             return solution._replace(iterations=iterations)
 
 
-def solve_plain(objective: PenalisedObjective, *, tol: float, max_iter: int) -> Solution:
-    """Minimise without penalties, starting from zero; a large fit first looks at some of its rows.
+def solve_plain(objective: PenalisedObjective, *, tol: float, max_iter: int, start: Array | None = None) -> Solution:
+    """Minimise without penalties; without a start, from zero, and a large fit first looks at some of its rows.
 
     Args:
         objective: Its weights are set to none.
         tol: As for :func:`solve`.
         max_iter: Most iterations.
+        start: Flattened head, or None.
 
     Returns:
         The solution, with the iterations over all rows.
     """
     objective.set_weights({})
-    start = np.zeros(objective.shape[0] * objective.shape[1])
-    subset = objective.subset(max(_SUBSET, 20 * objective.shape[1]))
-    if subset is not None:
-        start = solve(subset, start, tol=tol, max_iter=max_iter).head
+    if start is None:
+        start = np.zeros(objective.shape[0] * objective.shape[1])
+        subset = objective.subset(max(_SUBSET, 20 * objective.shape[1]))
+        if subset is not None:
+            start = solve(subset, start, tol=tol, max_iter=max_iter).head
     return solve(objective, start, tol=tol, max_iter=max_iter)
 
 

@@ -2,54 +2,55 @@
 
 import warnings
 from collections.abc import Sequence
-from itertools import groupby, product
-from typing import Any, NamedTuple, Self, TypedDict
+from itertools import product
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
-from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear import LinearHead, fit_path
-from momentalign.sklearn._domains import encode_domains
+from momentalign._validation import check_choice, check_weight
+from momentalign.linear import LinearHead, fit_path, rescale
 from momentalign.sklearn._linear_classifier import LinearClassifier
-from momentalign.sklearn._selection import choose, domain_splits, fold_splits
+from momentalign.sklearn._search import SearchRows, Setting, WeightSearch
 
 
-class Setting(TypedDict):
-    """A candidate: the weights, L2, and whether domains count alike in the loss or rows do."""
+class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
+    r""":class:`MomentAlignedClassifier` with weights chosen inside the training domains, the plain model among them.
 
-    gradient_weight: float
-    hessian_weight: float
-    l2: float
-    balanced: bool
+    With `selection="leave_one_domain_out"` every training domain is left out in turn, the candidates are fitted on the
+    others and scored on that one by the log of the probability of the true class. Two steps:
 
+    1. Plain logistic regressions, in which all rows count alike: the L2 with the largest mean score.
+    2. At that L2 each weight of one order alone, in losses in which all domains count alike, and no weight. A setting
+       is taken only if it scores at least as high as the plain model on *every* domain left out; of those, the largest
+       mean score.
 
-class MomentAlignedClassifierCV(LinearClassifier):
-    r""":class:`MomentAlignedClassifier` with weights chosen inside the training domains, plain models among them.
+    So where alignment does not pay on every training domain, this is logistic regression with L2 chosen across domains.
 
-    The first candidates are plain logistic regressions, in which all rows count alike; then come the grid's settings,
-    in which all domains do, weight 0 among them. `selection="leave_one_domain_out"` fits on all training domains but
-    one, scores on that one, and takes the mean over the domains. It needs three: with two, what is left is one domain,
-    in which there is nothing to align and all weights are the same. Two domains are therefore scored on held-out folds
-    of both, by the worse of the two. `selection="worst_group"` scores on held-out folds by the worst group.
+    Aligned heads are too long for the loss, and their probabilities too sure. They are multiplied by the number that
+    minimises the loss with L2 on the rows they were fitted on; predicted classes stay.
 
-    A setting has to earn its place: its score is the gain in accuracy over the first plain model, on the same rows,
-    less one standard error of that gain. So a difference that is noise ends at logistic regression.
+    With two domains, leaving one out leaves one, in which there is nothing to align. They still choose L2, each in turn
+    against the other. The weights are scored on held-out folds of both domains, by the worse of the two.
+    `selection="worst_group"` scores all candidates on held-out folds, by the accuracy of the worst group. In both cases
+    a gain over the plain model counts only if it exceeds its standard error.
 
     Without `domains` there is nothing to choose by: the plain model with the first of `l2s`.
 
     Args:
         gradient_weights: Candidates for the weight of the gradients' spread; 0 is added.
         hessian_weights: Candidates for the weight of the Hessians' spread; 0 is added.
-        l2s: Candidates for the weight of half the squared norm of the coefficients; gains are over the first.
+        l2s: Candidates for the weight of half the squared norm of the coefficients.
         selection: `"leave_one_domain_out"` or `"worst_group"`.
-        rule: `"one_standard_error"`, or `"best"`: the largest gain, whatever its uncertainty.
+        scoring: `"neg_log_loss"` or `"accuracy"`; None is the first for domains left out, the second for groups.
+        rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
+        combine: Whether to try every pair of weights as well.
         folds: Number of folds where folds are used.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
         fit_intercept: Whether to have an intercept.
-        tol: Largest entry of the gradient at a solution.
+        tol: Largest entry of the gradient at the solution; ten times as much for the fits that are only compared.
         max_iter: Most iterations of a fit.
         random_state: Seed of the folds.
 
@@ -58,9 +59,10 @@ class MomentAlignedClassifierCV(LinearClassifier):
         hessian_weight_: Chosen weight of the Hessians' spread.
         l2_: Chosen L2.
         balanced_: Whether domains count alike in the loss of the chosen setting; if not, rows do.
-        candidates_: The settings, a dictionary each.
+        scale_: What the chosen head was multiplied by; 1 where nothing is aligned.
+        candidates_: The settings, a dictionary each: plain models with every L2, then the weights at the chosen one.
         scores_: Score of each candidate, shape (m,); NaN where nothing could be scored.
-        standard_errors_: Of the gain over the first candidate, shape (m,).
+        standard_errors_: Of the gain over the plain model with the chosen L2, shape (m,).
         classes_: The classes, shape (C,).
         coef_: Shape (C, d), (1, d) for two classes; of the fit on all rows.
         intercept_: Shape (C,), (1,) for two classes.
@@ -74,21 +76,23 @@ class MomentAlignedClassifierCV(LinearClassifier):
         >>> rng = np.random.default_rng(0)
         >>> X, y, site = rng.normal(size=(90, 2)), np.arange(90) % 2, np.repeat(["a", "b", "c"], 30)
         >>> X[:, 0] += y
-        >>> clf = MomentAlignedClassifierCV().fit(X, y, domains=site)
+        >>> clf = MomentAlignedClassifierCV((0, 10), (0, 10), (1e-3, 1e-2)).fit(X, y, domains=site)
         >>> clf.candidates_[0]
         {'gradient_weight': 0.0, 'hessian_weight': 0.0, 'l2': 0.001, 'balanced': False}
         >>> len(clf.candidates_), clf.scores_.shape
-        (39, (39,))
+        (5, (5,))
     """
 
     def __init__(
         self,
         gradient_weights: Sequence[float] = (0.0, 1.0, 10.0),
-        hessian_weights: Sequence[float] = (0.0, 1.0, 10.0, 100.0),
-        l2s: Sequence[float] = (1e-3, 1e-2, 1e-1),
+        hessian_weights: Sequence[float] = (0.0, 1.0, 10.0),
+        l2s: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
         *,
         selection: str = "leave_one_domain_out",
-        rule: str = "one_standard_error",
+        scoring: str | None = None,
+        rule: str = "cautious",
+        combine: bool = False,
         folds: int = 5,
         scaling: str = "relative",
         fit_intercept: bool = True,
@@ -100,7 +104,9 @@ class MomentAlignedClassifierCV(LinearClassifier):
         self.hessian_weights = hessian_weights
         self.l2s = l2s
         self.selection = selection
+        self.scoring = scoring
         self.rule = rule
+        self.combine = combine
         self.folds = folds
         self.scaling = scaling
         self.fit_intercept = fit_intercept
@@ -129,108 +135,70 @@ class MomentAlignedClassifierCV(LinearClassifier):
         Returns:
             The fitted estimator.
         """
-        self.candidates_ = self._check_parameters()
-        features, targets, codes, weights = self._validate(X, y, domains, sample_weight)
-        rows = _Rows(features, targets, codes, weights)
-        self.scores_ = self.standard_errors_ = np.full(len(self.candidates_), np.nan)
-        chosen = self.candidates_[0]
-        if codes is not None and len(self.domains_) > 1:
-            units = self._units(targets, codes, groups)
-            hits = np.empty((len(self.candidates_), len(targets)))
-            for train, test in self._splits(targets, codes, units):
-                fitted = self._fit_candidates(rows.of(train))
-                hits[:, test] = [_hits(head, features[test], targets[test]) for head in fitted]
-            worst = self.selection == "worst_group" or len(self.domains_) == 2
-            choice = choose(hits, units, worst=worst, cautious=self.rule == "one_standard_error")
-            self.scores_, self.standard_errors_ = choice.scores, choice.errors
-            chosen = self.candidates_[choice.candidate]
+        self._check_search()
+        rows = SearchRows(*self._validate(X, y, domains, sample_weight))
+        chosen = self._search(rows, groups)
         self.gradient_weight_, self.hessian_weight_ = chosen["gradient_weight"], chosen["hessian_weight"]
-        self.l2_, self.balanced_ = chosen["l2"], bool(chosen["balanced"])
+        self.l2_, self.balanced_ = chosen["l2"], chosen["balanced"]
         self.aligned_ = self.gradient_weight_ + self.hessian_weight_ > 0
-        head = self._fit_path(rows, [chosen])[0]
+        fitted = self._path(rows, [chosen], self.tol)[0]
+        head, self.scale_ = self._rescale(fitted, rows, chosen)
         self.coef_, self.intercept_, self.n_iter_ = head.coef, head.intercept, head.n_iter
         return self
 
-    def _check_parameters(self) -> list[Setting]:
-        """Check the constructor's arguments before any work; the candidates, plain ones first."""
-        check_choice("scaling", self.scaling, SCALINGS)
+    def _check_search(self) -> list[Setting]:
         check_choice("selection", self.selection, ("leave_one_domain_out", "worst_group"))
-        check_choice("rule", self.rule, ("one_standard_error", "best"))
-        check_weight("tol", self.tol)
-        check_count("max_iter", self.max_iter, 1)
-        check_count("folds", self.folds, 2)
-        grids = [
+        if self.scoring is not None:
+            check_choice("scoring", self.scoring, ("neg_log_loss", "accuracy"))
+        self._weights()
+        return super()._check_search()
+
+    def _weights(self) -> list[tuple[float, float]]:
+        gradient, hessian = (
             sorted({0.0, *(check_weight(name, weight) for weight in getattr(self, name))})
             for name in ("gradient_weights", "hessian_weights")
-        ]
-        l2s = [check_weight("l2s", l2) for l2 in self.l2s]
-        if not l2s:
-            raise ValueError("'l2s' should hold at least one value, but is empty.")
-        plain = [Setting(gradient_weight=0.0, hessian_weight=0.0, l2=l2, balanced=False) for l2 in l2s]
-        return plain + [
-            Setting(gradient_weight=gradient, hessian_weight=hessian, l2=l2, balanced=True)
-            for l2, gradient, hessian in product(l2s, *grids)
-        ]
+        )
+        pairs = product(gradient, hessian)
+        return [pair for pair in pairs if self.combine or 0.0 in pair]
 
-    def _units(
-        self, targets: NDArray[np.int64], codes: NDArray[np.int64], groups: ArrayLike | None
-    ) -> NDArray[np.int64]:
-        """What scores are taken over: domains, or groups."""
-        if self.selection != "worst_group":
-            return codes
-        if groups is not None:
-            return encode_domains(groups, len(targets), name="groups")[1]
-        pairs: NDArray[np.int64] = np.unique(codes * len(self.classes_) + targets, return_inverse=True)[1]
-        return pairs
+    def _classes(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
+        return targets.astype(np.int64)
 
-    def _splits(self, targets: NDArray[np.int64], codes: NDArray[np.int64], units: NDArray[np.int64]) -> Any:
-        if self.selection == "leave_one_domain_out" and len(self.domains_) > 2:
-            return domain_splits(codes)
-        strata = (units * len(self.domains_) + codes) * len(self.classes_) + targets
-        return fold_splits(strata, min(self.folds, len(targets)), check_random_state(self.random_state))
-
-    def _fit_candidates(self, rows: "_Rows") -> list[LinearHead]:
-        """Heads of all candidates on some of the rows; whether they converge is said of the last fit alone."""
-        with warnings.catch_warnings():
+    def _heads(self, rows: SearchRows, settings: list[Setting], tol: float) -> list[LinearHead]:
+        with warnings.catch_warnings():  # whether they converge is said of the last fit alone
             warnings.simplefilter("ignore", ConvergenceWarning)
-            paths = groupby(self.candidates_, key=lambda setting: (setting["l2"], setting["balanced"]))
-            return [head for _, path in paths for head in self._fit_path(rows, list(path))]
+            heads = self._path(rows, settings, tol)
+        return [self._rescale(head, rows, setting)[0] for head, setting in zip(heads, settings, strict=True)]
 
-    def _fit_path(self, rows: "_Rows", settings: list[Setting]) -> list[LinearHead]:
-        """Heads of settings that differ in their weights only."""
+    def _rescale(self, head: LinearHead, rows: SearchRows, setting: Setting) -> tuple[LinearHead, float]:
+        if setting["gradient_weight"] + setting["hessian_weight"] == 0:
+            return head, 1.0
+        targets = rows.targets.astype(np.int64)
+        return rescale(head, rows.features, targets, rows.domains, sample_weight=rows.weights, l2=setting["l2"])
+
+    def _path(self, rows: SearchRows, settings: list[Setting], tol: float) -> list[LinearHead]:
         return fit_path(
             rows.features,
-            rows.targets,
+            rows.targets.astype(np.int64),
             rows.domains if settings[0]["balanced"] else None,
             [{1: setting["gradient_weight"], 2: setting["hessian_weight"]} for setting in settings],
             classes=len(self.classes_),
             sample_weight=rows.weights,
-            l2=settings[0]["l2"],
+            l2=[setting["l2"] for setting in settings],
             scaling=self.scaling,
             bias=self.fit_intercept,
-            tol=self.tol,
+            tol=tol,
             max_iter=self.max_iter,
         )
 
-
-class _Rows(NamedTuple):
-    """What `fit` was given, checked."""
-
-    features: NDArray[np.floating]
-    targets: NDArray[np.int64]
-    domains: NDArray[np.int64] | None
-    weights: NDArray[np.float64] | None
-
-    def of(self, index: NDArray[np.intp]) -> "_Rows":
-        """Some of the rows."""
-        domains = None if self.domains is None else self.domains[index]
-        weights = None if self.weights is None else self.weights[index]
-        return _Rows(self.features[index], self.targets[index], domains, weights)
-
-
-def _hits(head: LinearHead, features: NDArray[np.floating], targets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where a head is right, (n,)."""
-    logits = features @ head.coef.T + head.intercept
-    predicted = logits[:, 0] > 0 if logits.shape[1] == 1 else logits.argmax(1)
-    right: NDArray[np.bool_] = predicted == targets
-    return right
+    def _scores(self, head: LinearHead, rows: SearchRows) -> NDArray[np.float64]:
+        logits = rows.features @ head.coef.T + head.intercept
+        if logits.shape[1] == 1:
+            logits = np.hstack([np.zeros_like(logits), logits])
+        targets = rows.targets.astype(np.int64)
+        default = "accuracy" if self.selection == "worst_group" else "neg_log_loss"
+        if (self.scoring or default) == "accuracy":
+            hits: NDArray[np.float64] = (logits.argmax(1) == targets).astype(np.float64)
+            return hits
+        likelihoods: NDArray[np.float64] = log_softmax(logits, axis=1)[np.arange(len(targets)), targets]
+        return likelihoods

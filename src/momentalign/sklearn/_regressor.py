@@ -2,17 +2,14 @@
 
 from typing import Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from numpy.typing import ArrayLike
 
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import fit_least_squares
-from momentalign.sklearn._domains import encode_domains, warn_of_one_domain
+from momentalign.sklearn._linear_regressor import LinearRegressor, unit_of_weights
 
 
-class MomentAlignedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # no types
+class MomentAlignedRegressor(LinearRegressor):
     r"""Ridge regression whose gradients agree across domains.
 
     Minimises the mean over domains of each domain's mean of ½(prediction − y)², plus half of `l2` times the squared
@@ -46,7 +43,7 @@ class MomentAlignedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:
-        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [1.0, 3.0, 5.0, 7.0]
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 5.0, 7.0]
         >>> MomentAlignedRegressor(l2=0.0).fit(X, y, domains=[0, 0, 1, 1]).predict([[10.0]]).round(6)
         array([21.])
     """
@@ -87,59 +84,21 @@ class MomentAlignedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  
             The fitted estimator.
         """
         check_choice("scaling", self.scaling, SCALINGS)
-        check_weight("gradient_weight", self.gradient_weight)
+        weight = check_weight("gradient_weight", self.gradient_weight)
         check_weight("tol", self.tol)
         check_count("max_iter", self.max_iter, 1)
-        features: NDArray[np.floating]
-        targets: NDArray[np.floating]
-        features, targets = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
-        codes = None
-        self.domains_ = np.empty(0, dtype=object)
-        if domains is not None:
-            self.domains_, codes = encode_domains(domains, len(features))
-            warn_of_one_domain(self.domains_, type(self).__name__)
-        self.aligned_ = len(self.domains_) > 1
+        features, targets, codes, row_weights = self._validate(X, y, domains, sample_weight)
         head = fit_least_squares(
             features,
-            targets.reshape(len(features), -1),
+            targets,
             codes,
-            self.gradient_weight * self._unit(targets, codes, weights),
-            sample_weight=weights,
+            weight * unit_of_weights(self.scaling, targets, codes, row_weights),
+            sample_weight=row_weights,
             l2=self.l2,
             scaling=self.scaling,
             bias=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        single = targets.ndim == 1
-        self.coef_ = head.coef[0] if single else head.coef
-        self.intercept_ = float(head.intercept[0]) if single else head.intercept
-        self.n_iter_ = head.n_iter
+        self._keep(head)
         return self
-
-    def _unit(
-        self, targets: NDArray[np.floating], codes: NDArray[np.int64] | None, weights: NDArray[np.float64] | None
-    ) -> float:
-        """Loss of the best constant, every domain counted the same; 1 where the penalty has units of its own."""
-        if self.scaling != "relative":
-            return 1.0
-        nothing = np.zeros((len(targets), 1))
-        fitted = fit_least_squares(nothing, targets.reshape(len(targets), -1), codes, sample_weight=weights, l2=0.0)
-        return max(fitted.objective, 0.0)
-
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predictions.
-
-        Args:
-            X: Shape (n, d).
-
-        Returns:
-            Shape (n,), or (n, o).
-        """
-        check_is_fitted(self)
-        features: NDArray[np.floating] = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        predictions: NDArray[np.float64] = features @ self.coef_.T + self.intercept_
-        return predictions

@@ -82,7 +82,7 @@ def moment_distances(order: int, X: Any, domains: Any) -> Floats:
 
 
 def gaps_of(features: Tensor, index: Tensor, number: int) -> MomentGaps:
-    """Gaps of features whose domains are already 0 … number − 1."""
+    """Gaps of features whose domains are already 0 … number − 1, computed where the features are."""
     means, covariances = [], []
     for domain in range(number):
         rows = features[index == domain]
@@ -90,7 +90,8 @@ def gaps_of(features: Tensor, index: Tensor, number: int) -> MomentGaps:
         means.append(center)
         spread = rows - center
         covariances.append(spread.T @ spread / (len(rows) - 1) if len(rows) > 1 else spread.T @ spread * torch.nan)
-    first = torch.cdist(torch.stack(means), torch.stack(means), compute_mode="donot_use_mm_for_euclid_dist").numpy()
+    distances = torch.cdist(torch.stack(means), torch.stack(means), compute_mode="donot_use_mm_for_euclid_dist")
+    first: Floats = distances.cpu().numpy()
     second = np.zeros((number, number))
     for a in range(number):
         for b in range(a):

@@ -17,6 +17,7 @@ from momentalign.theory._moments import MomentGaps, gaps_of
 from momentalign.theory._newton import domain_minimizers
 from momentalign.theory._page import page
 from momentalign.theory._pareto import ParetoPoint, pareto_point
+from momentalign.theory._progress import Parts, Tell
 from momentalign.theory._tables import pair_columns
 from momentalign.theory._target import TargetErrors, target_errors
 from momentalign.theory._taylor import FORMS, TaylorBound, check_taylor_order, taylor_bound
@@ -118,6 +119,7 @@ def transfer_report(
     level: float = 0.9,
     max_rows: int = 4000,
     seed: int = 0,
+    progress: Tell | None = None,
 ) -> TransferReport:
     """Measure how a linear head would transfer between domains, and what bounds its error on an unseen one.
 
@@ -141,6 +143,7 @@ def transfer_report(
         level: Of the bootstrap intervals.
         max_rows: Rows that take part in the bootstraps; of more, equal shares of the domains are drawn.
         seed: Of everything random: the same call gives the same report.
+        progress: Called with the name of the part under way and the share of the whole that is made, 0 to 1.
 
     Returns:
         The report.
@@ -166,11 +169,19 @@ def transfer_report(
         raise ValueError("'target_labels' was given without 'target'. Pass the features of these rows as 'target'.")
     losses = DomainLosses(X, y, domains, l2=l2, loss=loss, bias=bias)
     draws = {"resamples": resamples, "max_rows": max_rows, "seed": seed}
+    parts = Parts(len(losses), (target is not None, target_labels is not None), progress)
+    parts.start("hull check")
     hull = None if target is None else hull_check(losses, target, target_labels, **draws)
+    parts.start("Pareto point")
     pareto = pareto_point(losses, restarts=restarts, seed=seed)
     heads = domain_minimizers(losses)
-    measures = transfer_measures(losses, pareto.head, radius, restarts=restarts, seed=seed, minimizers=heads)
+    parts.start("transfer measures")
+    measures = transfer_measures(
+        losses, pareto.head, radius, restarts=restarts, seed=seed, minimizers=heads, progress=parts.inside
+    )
+    parts.start("bounds")
     bounds = many_source_bounds(losses, measures)
+    parts.start("distances of derivatives")
     distances = derivative_distances(
         losses, pareto.head, order=order, resamples=resamples, level=level, max_rows=max_rows, seed=seed
     )
@@ -181,8 +192,10 @@ def transfer_report(
         for form in FORMS
     }
     errors = None
+    parts.start("target")
     if target_labels is not None:
         errors = target_errors(losses, target, target_labels, pareto.head, radius, bounds, restarts=restarts, seed=seed)
+    parts.start(None)
     return TransferReport(
         losses.names,
         losses,

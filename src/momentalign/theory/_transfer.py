@@ -1,6 +1,8 @@
 """Transfer measures between all pairs of domains, over a ball of heads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,7 @@ def transfer_measures(
     restarts: int = 8,
     seed: int = 0,
     minimizers: list[Tensor] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> TransferMeasures:
     r"""Transfer measures between all pairs over the ball :math:`\|\theta - \theta^*\| \le` radius.
 
@@ -71,6 +74,7 @@ def transfer_measures(
         restarts: Random starts of the ascent.
         seed: Of the random starts.
         minimizers: The domains' own optimal heads where they are known; they are computed otherwise.
+        progress: Called after each pair with the share of the pairs that is done.
 
     Returns:
         The measures.
@@ -97,11 +101,12 @@ def transfer_measures(
     number = len(losses)
     largest = np.zeros((number, number))
     basis = torch.eye(number, dtype=torch.float64)
-    for i in range(number):
-        for j in range(number):
-            if i != j:
-                starts = ball.starts([heads[i], heads[j]], restarts, seed)
-                largest[i, j] = supremum(losses, basis[j] - basis[i], ball, starts, exact)
+    pairs = list(permutations(range(number), 2))
+    for done, (i, j) in enumerate(pairs, 1):
+        starts = ball.starts([heads[i], heads[j]], restarts, seed)
+        largest[i, j] = supremum(losses, basis[j] - basis[i], ball, starts, exact)
+        if progress is not None:
+            progress(done / len(pairs))
     one_sided = largest - (minima[None, :] - minima[:, None])
     np.fill_diagonal(one_sided, 0.0)
     return TransferMeasures(

@@ -1,0 +1,172 @@
+"""Domain-adversarial training: features from which a discriminator cannot tell the domain."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
+
+from momentalign.algorithms._base import Algorithm, Backward
+from momentalign.algorithms._batch import Batch
+from momentalign.algorithms._network import Network
+from momentalign.algorithms._search import Hyperparameter, SearchSpace, one_of, power_of_ten, power_of_two, whole
+
+
+class AdversarialAlgorithm(Algorithm):
+    """A network and a discriminator that take turns: what DANN and CDANN share.
+
+    The discriminator lowers its cross-entropy over domains, plus a penalty on the gradient of the rows' losses in
+    its input, for `discriminator_steps` steps; then the network takes one, on its own cross-entropy minus
+    `discriminator_weight` times what the discriminator minimises. Each of these is one :meth:`update` on a batch of
+    its own, as in DomainBed: with one discriminator step, half of the updates train the network.
+    """
+
+    conditional: bool
+    """Whether the discriminator knows the class and every class of a batch counts the same."""
+
+    step: Tensor
+
+    def __init__(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> None:
+        super().__init__(network, num_domains, hparams)
+        width, classes = network.head.in_features, network.head.out_features
+        self.discriminator = _mlp(
+            width,
+            num_domains,
+            hidden=hparams["discriminator_width"],
+            depth=hparams["discriminator_depth"],
+            dropout=hparams["discriminator_dropout"],
+        )
+        self.embeddings = nn.Embedding(classes, width) if self.conditional else None
+        self.turns: int = hparams["discriminator_steps"] + 1
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+        self._count: int | None = None
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Hyper-parameters of the adversarial algorithms.
+
+        Args:
+            recipe: Of no effect.
+            steps: Of no effect.
+
+        Returns:
+            Weight (the published λ) and settings of the discriminator, and Adam's first beta for both.
+        """
+        return {
+            "discriminator_weight": Hyperparameter(1.0, power_of_ten(-2, 2), low=0),
+            "discriminator_weight_decay": Hyperparameter(0.0, power_of_ten(-6, -2), low=0),
+            "discriminator_steps": Hyperparameter(1, whole(power_of_two(0, 3)), low=1),
+            "gradient_penalty_weight": Hyperparameter(0.0, power_of_ten(-2, 1), low=0),
+            "beta1": Hyperparameter(0.5, one_of(0.0, 0.5), low=0, high=1),
+            "discriminator_width": Hyperparameter(256, whole(power_of_two(6, 10)), low=1),
+            "discriminator_depth": Hyperparameter(3, one_of(3, 4, 5), low=2),
+            "discriminator_dropout": Hyperparameter(0.0, one_of(0.0, 0.1, 0.5), low=0, high=1),
+        }
+
+    def optimizers(self) -> dict[str, Optimizer]:
+        """Make new optimizers.
+
+        Returns:
+            `"network"` and `"discriminator"`, both with betas (beta1, 0.9).
+        """
+        betas = (self.hparams["beta1"], 0.9)
+        rivals = [*self.discriminator.parameters(), *(self.embeddings.parameters() if self.embeddings else ())]
+        decay = self.hparams["discriminator_weight_decay"]
+        return {
+            "network": self._make_optimizer(self.network.parameters(), betas=betas),
+            "discriminator": self._make_optimizer(rivals, betas=betas, weight_decay=decay),
+        }
+
+    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+        """Do one step, the discriminator's or the network's.
+
+        Args:
+            batch: A mini-batch of each training domain.
+            optimizers: As :meth:`optimizers` made them.
+            backward: Back-propagates from a scalar.
+
+        Returns:
+            `"loss"`, the network's, `"cross_entropy"` of the classes, `"discriminator_loss"` of the domains, and
+            where it has a weight `"gradient_penalty"`.
+        """
+        trains_network = self._turn() == self.turns - 1
+        with torch.set_grad_enabled(trains_network):
+            features, logits = self.network(batch.inputs)
+            classes = cross_entropy(logits, batch.targets)
+        parts = self._discriminate(features, batch)
+        adversary = parts["discriminator_loss"]
+        if "gradient_penalty" in parts:
+            adversary = adversary + self.hparams["gradient_penalty_weight"] * parts["gradient_penalty"]
+        loss = classes - self.hparams["discriminator_weight"] * adversary
+        if trains_network:
+            self._descend(loss, optimizers["network"], backward)
+        else:
+            self._descend(adversary, optimizers["discriminator"], backward)
+        logged = {"loss": loss, "cross_entropy": classes, **parts}
+        return {name: value.detach() for name, value in logged.items()}
+
+    def _discriminate(self, features: Tensor, batch: Batch) -> dict[str, Tensor]:
+        inputs = features if self.embeddings is None else features + self.embeddings(batch.targets)
+        penalised = self.hparams["gradient_penalty_weight"] > 0
+        if penalised and not inputs.requires_grad:
+            inputs.requires_grad_()
+        losses = cross_entropy(self.discriminator(inputs), batch.domains, reduction="none")
+        parts = {"discriminator_loss": losses.mean()}
+        if self.conditional:
+            shares = 1 / (batch.targets[:, None] == batch.targets).to(losses.dtype).sum(1)
+            parts["discriminator_loss"] = (losses * shares).sum() / shares.sum()
+        if penalised:
+            (slopes,) = torch.autograd.grad(losses.sum(), inputs, create_graph=True)
+            parts["gradient_penalty"] = slopes.square().sum(1).mean()
+        return parts
+
+    def _turn(self) -> int:
+        """Whose turn it is, the network's last; counted here and in the buffer, which is read but once."""
+        if self._count is None:
+            self._count = int(self.step)
+        turn = self._count % self.turns
+        self._count += 1
+        self.step.add_(1)
+        return turn
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._count = None
+        super()._load_from_state_dict(*args, **kwargs)
+
+
+class DANN(AdversarialAlgorithm):
+    """Domain-adversarial network: the discriminator sees the features.
+
+    Args:
+        network: What is trained.
+        num_domains: Number of training domains.
+        hparams: The shared hyper-parameters and those of :meth:`search_space`.
+    """
+
+    conditional = False
+
+
+class CDANN(AdversarialAlgorithm):
+    """Conditional domain-adversarial network: the discriminator sees the features and the class.
+
+    A learned vector of the row's class is added to the features that the discriminator sees, and rows weigh so
+    that every class of the batch counts the same.
+
+    Args:
+        network: What is trained.
+        num_domains: Number of training domains.
+        hparams: The shared hyper-parameters and those of :meth:`search_space`.
+    """
+
+    conditional = True
+
+
+def _mlp(inputs: int, outputs: int, *, hidden: int, depth: int, dropout: float) -> nn.Sequential:
+    """A perceptron of `depth` linear layers, at least two, with dropout and ReLU between them."""
+    layers: list[nn.Module] = []
+    for _ in range(depth - 1):
+        layers += [nn.Linear(inputs, hidden), nn.Dropout(dropout), nn.ReLU()]
+        inputs = hidden
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))

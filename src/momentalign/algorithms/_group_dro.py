@@ -1,0 +1,78 @@
+"""Group distributionally robust optimisation: the domains with the largest losses weigh most."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
+
+from momentalign.algorithms._base import Algorithm, Backward
+from momentalign.algorithms._batch import Batch
+from momentalign.algorithms._network import Network
+from momentalign.algorithms._search import Hyperparameter, SearchSpace, power_of_ten
+
+
+class GroupDRO(Algorithm):
+    r"""Minimises :math:`\sum_e q_e L_e` with weights that grow as :math:`q_e \propto q_e \exp(\eta L_e)`.
+
+    The weights start equal, are updated before they are used, and stay in the logarithm, where no domain's weight
+    can vanish for good. Over several ranks the domains' losses are those of all rows.
+
+    Args:
+        network: What is trained.
+        num_domains: Number of training domains.
+        hparams: The shared hyper-parameters and `eta`.
+    """
+
+    capturable = True
+    distributed = True
+    log_weights: Tensor
+
+    def __init__(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> None:
+        super().__init__(network, num_domains, hparams)
+        self.register_buffer("log_weights", torch.zeros(num_domains).log_softmax(0))
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Hyper-parameters of GroupDRO.
+
+        Args:
+            recipe: Of no effect.
+            steps: Of no effect.
+
+        Returns:
+            `eta`, how fast the weights move.
+        """
+        return {"eta": Hyperparameter(0.01, power_of_ten(-3, -1), low=0)}
+
+    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+        """Do one training step.
+
+        Args:
+            batch: A mini-batch of each training domain.
+            optimizers: As :meth:`optimizers` made them.
+            backward: Back-propagates from a scalar.
+
+        Returns:
+            `"loss"`, the weighted one, `"cross_entropy"` of the batch, and `"largest_weight"` of a domain.
+        """
+        _, logits = self.network(batch.inputs)
+        losses = cross_entropy(logits, batch.targets, reduction="none")
+        member = (batch.domains[:, None] == torch.arange(self.num_domains, device=losses.device)).to(losses.dtype)
+        sums = torch.stack([losses.detach() @ member, member.sum(0)])
+        ranks = 1
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(sums)
+            ranks = dist.get_world_size()
+        counts = sums[1].clamp(min=1)
+        means = sums[0] / counts
+        self.log_weights.add_(self.hparams["eta"] * means)
+        self.log_weights.sub_(self.log_weights.logsumexp(0))
+        weights = self.log_weights.exp().to(losses.dtype)
+        # A rank's rows are a part of each domain's mean; gradients are averaged over ranks, so theirs add up.
+        loss = ranks * losses @ (member @ (weights / counts))
+        self._descend(loss, optimizers["network"], backward)
+        return {"loss": weights @ means, "cross_entropy": losses.detach().mean(), "largest_weight": weights.max()}

@@ -1,0 +1,105 @@
+"""`momentalign embed`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def embed(
+    source: Annotated[str, typer.Argument(help="Name of a data set, or a folder domain/class/image.")],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or the folder of a trained run."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the features go: .parquet or .npz.")] = Path(
+        "features.parquet"
+    ),
+    batch_size: Annotated[int, typer.Option(help="Rows at a time.", min=1)] = 64,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:1 and so on.")] = "auto",
+    root: Annotated[
+        Path | None, typer.Option(help="Data folder; $MOMENTALIGN_DATA or ~/.cache/momentalign if not given.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that decode images; none on a CPU if not given.", min=0)
+    ] = None,
+    with_split: Annotated[
+        bool, typer.Option("--with-split", help="Write the in and out splits of the protocol too, those of trial 0.")
+    ] = False,
+    skip_bad_files: Annotated[
+        bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded, after trying all.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Load encoder and data, say what it would cost, and stop.")
+    ] = False,
+) -> None:
+    """Features of a data set from a fixed encoder, written to a file that probe and diagnose read."""
+    import os
+
+    from momentalign.data import load_dataset
+    from momentalign.encoders import Embedding, build_encoder
+
+    if out.suffix not in (".parquet", ".npz"):
+        raise ValueError(f"'--out' should end in .parquet or .npz, but is {out}.")
+    where = _device(device)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    dataset = load_dataset(source, root=root, skip_bad=skip_bad_files)
+    model = build_encoder(encoder, dataset)
+    if workers is None:
+        workers = 0 if where == "cpu" else min(8, os.cpu_count() or 1)
+    splits = True if with_split else None
+    work = Embedding(dataset, model, out, batch_size=batch_size, device=where, workers=workers, splits=splits)
+    for note in model.notes:
+        console.print(note)
+    domains, width = len(dataset.names), model.num_features
+    console.print(f"{dataset.name}: {work.rows} rows of {domains} domains, {width} features each from {encoder}.")
+    following = f"Next: momentalign {'probe' if 'train' in dataset.split_names else 'diagnose'} {out}"
+    if work.done == work.rows and out.exists():
+        console.print(f"All of them lie in {out} already. {following}")
+        return
+    before = f" {work.done} rows were done before." if work.done else ""
+    size = 4 * work.rows * width / 2**20
+    console.print(f"About {_duration(work.seconds_left())} on {where}, and {size:.0f} MiB in {out}.{before}")
+    if dry_run:
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    done = work.done
+    try:
+        with Progress(*columns, console=console) as bar:
+            task = bar.add_task("Embedding", total=work.rows, completed=done)
+
+            def progress(finished: int, total: int) -> None:
+                nonlocal done
+                done = finished
+                bar.update(task, completed=finished)
+
+            work.run(progress)
+    except KeyboardInterrupt:
+        console.print(f"Interrupted after {done} of {work.rows} rows. Run the same command again to go on.")
+        raise typer.Exit(130) from None
+    console.print(f"The features lie in {out}. {following}")
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"'--device' should name a device that torch can use here, but is '{name}': {reason}"
+        ) from None
+    return name
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,52 @@
+"""`momentalign report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs, ours or DomainBed's; finished or not.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path("report.html"),
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for the page's charts as PNG, SVG and PDF.", show_default="none")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page; names the data sets by default.", show_default=False)] = "",
+) -> None:
+    """One page on a sweep: tables by selection rule, curves, costs, distances, and what made them."""
+    try:
+        from momentalign.report import write_report
+        from momentalign.selection import read_runs
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
+        ) from None
+    if out.is_dir():
+        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise ValueError(f"'--figures' should name a folder, but {figures} is a file.")
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    sweep = read_runs(folders)
+    finished = int((sweep.runs["status"] == "finished").sum())
+    console.print(f"{len(sweep.runs)} runs, {finished} finished; {len(sweep.problems)} problems, listed on the page.")
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=1.0)
+        written = write_report(
+            sweep,
+            out,
+            figures,
+            title=title,
+            progress=lambda part, share: progress.update(task, description=part, completed=share),
+        )
+    size = written[0].stat().st_size / 2**20
+    console.print(f"The page lies at {out} ({size:.1f} MiB); open it in a browser, it needs no network.")
+    if figures is not None:
+        console.print(f"{len(written) - 1} files of charts lie in {figures}.")
+    else:
+        console.print(
+            f"Next: --figures DIR saves its charts as files; 'momentalign table {folders[0]}' prints the tables."
+        )

@@ -1,0 +1,230 @@
+"""`momentalign sweep`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from momentalign.cli._training_output import Notes
+
+if TYPE_CHECKING:
+    from momentalign.sweep import Engine, Plan, Tally
+
+
+def sweep(
+    datasets: Annotated[list[str], typer.Argument(help="Data sets: names, folders domain/class/image, or tables.")],
+    algorithms: Annotated[str, typer.Option(help="Names, or package.module:Class of your own, with commas.")],
+    trials: Annotated[
+        int | None, typer.Option(help="Seeds of data, split, weights and batches. [default: 3, for probes 5]")
+    ] = None,
+    hparams: Annotated[
+        int | None,
+        typer.Option(help="Sets of hyper-parameters, the defaults first. [default: 5, for probes the whole grid]"),
+    ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            help="Rules to run for, with commas: oracle, training-domain, leave-one-domain-out, worst-group. "
+            "[default: worst-group for data with groups, else oracle,training-domain]"
+        ),
+    ] = None,
+    test_domains: Annotated[
+        list[str] | None, typer.Option(help="Test domains, with commas; write --test-domains=-90%. [default: all]")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of a run; 5001 if not given.")] = None,
+    record_every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    setting: Annotated[str, typer.Option(help="finetune, or probe for linear heads on fixed features.")] = "finetune",
+    solver: Annotated[str, typer.Option(help="Of probes: converged, or sgd as in the paper.")] = "converged",
+    recipe: Annotated[str, typer.Option(help="Of probes: waterbirds, celeba, multinli or table.")] = "table",
+    encoder: Annotated[str | None, typer.Option(help="As for 'train'.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a hyper-parameter that is not searched.")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="32 or bf16.")] = "32",
+    holdout: Annotated[float, typer.Option(help="Share of each domain that is never trained on.")] = 0.2,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the runs' folders.")] = Path("runs/sweep"),
+    root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
+    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
+    jobs: Annotated[int | None, typer.Option(help="Runs at once. [default: one a core, or a GPU]")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    per_gpu: Annotated[int, typer.Option(help="Runs that share a GPU.")] = 1,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster: host:port, ray://host:port or auto. [default: a new one here]")
+    ] = None,
+    cpus: Annotated[int, typer.Option(help="Cores for each run on a Ray cluster.")] = 1,
+    weights: Annotated[bool, typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.")] = True,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and its cost, and stop.")] = False,
+) -> None:
+    """Compare algorithms: run what a selection rule needs, in folders that can be gone on with, and show the table."""
+    from momentalign.cli._train import _settings
+    from momentalign.sweep import make_plan, make_probe_plan, run_sweep
+
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"'--out' should name a folder, but {out} is a file.")
+    if setting not in ("finetune", "probe"):
+        raise ValueError(f"'--setting' should be finetune or probe, but is '{setting}'.")
+    if engine not in ("local", "ray"):
+        raise ValueError(f"'--engine' should be local or ray, but is '{engine}'.")
+    if engine == "local" and address is not None:
+        raise ValueError("'--address' is of a Ray cluster. Use it with --engine ray.")
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    with Notes(console):
+        common: dict[str, Any] = {"overrides": _settings(set_ or []), "record_every": record_every}
+        if setting == "probe":
+            _refuse_with_probes(select, test_domains, steps, encoder)
+            plan = make_probe_plan(
+                datasets,
+                _names(algorithms),
+                trials=5 if trials is None else trials,
+                hparams=hparams,
+                solver=solver,
+                recipe=recipe,
+                **common,
+            )
+        else:
+            plan = make_plan(
+                datasets,
+                _names(algorithms),
+                rules=None if select is None else _names(select),
+                trials=3 if trials is None else trials,
+                hparams=5 if hparams is None else hparams,
+                test_domains=_names(*test_domains) if test_domains else None,
+                root=root,
+                steps=steps,
+                encoder=encoder,
+                precision=precision,
+                holdout=holdout,
+                **common,
+            )
+        console.print(plan.describe())
+        where = _engine(engine, out, jobs, device, per_gpu, address, cpus)
+        try:
+            _announce(console, plan, where, out, root=root, retry_failed=retry_failed, weights=weights)
+            if dry_run:
+                console.print("Nothing was run.")
+                return
+            with _Bar(console, plan) as bar:
+                tally = run_sweep(
+                    plan, out, where, root=root, retry_failed=retry_failed, keep_weights=weights, watch=bar.show
+                )
+        except KeyboardInterrupt:
+            console.print("Interrupted. Run the same command again to go on.")
+            raise typer.Exit(130) from None
+        finally:
+            where.close()
+    _finish(console, plan, out, tally)
+
+
+def _announce(
+    console: Console, plan: "Plan", engine: "Engine", out: Path, *, root: Path | None, retry_failed: bool, weights: bool
+) -> None:
+    """Say what there is to do and what it will cost."""
+    import shutil
+
+    from momentalign.sweep import estimate, remaining, volume
+
+    left = remaining(plan, out, retry_failed=retry_failed)
+    if len(left) < len(plan.runs):
+        console.print(f"{len(plan.runs) - len(left)} of them are done, {len(left)} are left.")
+    if not left:
+        return
+    with console.status("Measuring a few steps …"):
+        cost = estimate(
+            plan, left, engine, out.absolute(), root=root, finals=plan.number_of_finals, keep_weights=weights
+        )
+    console.print(f"On {engine.description}: {cost}.")
+    for what, error in cost.errors.items():
+        console.print(f"{what} could not be measured: {error}")
+    existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if cost.size > free:
+        raise ValueError(
+            f"The sweep needs about {volume(cost.size)}, but {existing} has {volume(free)} left. Use another --out"
+            + (", or --no-weights." if weights else ".")
+        )
+
+
+def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally") -> None:
+    from momentalign.report import accuracy_table
+    from momentalign.report._escape import printable
+    from momentalign.selection import read_runs
+
+    done = read_runs(out)
+    for rule in plan.rules:
+        console.print()
+        console.print(accuracy_table(done, rule).to_text(), end="")
+    console.print()
+    for problem in done.problems:
+        console.print(printable(problem))
+    console.print(f"{tally.finished} runs were done now, {tally.before} before, {len(tally.failed)} failed.")
+    console.print(f"The runs lie in {out}. Next: momentalign report {out} -o report.html")
+    if tally.failed:
+        console.print("To try the failed ones again, add --retry-failed to the same command.")
+        raise typer.Exit(1)
+
+
+class _Bar:
+    """Progress over runs, those under way counting by their share."""
+
+    def __init__(self, console: Console, plan: "Plan") -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        self.progress = Progress(*columns, console=console)
+        self.total = len(plan.runs) + plan.number_of_finals
+        self.task = self.progress.add_task("", total=self.total)
+        self.shares: dict[str, float] = {}
+
+    def __enter__(self) -> "_Bar":
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def show(self, tally: "Tally", event: Any) -> None:
+        """Show where the sweep is.
+
+        Args:
+            tally: What is done.
+            event: What happened, if anything.
+        """
+        share = getattr(event, "share", None)
+        if share is not None:
+            self.shares[event.job.name] = share
+        elif event is not None:
+            self.shares.pop(event.job.name, None)
+        done = tally.finished + tally.before + len(tally.failed)
+        failed = f", {len(tally.failed)} failed" if tally.failed else ""
+        text = f"{done} of {self.total} runs{failed}"
+        self.progress.update(self.task, completed=done + sum(self.shares.values()), description=text)
+
+
+def _engine(
+    name: str, out: Path, jobs: int | None, device: str, per_gpu: int, address: str | None, cpus: int
+) -> "Engine":
+    from momentalign.sweep import LocalEngine
+
+    if name == "local":
+        return LocalEngine(jobs, accelerator=device, per_gpu=per_gpu)
+    from momentalign.sweep import RayEngine
+
+    return RayEngine(out, address, jobs=jobs, cpus=cpus, gpus=1 / per_gpu if device == "cuda" else 0.0)
+
+
+def _refuse_with_probes(
+    select: str | None, test_domains: list[str] | None, steps: int | None, encoder: str | None
+) -> None:
+    """Raise ValueError for options that probes would not heed."""
+    if select not in (None, "worst-group"):
+        raise ValueError("Probes are selected by worst-group. Leave --select out.")
+    options = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder}
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"'{name}' is for --setting finetune. Leave it out with --setting probe.")
+
+
+def _names(*texts: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]

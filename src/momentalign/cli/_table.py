@@ -1,0 +1,48 @@
+"""`momentalign table`."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def table(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs: a sweep's --out, or DomainBed's.")],
+    rule: Annotated[
+        str, typer.Option("--select", help="oracle, training-domain, leave-one-domain-out or worst-group.")
+    ] = "oracle",
+    form: Annotated[str, typer.Option("--format", help="text, markdown, latex or csv.")] = "text",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")] = None,
+) -> None:
+    """Test accuracy of a sweep, per domain and averaged, under one selection rule."""
+    from momentalign.report import accuracy_table
+    from momentalign.report._escape import printable
+    from momentalign.selection import RULES, read_runs
+
+    if rule not in RULES:
+        raise ValueError(f"'--select' should be one of {', '.join(RULES)}, but is '{rule}'.")
+    if form not in ("text", "markdown", "latex", "csv"):
+        raise ValueError(f"'--format' should be text, markdown, latex or csv, but is '{form}'.")
+    if out is not None and out.is_dir():
+        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    sweep = read_runs(folders)
+    for problem in sweep.problems:
+        typer.echo(printable(problem), err=True)
+    found = accuracy_table(sweep, rule)
+    if not found.sections:
+        what = "groups (a val and a test split)" if rule == "worst-group" else "one test domain"
+        raise ValueError(f"None of the {len(sweep.runs)} runs can be selected by {rule}: it takes runs with {what}.")
+    text = {"text": found.to_text, "markdown": found.to_markdown, "latex": found.to_latex, "csv": found.to_csv}[form]()
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(out)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    where = " ".join(str(folder) for folder in folders)
+    typer.echo(f"The table lies at {out}. Next: momentalign report {where} -o report.html")

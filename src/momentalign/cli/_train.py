@@ -1,0 +1,100 @@
+"""`momentalign train`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, duration
+
+
+def train(
+    dataset: Annotated[str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.")],
+    algorithm: Annotated[str, typer.Option(help="Name, or package.module:Class of your own.")] = "erm",
+    test_domain: Annotated[
+        list[str] | None, typer.Option(help="A domain to hold out; can be given more than once.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps; 5001 if not given, three epochs for texts.")] = None,
+    seed: Annotated[int, typer.Option(help="The trial: seed of data, split, weights, batches, augmentation.")] = 0,
+    hparams_seed: Annotated[int, typer.Option(help="Which draw of hyper-parameters; 0 is the defaults.")] = 0,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a hyper-parameter; can be given more than once.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder. [default: runs/HASH]")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="mnist-cnn, mlp, hf:NAME, a folder in Hugging Face format, or a run's folder.")
+    ] = None,
+    devices: Annotated[int, typer.Option(help="Processes, each with a device; they share every mini-batch.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    precision: Annotated[str, typer.Option(help="32 or bf16.")] = "32",
+    record_every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    checkpoint_every: Annotated[int, typer.Option(help="Records between checkpoints.")] = 1,
+    holdout: Annotated[float, typer.Option(help="Share of each domain that is never trained on.")] = 0.2,
+    root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
+    skip_bad_files: Annotated[bool, typer.Option("--skip-bad-files", help="Leave out unreadable images.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Processes that read images.")] = None,
+    compile_: Annotated[bool, typer.Option("--compile", help="Compile the network: for long or many runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, say the cost, and stop.")] = False,
+) -> None:
+    """Train a network on some domains and try it on the others."""
+    from momentalign.training import estimate, find_position, make_config, run
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    with Notes(console):
+        config = make_config(
+            dataset,
+            algorithm,
+            test_domains=test_domain or (),
+            trial=seed,
+            hparams_seed=hparams_seed,
+            hparams=_settings(set_ or []),
+            steps=steps,
+            record_every=record_every,
+            encoder=encoder,
+            holdout=holdout,
+            precision=precision,
+            root=root,
+        )
+        out = Path("runs", config.hash()) if out is None else out
+        held_out = f", without {' and '.join(config.test_domains)}" if config.test_domains else ""
+        console.print(
+            f"{algorithm} on {dataset}{held_out}: {config.steps} steps, a record every {config.record_every}."
+        )
+        console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
+        where: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
+        where |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none"}
+        if dry_run:
+            cost = estimate(config, **where, say=Say())
+            console.print(
+                f"About {duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms a step, "
+                f"{cost.record_seconds:.2g} s for each of {cost.records} records; {cost.memory_gib:.2g} GiB of memory. "
+                "Nothing was written."
+            )
+            return
+        try:
+            with Bar() as bar:
+                records = run(config, out, **where, checkpoint_every=checkpoint_every, progress=bar, say=Say())
+        except KeyboardInterrupt:
+            step = find_position(out).step
+            console.print(f"Interrupted. Run the same command again to go on from step {step} of {config.steps}.")
+            raise typer.Exit(130) from None
+        console.print(accuracy_table(records, config.test_domains))
+        if any(record["metric"] == "loss" and record["value"] is None for record in records):
+            console.print("The loss is not a finite number any more: try a smaller lr or weight with --set.")
+        console.print(f"Records and weights lie in {out}. Next: momentalign evaluate {out} {dataset}")
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """Values of `--set NAME=VALUE`: numbers where they look like numbers, else words."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ValueError(f"'--set' should look like NAME=VALUE, but is '{pair}'.")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings

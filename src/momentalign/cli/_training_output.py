@@ -1,0 +1,120 @@
+"""What `train` and `evaluate` print: progress, notes, tables of accuracy."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+class Bar:
+    """A progress bar that any process can show: it comes into being where it is first called."""
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"progress": None}
+
+    def __call__(self, at: Any) -> None:
+        """Show where a run is.
+
+        Args:
+            at: A `momentalign.training.Progress`.
+        """
+        if self.progress is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self.progress = Progress(*columns, console=Console(file=sys.stdout))
+            self.progress.add_task("")
+            self.progress.start()
+        known = (("loss", at.loss, ".4g"), ("accuracy", at.accuracy, ".1%"))
+        text = ", ".join(f"{name} {value:{form}}" for name, value, form in known if value is not None)
+        self.progress.update(self.progress.task_ids[0], completed=at.done, total=at.steps, description=text)
+        if at.done == at.steps:
+            self.close()
+
+    def close(self) -> None:
+        """Leave the line as it is."""
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
+
+
+class Say:
+    """Prints sentences, in whatever process."""
+
+    def __call__(self, sentence: str) -> None:
+        """Print one sentence."""
+        Console(highlight=False, markup=False, soft_wrap=True).print(sentence)
+
+
+class Notes:
+    """Shows this package's warnings as plain lines, once each, and no others.
+
+    Args:
+        console: Where to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.shown: set[str] = set()
+        self.caught = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        self.caught.__enter__()
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = self._show
+
+    def __exit__(self, *details: Any) -> None:
+        self.caught.__exit__(*details)
+
+    def _show(self, message: Warning | str, category: type[Warning], filename: str, *_: object, **__: object) -> None:
+        text = str(message)
+        if "momentalign" in filename and text not in self.shown:
+            self.shown.add(text)
+            self.console.print(f"Note: {text}")
+
+
+def accuracy_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
+    """Accuracy of each domain, a column for each split; where there are groups, of the worst group as well.
+
+    Args:
+        records: Records of one step.
+        test_domains: Domains to mark.
+
+    Returns:
+        The table.
+    """
+    found = {(r["domain"], r["split"]): r["value"] for r in records if r["metric"] == "accuracy"}
+    worst = {r["split"]: r["value"] for r in records if r["metric"] == "worst_group_accuracy"}
+    splits = list(dict.fromkeys(split for _, split in found if split is not None))
+    table = Table(title="accuracy, %" + ("; * was not trained on" if test_domains else ""), title_justify="left")
+    table.add_column("domain")
+    for split in splits:
+        table.add_column(split, justify="right")
+    for domain in dict.fromkeys(domain for domain, _ in found):
+        name = "all" if domain is None else f"{domain} *" if domain in test_domains else domain
+        table.add_row(name, *(_percent(found.get((domain, split))) for split in splits))
+    if worst:
+        table.add_row("worst group", *(_percent(worst.get(split)) for split in splits))
+    return table
+
+
+def duration(seconds: float) -> str:
+    """A time that a person can take in."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"

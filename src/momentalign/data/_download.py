@@ -1,0 +1,163 @@
+"""One file from one of several addresses, going on where an earlier attempt stopped."""
+
+import errno
+import http.client
+import json
+import shutil
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from email.message import Message
+from pathlib import Path
+
+from momentalign.data._checksums import Progress, blocks, check, quiet
+
+TIMEOUT_SECONDS = 30
+RETRY_SECONDS = 2.0
+ATTEMPTS = 4
+"""Times an address is asked again after a connection broke without a byte gained."""
+
+
+class NoAnswerError(OSError):
+    """None of the addresses gave the file."""
+
+
+def download(urls: Sequence[str], target: Path, *, checksum: str | None = None, progress: Progress = quiet) -> str:
+    """Fetch a file. What has arrived lies in `target` + ".part" until all of it has, and is used the next time.
+
+    Args:
+        urls: Addresses of the same file, tried in order.
+        target: Where it goes.
+        checksum: What it should be, such as "sha256:1f3a…", if known; a file that is another is thrown away.
+        progress: Told how many bytes there are.
+
+    Returns:
+        The address that gave it.
+
+    Raises:
+        NoAnswerError: No address gave it; the message lists what each said.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part, state = (target.with_name(target.name + suffix) for suffix in (".part", ".part.json"))
+    failures = []
+    for url in urls:
+        continued = part.exists()
+        try:
+            _transfer(url, part, state, progress)
+            problem = check(part, checksum, progress) if checksum else None
+            if problem and continued:  # perhaps only its first part was bad: once more from the start
+                _discard(part, state)
+                _transfer(url, part, state, progress)
+                problem = check(part, checksum or "", progress)
+        except _MirrorError as failure:
+            failures.append(f"{url}: {failure}")
+            continue
+        if problem is None:
+            part.replace(target)
+            state.unlink(missing_ok=True)
+            return url
+        _discard(part, state)
+        failures.append(f"{url}: {problem}")
+    raise NoAnswerError(f"{target.name} could not be downloaded.\n" + "\n".join(f"  {line}" for line in failures))
+
+
+class _MirrorError(Exception):
+    """This address does not give the file."""
+
+
+def _transfer(url: str, part: Path, state: Path, progress: Progress) -> None:
+    """Fill the part file from one address, asking again after breaks."""
+    strikes = 0
+    while True:
+        before = _size(part)
+        try:
+            _request(url, part, state, progress)
+        except urllib.error.HTTPError as error:
+            if error.code == 416:  # there is nothing behind what we have, so it is no part of this file
+                _discard(part, state)
+            # Too many requests and troubles of the server may pass; what is not there will not appear.
+            elif error.code != 429 and error.code < 500:
+                raise _MirrorError(f"HTTP {error.code} {error.reason}") from None
+            reason = f"HTTP {error.code} {error.reason}"
+        except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError, urllib.error.URLError) as error:
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            if isinstance(cause, ConnectionRefusedError | socket.gaierror):  # asking again would not help
+                refused = isinstance(cause, ConnectionRefusedError)
+                raise _MirrorError("connection refused" if refused else "host not found, or no network") from None
+            reason = str(cause) or type(cause).__name__
+        else:
+            return
+        strikes = 1 if _size(part) > before else strikes + 1
+        if strikes >= ATTEMPTS:
+            raise _MirrorError(reason)
+        time.sleep(RETRY_SECONDS * strikes)
+
+
+def _request(url: str, part: Path, state: Path, progress: Progress) -> None:
+    have = _size(part) if _same_file(state, url) else 0
+    headers = {"User-Agent": "momentalign", "Accept-Encoding": "identity"}
+    if have:
+        # The rest, unless the file has changed since: then all of it.
+        headers |= {"Range": f"bytes={have}-", "If-Range": json.loads(state.read_text())["validator"]}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
+        if "html" in answer.headers.get_content_type():
+            raise _MirrorError("answered with a web page instead of the file")
+        resumed = answer.status == 206
+        have = have if resumed else 0
+        length = answer.headers.get("Content-Length")
+        total = have + int(length) if length else None
+        _check_space(part, None if total is None else total - have)
+        try:
+            with part.open("ab" if resumed else "wb") as file:
+                # After the old part is gone, so that it never passes for one of this file.
+                state.write_text(json.dumps({"url": url, "validator": _validator(answer.headers)}))
+                for block in blocks(answer):
+                    file.write(block)
+                    have += len(block)
+                    progress(part.name.removesuffix(".part"), have, total)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise OSError(_full(part, None if total is None else total - _size(part))) from None
+    if total is not None and have < total:
+        raise http.client.IncompleteRead(b"", total - have)
+
+
+def _same_file(state: Path, url: str) -> bool:
+    """Whether the part file came from this address, which can say whether the file has changed since."""
+    try:
+        known = json.loads(state.read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(known, dict) and known.get("url") == url and bool(known.get("validator"))
+
+
+def _validator(headers: Message) -> str | None:
+    tag = headers.get("ETag")
+    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
+
+
+def _check_space(part: Path, needed: int | None) -> None:
+    if needed is not None and shutil.disk_usage(part.parent).free < needed:
+        raise OSError(_full(part, needed))
+
+
+def _full(part: Path, needed: int | None) -> str:
+    free = shutil.disk_usage(part.parent).free
+    wanted = "more space" if needed is None else f"{needed / 1e9:.2f} GB more"
+    return (
+        f"No space left in {part.parent}: {wanted} is needed, {free / 1e9:.2f} GB is free. Make room, or choose "
+        "another folder with '--root' or MOMENTALIGN_DATA, and run the same command again: it goes on where it stopped."
+    )
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _discard(*paths: Path) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)

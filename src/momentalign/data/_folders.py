@@ -1,0 +1,163 @@
+"""Images in folders `root/domain/class/file`, the benchmarks of the DomainBed protocol among them."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from momentalign.data._dataset import DomainDataset, Split
+from momentalign.data._items import ImageFiles
+from momentalign.data._splits import split_in_out
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+class Benchmark(NamedTuple):
+    """Where a published image set lies in the data folder, and its domains in their published order."""
+
+    folder: str
+    domains: tuple[str, ...]
+
+
+BENCHMARKS = {
+    "vlcs": Benchmark("VLCS", ("Caltech101", "LabelMe", "SUN09", "VOC2007")),
+    "pacs": Benchmark("PACS", ("art_painting", "cartoon", "photo", "sketch")),
+    "office-home": Benchmark("office_home", ("Art", "Clipart", "Product", "Real World")),
+    "terra-incognita": Benchmark("terra_incognita", ("location_100", "location_38", "location_43", "location_46")),
+    "domain-net": Benchmark("domain_net", ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")),
+}
+# Files of DomainNet that appear twice; DomainBed leaves them out. One path a line, relative to the folder.
+DUPLICATES = "domain_net_duplicates.txt"
+
+
+def read_image_folder(
+    folder: Path, *, name: str, domains: Sequence[str] | None = None, trial: int = 0, holdout: float = 0.2
+) -> DomainDataset:
+    """Make a data set of a folder `root/domain/class/file`.
+
+    Classes are the union of the domains' folders. Domains, classes and files are taken in the order of their names,
+    which is DomainBed's, so that a trial holds out the files that a trial there does. Hidden files and files that are
+    no images by their suffix are ignored. Files below a folder of a class belong to it at any depth.
+
+    Args:
+        folder: The root.
+        name: What the data set is called.
+        domains: Folders that are domains, in order; all of them if not given.
+        trial: The trial's seed, of the split.
+        holdout: Share of each domain in its "out" split.
+
+    Returns:
+        The data set; its inputs are :class:`ImageFiles`.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: The folder has another shape.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} should be a folder of images, but does not exist.")
+    found = _subfolders(folder)
+    if missing := [domain for domain in domains or () if domain not in found]:
+        raise ValueError(
+            f"{folder} should have the folders {', '.join(domains or ())}, but {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. Found: {', '.join(found) or 'no folders'}."
+        )
+    domains = found if domains is None else domains
+    if not domains:
+        raise ValueError(_wrong_shape(folder, folder))
+    # Class -> names of files relative to the folder, by domain.
+    files = {domain: _files_by_class(folder, domain) for domain in domains}
+    classes = sorted({label for by_class in files.values() for label in by_class})
+    left_out = _duplicates(folder) if name == "domain-net" else frozenset()
+    rows = {}
+    for domain, by_class in files.items():
+        names: list[str] = []
+        targets: list[int] = []
+        for k, label in enumerate(classes):
+            kept = [file for file in by_class.get(label, ()) if file not in left_out]
+            names += kept
+            targets += [k] * len(kept)
+        rows[domain] = Split(ImageFiles.from_names(names, folder), torch.tensor(targets, dtype=torch.long))
+    return DomainDataset(name, len(classes), split_in_out(rows, trial, fraction=holdout), classes)
+
+
+def without_bad_files(dataset: DomainDataset) -> DomainDataset:
+    """Leave out the images that cannot be decoded, after trying all of them; a warning says which they are.
+
+    The split stays as it is for the others, so that the same files are held out with and without the bad ones.
+
+    Args:
+        dataset: Any data set; one without image files is returned as it is.
+
+    Returns:
+        The data set without them.
+    """
+    domains: dict[str, dict[str, Split]] = {}
+    bad: list[str] = []
+    for domain, splits in dataset.domains.items():
+        domains[domain] = {}
+        for split, rows in splits.items():
+            if not isinstance(rows.inputs, ImageFiles):
+                return dataset
+            names = rows.inputs.names
+            kept = rows.inputs.readable()
+            bad += [names[index] for index in sorted(set(range(len(names))) - set(kept.tolist()))]
+            domains[domain][split] = rows.rows(kept)
+    if not bad:
+        return dataset
+    shown = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
+    warnings.warn(f"{dataset.name}: {len(bad)} unreadable files are left out: {shown}.", stacklevel=2)
+    return dataset.with_domains(domains)
+
+
+def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
+    """Names of the images of each class of a domain, relative to the folder; a class without any is left out."""
+    if stray := _images_in(folder / domain):
+        if not _subfolders(folder / domain):
+            raise ValueError(_wrong_shape(folder, stray[0]))
+        warnings.warn(
+            f"{folder / domain}: {len(stray)} images are in no folder of a class and are left out, for instance "
+            f"{stray[0].name}.",
+            stacklevel=4,
+        )
+    files = {}
+    for label in _subfolders(folder / domain):
+        # Links are followed and folders sorted as torchvision's ImageFolder does, whose order DomainBed splits.
+        found = []
+        for where, _, names in sorted(os.walk(folder / domain / label, followlinks=True)):
+            inside = Path(where).relative_to(folder).as_posix()
+            found += [f"{inside}/{name}" for name in sorted(names) if _is_image(name)]
+        if found:
+            files[label] = found
+    if not files:
+        raise ValueError(_wrong_shape(folder, folder / domain))
+    return files
+
+
+def _subfolders(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_file() and _is_image(entry.name))
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
+
+
+def _duplicates(folder: Path) -> frozenset[str]:
+    listed = folder / DUPLICATES
+    return frozenset(listed.read_text().split("\n")) if listed.exists() else frozenset()
+
+
+def _wrong_shape(folder: Path, where: Path) -> str:
+    expected = f"{folder} should have the shape domain/class/image, for instance {folder.name}/photo/dog/1.jpg"
+    if where.is_file():
+        return f"{expected}, but {where} is an image where the folder of a class should be."
+    inside = sorted(entry.name for entry in os.scandir(where) if not entry.name.startswith("."))
+    shown = ", ".join(inside[:8]) + (", …" if len(inside) > 8 else "") if inside else "nothing"
+    found = f"{where} has no folders" if where == folder else f"no folder in {where} has images"
+    return f"{expected}, but {found}. Found there: {shown}."

@@ -1,0 +1,73 @@
+"""A table as a domain data set."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from momentalign.data._dataset import DomainDataset, Split
+from momentalign.data._splits import split_in_out
+from momentalign.data._tables import Table, feature_matrix
+
+_MANY = 20
+"""Different numbers from which on a column of them counts as a quantity, not as classes."""
+
+
+def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0.2) -> DomainDataset:
+    """Make a data set of a table, its features as numbers of mean 0 and variance 1 over all rows.
+
+    Where the table says which split a row is in, that is kept; otherwise every domain is divided into "in" and "out".
+    A target of more than 20 different numbers makes it a regression, with float targets and `num_classes` 1.
+
+    Args:
+        table: What :func:`read_table` gives.
+        name: What the data set is called.
+        trial: The trial's seed, of the split.
+        holdout: Share of each domain in its "out" split.
+
+    Returns:
+        The data set; domains are in the order in which the table first names them, and its notes say what was done.
+    """
+    matrix, notes = feature_matrix(table.features)
+    targets, classes = _targets(table.target)
+    groups, group_names = None, None
+    if table.groups is not None:
+        group_names, indices = np.unique(table.groups, return_inverse=True)
+        groups = torch.from_numpy(indices).long()
+    rows = Split(torch.from_numpy(matrix).float(), targets, groups)
+    domains = {domain: rows.rows(_where(table.domains == domain)) for domain in dict.fromkeys(table.domains.tolist())}
+    if table.splits is None:
+        divided = split_in_out(domains, trial, fraction=holdout)
+    else:
+        names = [split for split in ("train", "val", "test", "in", "out") if split in table.splits]
+        divided = {
+            domain: {split: rows.rows(_where((table.domains == domain) & (table.splits == split))) for split in names}
+            for domain in domains
+        }
+    return DomainDataset(
+        name,
+        1 if classes is None else len(classes),
+        divided,
+        classes,
+        None if group_names is None else [str(group) for group in group_names],
+        "table",
+        (*table.notes, *notes),
+    )
+
+
+def _targets(column: NDArray[np.generic]) -> tuple[torch.Tensor, list[str] | None]:
+    """Class indices and their names, or numbers and None."""
+    if np.issubdtype(column.dtype, np.number) and len(np.unique(column)) > _MANY:
+        return torch.from_numpy(column.astype(np.float32)), None
+    values, indices = np.unique(
+        column if np.issubdtype(column.dtype, np.number) else column.astype(str), return_inverse=True
+    )
+    return torch.from_numpy(indices).long(), [_class_name(value) for value in values]
+
+
+def _class_name(value: np.generic) -> str:
+    """A number that pandas read as 1.0 because others were missing is called 1."""
+    return f"{value:g}" if isinstance(value, np.floating) else str(value)
+
+
+def _where(chosen: NDArray[np.bool_]) -> torch.Tensor:
+    return torch.from_numpy(np.flatnonzero(chosen))

@@ -1,0 +1,116 @@
+"""Map-style torch data sets as domains."""
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from momentalign.data._dataset import DomainDataset, Split
+from momentalign.data._splits import split_in_out
+
+
+def domain_dataset(
+    name: str,
+    domains: Iterable[tuple[str, Dataset[Any]]],
+    *,
+    trial: int = 0,
+    num_classes: int | None = None,
+    holdout: float = 0.2,
+    classes: Sequence[str] | None = None,
+    training_recipe: str | None = None,
+) -> DomainDataset:
+    """Make a data set of torch data sets, one a domain.
+
+    Every row is read once, now, and kept as a tensor, so this is for data that fit into memory; images that do not are
+    better left in folders.
+
+    Args:
+        name: What the data set is called.
+        domains: Name and data set of each domain. A data set has a length, and its rows are pairs of an input, which
+            is a tensor or an array and of the same shape everywhere, and a class index.
+        trial: The trial's seed, of the split.
+        num_classes: Number of classes; one more than the largest index if not given.
+        holdout: Share of each domain in its "out" split.
+        classes: Names of the classes.
+        training_recipe: See :class:`DomainDataset`.
+
+    Returns:
+        The data set.
+
+    Raises:
+        ValueError: No domains, a name given twice, rows of different shapes, or targets that are no classes.
+
+    Example:
+        >>> from torch.utils.data import TensorDataset
+        >>> rows = TensorDataset(torch.zeros(10, 3), torch.arange(10) % 2)
+        >>> domain_dataset("sites", [("Zurich", rows), ("Basel", rows)])
+        DomainDataset('sites', 2 classes; Zurich: 8 in + 2 out, Basel: 8 in + 2 out)
+    """
+    rows: dict[str, Split] = {}
+    for domain, dataset in domains:
+        if domain in rows:
+            raise ValueError(f"'domains' should have different names, but {domain!r} is there twice.")
+        rows[domain] = _read(domain, dataset)
+    if not rows:
+        raise ValueError("'domains' should have at least one pair of a name and a data set, but is empty.")
+    shapes = {domain: tuple(split.tensor.shape[1:]) for domain, split in rows.items()}
+    if len(set(shapes.values())) > 1:
+        found = ", ".join(f"{shape} in {domain}" for domain, shape in shapes.items())
+        raise ValueError(f"Rows should have the same shape in all domains, but have {found}.")
+    largest = max(int(split.targets.max()) for split in rows.values())
+    if num_classes is None:
+        num_classes = largest + 1 if classes is None else len(classes)
+    if largest >= num_classes:
+        raise ValueError(
+            f"Targets should be below the number of classes ({num_classes}), but the largest is {largest}."
+        )
+    return DomainDataset(
+        name,
+        num_classes,
+        split_in_out(rows, trial, fraction=holdout),
+        classes,
+        training_recipe=training_recipe,
+    )
+
+
+def _read(domain: str, dataset: Dataset[Any]) -> Split:
+    length = getattr(dataset, "__len__", None)
+    if length is None:
+        raise TypeError(f"The data set of {domain!r} should have a length, but is a {type(dataset).__name__}.")
+    if length() == 0:
+        raise ValueError(f"The data set of {domain!r} should have rows, but is empty.")
+    inputs: list[Tensor] = []
+    targets: list[int] = []
+    for index in range(length()):
+        row = dataset[index]
+        if not isinstance(row, tuple | list) or len(row) != 2:
+            raise ValueError(
+                f"Row {index} of {domain!r} should be a pair of input and class, but is {type(row).__name__}."
+            )
+        if not isinstance(row[0], Tensor | np.ndarray):
+            raise ValueError(
+                f"The input of row {index} of {domain!r} should be a tensor or an array, but is a "
+                f"{type(row[0]).__name__}. Give the data set a transform that makes one."
+            )
+        inputs.append(torch.as_tensor(row[0]))
+        if inputs[-1].shape != inputs[0].shape:
+            raise ValueError(
+                f"Rows of {domain!r} should have one shape, but row 0 has {tuple(inputs[0].shape)} and row {index} "
+                f"{tuple(inputs[-1].shape)}."
+            )
+        targets.append(_class(row[1], index, domain))
+    return Split(torch.stack(inputs), torch.tensor(targets, dtype=torch.long))
+
+
+def _class(value: Any, index: int, domain: str) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ValueError(f"The target of row {index} of {domain!r} should be a class 0, 1, …, but is {value!r}.")
+    return number

@@ -1,0 +1,112 @@
+"""Data sets by name or path."""
+
+import difflib
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from momentalign.data._colored import ColoredDigits, ColoredMNIST
+from momentalign.data._dataset import DomainDataset
+from momentalign.data._folders import BENCHMARKS, read_image_folder, without_bad_files
+from momentalign.data._from_table import table_dataset
+from momentalign.data._groups import read_celeba, read_waterbirds
+from momentalign.data._multinli import read_multinli
+from momentalign.data._root import data_folder
+from momentalign.data._rotated import RotatedDigits, RotatedMNIST
+from momentalign.data._table_files import SUFFIXES
+from momentalign.data._tables import read_table
+
+
+def _benchmark(name: str, trial: int, root: Path, holdout: float) -> DomainDataset:
+    folder, domains = BENCHMARKS[name]
+    if not (root / folder).is_dir():
+        raise FileNotFoundError(
+            f"{root / folder} does not exist. Run 'momentalign data fetch {name}', or put the folder there, with "
+            f"{', '.join(domains)} in it."
+        )
+    return read_image_folder(root / folder, name=name, domains=domains, trial=trial, holdout=holdout)
+
+
+# Trial, data folder, share of the "out" split -> data set. Group sets come with their published splits.
+_LOADERS: dict[str, Callable[[int, Path, float], DomainDataset]] = {
+    "colored-digits": lambda trial, root, holdout: ColoredDigits(trial, holdout=holdout),
+    "rotated-digits": lambda trial, root, holdout: RotatedDigits(trial, holdout=holdout),
+    "colored-mnist": lambda trial, root, holdout: ColoredMNIST(trial, root, holdout=holdout),
+    "rotated-mnist": lambda trial, root, holdout: RotatedMNIST(trial, root, holdout=holdout),
+    **{name: partial(_benchmark, name) for name in BENCHMARKS},
+    "waterbirds": lambda trial, root, holdout: read_waterbirds(root),
+    "celeba": lambda trial, root, holdout: read_celeba(root),
+    "multinli": lambda trial, root, holdout: read_multinli(root),
+}
+
+
+def dataset_names() -> tuple[str, ...]:
+    """Names that :func:`load_dataset` knows."""
+    return tuple(_LOADERS)
+
+
+def load_dataset(
+    name: str | Path,
+    *,
+    trial: int = 0,
+    root: str | Path | None = None,
+    holdout: float = 0.2,
+    skip_bad: bool = False,
+) -> DomainDataset:
+    """Load a data set.
+
+    Args:
+        name: One of :func:`dataset_names`, the path of a folder `domain/class/image`, or the path of a table
+            (.csv, .csv.gz, .parquet, .npz) with columns `y` and `domain`.
+        trial: The trial's seed, of the split and of what else is random about the data.
+        root: Data folder; see :func:`data_folder`.
+        holdout: Share of each domain in its "out" split, where splits are not published with the data.
+        skip_bad: Try all image files beforehand and leave out those that cannot be decoded, with a warning.
+
+    Returns:
+        The data set. A class that a domain lacks and a split without rows are legal and get a warning.
+
+    Raises:
+        ValueError: No such data set, or not of the shape that it should have.
+    """
+    if not 0 <= holdout < 1:
+        raise ValueError(f"'holdout' should be at least 0 and below 1, but is {holdout}.")
+    if name in _LOADERS:
+        dataset = _LOADERS[str(name)](trial, data_folder(root), holdout)
+    else:
+        dataset = _from_path(Path(name).expanduser(), trial, holdout)
+    if skip_bad:
+        dataset = without_bad_files(dataset)
+    for sentence in _oddities(dataset, holdout):
+        warnings.warn(f"{dataset.name}: {sentence}", stacklevel=2)
+    return dataset
+
+
+def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
+    if path.is_dir():
+        return read_image_folder(path, name=path.resolve().name, trial=trial, holdout=holdout)
+    if path.is_file():
+        return table_dataset(read_table(path), name=path.name, trial=trial, holdout=holdout)
+    if path.name.endswith(SUFFIXES) or len(path.parts) > 1:
+        raise FileNotFoundError(f"{path} does not exist.")
+    near = difflib.get_close_matches(str(path), _LOADERS, 1)
+    raise ValueError(
+        f"There is no data set and no folder or file {str(path)!r}."
+        + (f" Meant '{near[0]}'?" if near else "")
+        + f" Data sets: {', '.join(_LOADERS)}."
+    )
+
+
+def _oddities(dataset: DomainDataset, holdout: float) -> list[str]:
+    """What is legal but seldom wanted, a sentence each."""
+    sentences = []
+    for domain, splits in dataset.domains.items():
+        if empty := [split for split, rows in splits.items() if not len(rows) and (split != "out" or holdout > 0)]:
+            sentences.append(f"domain {domain!r} has no rows in {' and '.join(repr(split) for split in empty)}.")
+        if not dataset.is_regression:
+            present = {label for rows in splits.values() for label in rows.targets.unique().tolist()}
+            if missing := [name for k, name in enumerate(dataset.classes) if k not in present]:
+                shown = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
+                sentences.append(f"domain {domain!r} has no rows of {len(missing)} of the classes: {shown}.")
+    return sentences

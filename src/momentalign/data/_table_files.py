@@ -1,0 +1,128 @@
+"""Files of tables: CSV, parquet and npz as one data frame, with names for what was stored as numbers."""
+
+import difflib
+import importlib
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
+METADATA = b"momentalign"
+"""Key of a parquet file's metadata under which `embed` writes the names of classes and groups, as JSON."""
+
+_BROKEN = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile)
+"""What pandas, pyarrow and NumPy raise for files that are something else."""
+
+
+def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
+    """Read a file as a data frame.
+
+    Of an npz file come the columns `x0`, `x1`, … of its matrix `X`, and the arrays that are asked for.
+
+    Args:
+        path: A .csv, .csv.gz, .parquet or .npz file.
+        columns: Arrays of an npz file to take beside `X`, where they are there; other files come whole.
+
+    Returns:
+        The frame. Its `attrs` hold, by column, the names that a parquet or npz file has for the column's indices.
+
+    Raises:
+        ValueError: Not such a file.
+        FileNotFoundError: No such file.
+    """
+    pandas = _pandas()
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if not path.name.endswith(SUFFIXES) or path.is_dir():
+        raise ValueError(f"{path.name} should be a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file.")
+    try:
+        if path.suffix == ".npz":
+            return _npz_frame(pandas, path, columns)
+        frame = _parquet_frame(pandas, path) if path.suffix == ".parquet" else pandas.read_csv(path)
+    except _BROKEN as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path.name} could not be read: {reason}") from None
+    frame.columns = [str(column) for column in frame.columns]
+    return frame
+
+
+def with_names(column: NDArray[Any], names: Sequence[str] | None) -> NDArray[Any]:
+    """Replace indices by the names they stand for; columns that hold something else stay as they are.
+
+    Args:
+        column: Shape (n,).
+        names: Of 0, 1, …; None where there are none.
+
+    Returns:
+        Shape (n,).
+    """
+    integers = np.issubdtype(column.dtype, np.integer)
+    if names is None or not integers or not len(column) or column.min() < 0 or column.max() >= len(names):
+        return column
+    named: NDArray[np.str_] = np.asarray(names, dtype=np.str_)[column]
+    return named
+
+
+def no_such_column(option: str, name: str, found: Iterable[str], path: Path) -> str:
+    """What to say of a column that is not there."""
+    listed = list(found)
+    near = difflib.get_close_matches(name, listed, 1)
+    shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
+    hint = f" Meant '{near[0]}'?" if near else ""
+    return f"'{option}' should name a column of {path.name}, but is '{name}'. Found: {shown}.{hint}"
+
+
+def _parquet_frame(pandas: Any, path: Path) -> Any:
+    parquet = importlib.import_module("pyarrow.parquet")
+    frame = pandas.read_parquet(path)
+    stored = (parquet.read_schema(path).metadata or {}).get(METADATA)
+    names = json.loads(stored) if stored else {}
+    frame.attrs = {"names": {column: names[key] for column, key in _NAMES.items() if names.get(key)}}
+    return frame
+
+
+def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no npz archive.")
+    with np.load(path, allow_pickle=False) as arrays:
+        if "X" not in arrays or arrays["X"].ndim != 2:
+            raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.files) or 'nothing'}.")
+        X = arrays["X"]
+        X = X.astype(np.float32 if X.dtype.itemsize <= 4 else np.float64)
+        frame = pandas.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+        taken, names = {}, {}
+        for name in dict.fromkeys(columns):
+            if name not in arrays:
+                continue
+            if arrays[name].shape != (len(X),):
+                raise ValueError(
+                    f"'{name}' should have one entry per row of 'X' ({len(X)}), but has shape {arrays[name].shape}."
+                )
+            taken[name] = arrays[name]
+            for key in (_NAMES.get(name, ""), f"{name}_names", f"{name}s"):
+                if key in arrays and arrays[key].ndim == 1:
+                    names[name] = [str(label) for label in arrays[key]]
+                    break
+        frame = pandas.concat([frame, pandas.DataFrame(taken, index=frame.index)], axis=1)
+        frame.attrs = {"names": names, "arrays": arrays.files}
+    return frame
+
+
+_NAMES = {"y": "classes", "domain": "domains", "group": "group_names"}
+"""Where `embed` keeps the names of what it writes as indices."""
+
+
+def _pandas() -> Any:
+    try:
+        return importlib.import_module("pandas")
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "Tables need pandas, which is not installed. Use pip install 'momentalign[cli]'."
+        ) from None

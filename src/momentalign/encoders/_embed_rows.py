@@ -1,0 +1,126 @@
+"""The rows of a data set in the order in which a file of features has them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from momentalign.data import DomainDataset, ImageFiles, Items, Split, Texts
+
+_DRAWN = {"in", "out"}
+"""Splits that a trial draws; others were published with the data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of one domain, or of one split of it.
+
+    Args:
+        domain: Index of the domain.
+        split: Name of the split, where the file says which.
+        rows: The rows.
+    """
+
+    domain: int
+    split: str | None
+    rows: Split
+
+
+def parts_of(dataset: DomainDataset, splits: bool | None = None) -> list[Part]:
+    """Divide a data set into parts, domain by domain.
+
+    "in" and "out" belong to a trial of the DomainBed protocol, not to the data: they are joined and the rows sorted by
+    name, so that every trial gives the same file.
+
+    Args:
+        dataset: The data set.
+        splits: Whether to keep the splits apart and name them; None keeps those that were published with the data.
+
+    Returns:
+        The parts that have rows.
+
+    Raises:
+        ValueError: No rows at all.
+    """
+    keep = not set(dataset.split_names) <= _DRAWN if splits is None else splits
+    parts = []
+    for domain, rows in enumerate(dataset.domains.values()):
+        if keep:
+            parts += [Part(domain, split, part) for split, part in rows.items() if len(part)]
+        elif present := [part for part in rows.values() if len(part)]:
+            parts.append(Part(domain, None, _sorted(_join(present))))
+    if not parts:
+        raise ValueError(f"{dataset.name} should have rows, but has none.")
+    return parts
+
+
+def columns_of(parts: Sequence[Part], dataset: DomainDataset) -> dict[str, NDArray[np.generic]]:
+    """What a file says of each row beside its features.
+
+    Args:
+        parts: The rows.
+        dataset: What they are of.
+
+    Returns:
+        Arrays of shape (n,): "y", "domain" and, where there are any, "split", "group" and "file". Classes, domains and
+        groups are indices.
+    """
+    columns: dict[str, NDArray[np.generic]] = {
+        "y": torch.cat([part.rows.targets for part in parts]).cpu().numpy(),
+        "domain": np.repeat([part.domain for part in parts], [len(part.rows) for part in parts]),
+    }
+    if all(part.split is not None for part in parts):
+        columns["split"] = np.repeat([str(part.split) for part in parts], [len(part.rows) for part in parts])
+    if dataset.group_names is not None:
+        groups = [part.rows.groups for part in parts if part.rows.groups is not None]
+        columns["group"] = torch.cat(groups).cpu().numpy()
+    if all(isinstance(part.rows.inputs, Items) for part in parts):
+        columns["file"] = np.array([name for part in parts for name in part.rows.inputs.names])  # type: ignore[union-attr]
+    return columns
+
+
+def fingerprint(parts: Sequence[Part], columns: dict[str, NDArray[np.generic]]) -> str:
+    """Digest of which rows these are: labels and names, and the numbers where rows are numbers."""
+    digest = hashlib.sha256()
+    for name, column in columns.items():
+        digest.update(name.encode())
+        digest.update(column.tobytes())
+    for part in parts:
+        inputs = part.rows.inputs
+        if isinstance(inputs, Tensor):
+            digest.update(inputs.detach().cpu().contiguous().numpy().tobytes())
+        elif isinstance(inputs, Texts):
+            digest.update("\0".join([*inputs.first, *(inputs.second or [])]).encode())
+    return digest.hexdigest()
+
+
+def _join(parts: Sequence[Split]) -> Split:
+    if len(parts) == 1:
+        return parts[0]
+    groups = [part.groups for part in parts if part.groups is not None]
+    targets = torch.cat([part.targets for part in parts])
+    return Split(_join_inputs([part.inputs for part in parts]), targets, torch.cat(groups) if groups else None)
+
+
+def _join_inputs(inputs: Sequence[Tensor | Items]) -> Tensor | Items:
+    first = inputs[0]
+    if isinstance(first, ImageFiles):
+        files = [part for part in inputs if isinstance(part, ImageFiles)]
+        return ImageFiles([part.root / name for part in files for name in part.names], first.root)
+    if isinstance(first, Texts):
+        texts = [part for part in inputs if isinstance(part, Texts)]
+        second = None if first.second is None else [text for part in texts for text in part.second or ()]
+        names = [name for part in texts for name in part.names]
+        return Texts([text for part in texts for text in part.first], second, names)
+    return torch.cat([part for part in inputs if isinstance(part, Tensor)])
+
+
+def _sorted(rows: Split) -> Split:
+    if not isinstance(rows.inputs, Items):
+        return rows
+    names = rows.inputs.names
+    return rows.rows(torch.tensor(sorted(range(len(names)), key=names.__getitem__), dtype=torch.long))

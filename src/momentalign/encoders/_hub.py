@@ -1,0 +1,127 @@
+"""From the name of a model on the Hugging Face hub to a folder on this machine."""
+
+import importlib
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+_FILES = (
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "model.safetensors",
+    "model-*.safetensors",
+    "model.safetensors.index.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
+"""What an encoder is read from: numbers and descriptions, no code and no pickles."""
+_CONVERSION = "Adding `safetensors` variant of this model"
+_CONVERTER = "SFconvertbot"
+"""Title and author of the pull request in which the hub keeps safetensors of models with other weights only."""
+_SECONDS = 5
+
+
+def fetch_model(name: str, revision: str | None = None) -> Path:
+    """Find a model in the hub's cache on this machine, or download it there.
+
+    A model that is there is used as it is, without asking the hub.
+
+    Args:
+        name: Of the model, for instance "google/vit-base-patch16-224".
+        revision: Branch, tag, commit or pull request ("refs/pr/15"); the main branch if not given.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: No such model, or the hub cannot be reached.
+    """
+    hub = _hub()
+    if (folder := _cached(hub, name, revision)) is not None:
+        return folder
+    _check_reachable(hub, name)
+    try:
+        folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=list(_FILES)))
+        if revision is None and not _has_weights(folder) and (reference := _conversion(hub, name)) is not None:
+            folder = Path(hub.snapshot_download(name, revision=reference, allow_patterns=list(_FILES)))
+    except hub.errors.GatedRepoError:
+        raise ValueError(
+            f"The authors of '{name}' ask for an agreement first: accept it at {hub.constants.ENDPOINT}/{name} and run "
+            "'hf auth login'."
+        ) from None
+    except hub.errors.RepositoryNotFoundError:
+        raise ValueError(
+            f"The hub has no public model '{name}'. Names look like google/vit-base-patch16-224; a folder on this "
+            "machine is given by its path."
+        ) from None
+    except hub.errors.RevisionNotFoundError:
+        raise ValueError(f"The hub's model '{name}' has no revision '{revision}'.") from None
+    except (hub.errors.HFValidationError, hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"'{name}' cannot be downloaded from the hub: {reason}") from None
+    return folder
+
+
+def _cached(hub: Any, name: str, revision: str | None) -> Path | None:
+    """The newest complete copy of a model in the cache: of the main branch or the hub's conversion of it."""
+    try:
+        repositories = hub.scan_cache_dir().repos
+    except hub.errors.CacheNotFound:
+        return None
+    copies = []
+    for repository in repositories:
+        if repository.repo_id == name and repository.repo_type == "model":
+            for copy in repository.revisions:
+                known = {copy.commit_hash, *copy.refs}
+                wanted = revision in known if revision else any(r == "main" or r.startswith("refs/pr/") for r in known)
+                if wanted and _has_weights(copy.snapshot_path):
+                    copies.append(("main" in copy.refs, copy.last_modified, copy.snapshot_path))
+    return Path(max(copies)[2]) if copies else None
+
+
+def _has_weights(folder: Path) -> bool:
+    return (folder / "config.json").exists() and any(folder.glob("model*.safetensors"))
+
+
+def _conversion(hub: Any, name: str) -> str | None:
+    """Reference of the pull request with the model's safetensors, where there is one."""
+    for discussion in hub.get_repo_discussions(name, author=_CONVERTER, discussion_type="pull_request"):
+        if (discussion.title, discussion.author) == (_CONVERSION, _CONVERTER) and discussion.is_pull_request:
+            return str(discussion.git_reference)
+    return None
+
+
+def _check_reachable(hub: Any, name: str) -> None:
+    """Ask the hub once: left to itself, the library tries again for half a minute."""
+    elsewhere = "Give the path of a folder with the model instead, or run again where the hub can be reached."
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise ValueError(f"'{name}' is not on this machine, and HF_HUB_OFFLINE is set. {elsewhere}")
+    request = urllib.request.Request(hub.constants.ENDPOINT, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS):
+            pass
+    except urllib.error.HTTPError:
+        pass  # an answer all the same
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise ValueError(
+            f"'{name}' is not on this machine, and {hub.constants.ENDPOINT} does not answer ({reason}). {elsewhere}"
+        ) from None
+
+
+def _hub() -> Any:
+    try:
+        importlib.import_module("huggingface_hub.errors")
+        return importlib.import_module("huggingface_hub")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"Hugging Face encoders need {error.name}, which is not installed. Use pip install 'momentalign[train]'."
+        ) from None

@@ -1,0 +1,110 @@
+"""Encoders from their descriptions, and from the folders of finished runs."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from momentalign.encoders._base import Encoder
+from momentalign.encoders._huggingface import read_json
+from momentalign.encoders._images import ImagePreprocessing
+from momentalign.encoders._mlp import MLP
+from momentalign.encoders._mnist_cnn import MNIST_CNN
+from momentalign.encoders._preprocessing import Preprocessing, TensorPreprocessing
+from momentalign.encoders._text import text_from_config
+from momentalign.encoders._texts import TextPreprocessing
+from momentalign.encoders._vision import vision_from_config
+
+MODEL_FILE = Path("checkpoint", "model.json")
+WEIGHTS_FILE = Path("checkpoint", "model.safetensors")
+_PREFIX = "encoder."
+_T = TypeVar("_T")
+
+_ENCODERS: dict[str, Callable[[dict[str, Any]], Encoder]] = {
+    "mnist-cnn": lambda config: MNIST_CNN(config["in_channels"], config["width"]),
+    "mlp": lambda config: MLP(config["in_features"], config["width"], config["depth"]),
+    "huggingface-vision": vision_from_config,
+    "huggingface-text": text_from_config,
+}
+_PREPROCESSING: dict[str, Callable[[dict[str, Any]], Preprocessing]] = {
+    "tensor": lambda config: TensorPreprocessing(config["shape"]),
+    "image": lambda config: ImagePreprocessing(config["size"], config["mean"], config["std"]),
+    "text": lambda config: TextPreprocessing(config["tokenizer"], tuple(config["padding"]), config["length"]),
+}
+
+
+def encoder_from_config(config: Mapping[str, Any]) -> Encoder:
+    """Build an encoder with random weights from its description; nothing is downloaded and no code is loaded.
+
+    Args:
+        config: What :meth:`Encoder.config` gave.
+
+    Returns:
+        The encoder.
+
+    Example:
+        >>> encoder_from_config(MNIST_CNN(2, width=16).config()).num_features
+        32
+    """
+    return _from(_ENCODERS, config, "an encoder")
+
+
+def preprocessing_from_config(config: Mapping[str, Any]) -> Preprocessing:
+    """Build preprocessing from its description.
+
+    Args:
+        config: What :meth:`Preprocessing.config` gave.
+
+    Returns:
+        The preprocessing.
+    """
+    return _from(_PREPROCESSING, config, "preprocessing")
+
+
+def encoder_from_run(folder: str | Path) -> Encoder:
+    """Read the trained encoder of a run.
+
+    Args:
+        folder: Of a finished `momentalign train`.
+
+    Returns:
+        The encoder with its weights.
+
+    Raises:
+        ValueError: The folder has no trained model, or one that does not fit its description.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    folder = Path(folder)
+    for file in (MODEL_FILE, WEIGHTS_FILE):
+        if not (folder / file).is_file():
+            raise ValueError(f"{folder} should be the folder of a finished run, but has no {file}.")
+    description = read_json(folder / MODEL_FILE)
+    if not isinstance(description.get("encoder"), dict):
+        raise ValueError(f"{folder / MODEL_FILE} should describe an 'encoder', but does not.")
+    encoder = encoder_from_config(description["encoder"])
+    try:
+        with safe_open(folder / WEIGHTS_FILE, framework="pt") as file:
+            names = [name for name in file.keys() if name.startswith(_PREFIX)]  # noqa: SIM118  (no dictionary)
+            weights = {name.removeprefix(_PREFIX): file.get_tensor(name) for name in names}
+        encoder.load_state_dict(weights)
+    except SafetensorError as error:
+        raise ValueError(f"{folder / WEIGHTS_FILE} cannot be read: {error}.") from None
+    except RuntimeError as error:
+        written = description["encoder"].get("transformers")
+        hint = f" It was written with transformers {written}." if written else ""
+        first = " ".join(str(error).split("\n")[:2]).replace("\t", "")
+        raise ValueError(
+            f"{folder / WEIGHTS_FILE} does not fit the encoder that {MODEL_FILE} describes: {first}{hint}"
+        ) from None
+    encoder.source, encoder.notes = str(folder), ()
+    return encoder
+
+
+def _from(known: Mapping[str, Callable[[dict[str, Any]], _T]], config: Mapping[str, Any], what: str) -> _T:
+    kind = str(config.get("kind"))
+    if kind not in known:
+        raise ValueError(f"'kind' of {what} should be one of {', '.join(known)}, but is '{kind}'.")
+    try:
+        return known[kind](dict(config))
+    except KeyError as error:
+        raise ValueError(f"The description of {what} of kind '{kind}' should have {error}, but has not.") from None

@@ -1,0 +1,102 @@
+"""Vision transformers as timm publishes them, brought into Hugging Face format."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from momentalign.encoders import _huggingface as hf
+
+_PLAIN = {
+    "cls_token": "embeddings.cls_token",
+    "pos_embed": "embeddings.position_embeddings",
+    "patch_embed.proj.weight": "embeddings.patch_embeddings.projection.weight",
+    "patch_embed.proj.bias": "embeddings.patch_embeddings.projection.bias",
+    "norm.weight": "layernorm.weight",
+    "norm.bias": "layernorm.bias",
+}
+_IN_BLOCK = {
+    "norm1": "layernorm_before",
+    "norm2": "layernorm_after",
+    "attn.proj": "attention.output.dense",
+    "mlp.fc1": "intermediate.dense",
+    "mlp.fc2": "output.dense",
+}
+_BLOCK = re.compile(r"blocks\.(\d+)\.(.+)\.(weight|bias)")
+
+
+def is_timm(config: Mapping[str, Any]) -> bool:
+    """Whether a `config.json` is timm's."""
+    return "model_type" not in config and "architecture" in config
+
+
+def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
+    """Write a vision transformer of timm's in Hugging Face format.
+
+    Plain ViT only (`vit_small_patch16_224` and its like), whose heads are 64 wide; the classifier is left out.
+
+    Args:
+        folder: With timm's `config.json` and `model.safetensors`.
+        target: Folder to write to, which exists.
+        weights: Whether to write the weights too; the shapes are read from them in either case.
+
+    Raises:
+        ValueError: Another architecture, or no weights.
+    """
+    from safetensors.torch import load_file, save_file
+
+    config = hf.read_json(folder / hf.CONFIG_FILE)
+    name = str(config["architecture"])
+    if not name.startswith("vit_"):
+        raise ValueError(
+            f"{folder} holds timm's '{name}'. Of timm's formats only plain vision transformers (vit_…) are read; use a "
+            "copy in Hugging Face format."
+        )
+    if not (folder / "model.safetensors").is_file():
+        raise ValueError(f"{folder} should have weights in model.safetensors, but has none.")
+    tensors = load_file(folder / "model.safetensors")
+    converted = _rename(tensors, name)
+    published = config.get("pretrained_cfg", config)
+    architecture = _architecture(tensors, int(published["input_size"][-1]))
+    architecture.save_pretrained(target)
+    settings = {
+        "do_resize": True,
+        "size": {"height": architecture.image_size, "width": architecture.image_size},
+        "image_mean": list(published["mean"]),
+        "image_std": list(published["std"]),
+    }
+    hf.write_json(target / "preprocessor_config.json", settings)
+    if weights:
+        save_file(converted, target / "model.safetensors", metadata={"format": "pt"})
+
+
+def _architecture(tensors: Mapping[str, Tensor], size: int) -> Any:
+    width, patch = tensors["patch_embed.proj.weight"].shape[0], tensors["patch_embed.proj.weight"].shape[-1]
+    return hf.transformers().ViTConfig(
+        hidden_size=width,
+        num_hidden_layers=1 + max(int(m[1]) for name in tensors if (m := _BLOCK.fullmatch(name))),
+        num_attention_heads=width // 64,
+        intermediate_size=tensors["blocks.0.mlp.fc1.weight"].shape[0],
+        image_size=size,
+        patch_size=patch,
+        layer_norm_eps=1e-6,
+    )
+
+
+def _rename(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    converted: dict[str, Tensor] = {}
+    for key, tensor in tensors.items():
+        match = _BLOCK.fullmatch(key)
+        if key in _PLAIN:
+            converted[_PLAIN[key]] = tensor
+        elif match and match[2] in _IN_BLOCK:
+            converted[f"encoder.layer.{match[1]}.{_IN_BLOCK[match[2]]}.{match[3]}"] = tensor
+        elif match and match[2] == "attn.qkv":
+            for part, rows in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
+                # The three share one storage, which the file may not.
+                converted[f"encoder.layer.{match[1]}.attention.attention.{part}.{match[3]}"] = rows.clone()
+        elif not key.startswith("head."):
+            raise ValueError(f"timm's '{name}' has weights that a plain vision transformer has not: {key}.")
+    return converted

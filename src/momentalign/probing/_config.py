@@ -1,0 +1,115 @@
+"""A probe as a run: its configuration, from a file of features, a method and a place in the method's grid."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from momentalign._validation import check_choice, check_count
+from momentalign.probing._data import ProbeData
+from momentalign.probing._features import COMPONENTS
+from momentalign.probing._methods import SOLVERS, find_method, method_grid
+from momentalign.probing._recipes import BATCH, LEARNING_RATE, recipe_for
+from momentalign.probing._solvers import L2, MAX_ITER, TOL
+from momentalign.training import RunConfig
+
+RECORDS = 100
+"""Records that a run of SGD has, about."""
+
+
+def make_probe_config(
+    dataset: str | Path,
+    method: str = "erm",
+    *,
+    hparams_seed: int = 0,
+    trial: int = 0,
+    solver: str = "converged",
+    recipe: str = "table",
+    hparams: Mapping[str, Any] | None = None,
+    record_every: int | None = None,
+    data: ProbeData | None = None,
+) -> RunConfig:
+    """Make the configuration of one probe.
+
+    Args:
+        dataset: A file of features as `momentalign embed` writes one; or, with `data`, what to call them.
+        method: Name of the method.
+        hparams_seed: Place in the method's grid; 0 is the published best set where there is one, else the first.
+        trial: The seed: a bootstrap of the training rows (converged), or the order of the batches (SGD).
+        solver: `"converged"` or `"sgd"`.
+        recipe: `"waterbirds"`, `"celeba"`, `"multinli"` or `"table"`.
+        hparams: Values that stand whatever the grid says.
+        record_every: Steps from one record to the next; None records every pass of the converged solver, and SGD about
+            a hundred times.
+        data: The features, where they are in memory.
+
+    Returns:
+        The configuration. Its `steps` are those of SGD, or the most iterations of a fit of the converged solver.
+
+    Raises:
+        ValueError: No such method, set, or hyper-parameter.
+    """
+    found = find_method(method)
+    check_choice("solver", solver, SOLVERS)
+    plan = recipe_for(recipe)
+    path = str(dataset) if data is not None else str(Path(dataset).expanduser().resolve())
+    rows = len((data or open_data(path)).rows("train"))
+    grid = method_grid(found.name, solver, plan, train_rows=rows)
+    if check_count("hparams_seed", hparams_seed, 0) >= len(grid):
+        raise ValueError(
+            f"'hparams_seed' should be below {len(grid)}, the number of sets of '{method}', but is {hparams_seed}."
+        )
+    values: dict[str, Any] = {
+        **grid[hparams_seed],
+        "solver": solver,
+        "l2": L2 if solver == "converged" else 0.0,
+        "components": COMPONENTS,
+        "isr": True,
+        "isr_class": plan.isr_class,
+        "isr_scale": 0.0,
+        "unit_scale": plan.unit_scale,
+    }
+    if solver == "sgd":
+        values |= {"lr": LEARNING_RATE, "batch_size": BATCH, "epochs": plan.epochs}
+    else:
+        values |= {"tol": TOL}
+    unknown = [name for name in hparams or {} if name not in values]
+    if unknown:
+        raise ValueError(f"A probe by '{method}' has {', '.join(values)}, but no '{unknown[0]}'.")
+    values |= hparams or {}
+    steps = MAX_ITER
+    if solver == "sgd":
+        steps = -(-rows // check_count("batch_size", values["batch_size"], 1)) * check_count(
+            "epochs", values["epochs"], 1
+        )
+    default = 1 if solver == "converged" else max(1, steps // RECORDS)
+    return RunConfig(
+        dataset=path,
+        algorithm=found.name,
+        test_domains=(),
+        trial=check_count("trial", trial, 0),
+        hparams_seed=hparams_seed,
+        hparams=values,
+        steps=steps,
+        record_every=default if record_every is None else check_count("record_every", record_every, 1),
+        setting="probe",
+    )
+
+
+def grid_size(
+    dataset: str | Path, method: str, *, solver: str = "converged", recipe: str = "table", data: ProbeData | None = None
+) -> int:
+    """Number of hyper-parameter sets of a method; arguments as for :func:`make_probe_config`."""
+    rows = len((data or open_data(str(Path(dataset).expanduser().resolve()))).rows("train"))
+    return len(method_grid(method, solver, recipe_for(recipe), train_rows=rows))
+
+
+def open_data(path: str) -> ProbeData:
+    """Read a file of features, or take the one that the last call read if it has not changed since."""
+    file = Path(path)
+    return _read(path, file.stat().st_mtime_ns if file.exists() else 0)
+
+
+@lru_cache(maxsize=1)
+def _read(path: str, changed: int) -> ProbeData:
+    return ProbeData.from_file(path)

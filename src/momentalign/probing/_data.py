@@ -1,0 +1,222 @@
+"""What a worst-group probe is made of: fixed features with label, domain, group and split."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from momentalign.data import read_table
+
+Integers = NDArray[np.int64]
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeData:
+    """Features that stay as they are, and four labels for each row.
+
+    :meth:`from_arrays` and :meth:`from_file` make one from labels of any kind.
+
+    Args:
+        name: What the data are called in tables.
+        features: Numbers, shape (n, d).
+        targets: Classes as indices, shape (n,).
+        domains: Domains as indices, shape (n,).
+        groups: Groups as indices, shape (n,).
+        splits: 0 for train, 1 for val, 2 for test, shape (n,).
+        classes: Names of the classes.
+        domain_names: Names of the domains.
+        group_names: Names of the groups.
+        notes: What was done to the rows on the way, a sentence each.
+
+    Example:
+        >>> X = np.arange(16.0).reshape(8, 2)
+        >>> y, place = [0, 1] * 4, ["land", "land", "water", "water"] * 2
+        >>> ProbeData.from_arrays(X, y, place, ["train"] * 4 + ["val", "val", "test", "test"])
+        ProbeData('arrays', 4 + 2 + 2 rows of 2 features, 2 classes, 2 domains, 4 groups)
+    """
+
+    name: str
+    features: NDArray[np.floating]
+    targets: Integers
+    domains: Integers
+    groups: Integers
+    splits: Integers
+    classes: tuple[str, ...]
+    domain_names: tuple[str, ...]
+    group_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_arrays(
+        cls,
+        features: ArrayLike,
+        targets: ArrayLike,
+        domains: ArrayLike,
+        splits: ArrayLike,
+        groups: ArrayLike | None = None,
+        *,
+        name: str = "arrays",
+        names: Mapping[str, Sequence[str]] | None = None,
+        notes: Sequence[str] = (),
+    ) -> Self:
+        """Take arrays.
+
+        Args:
+            features: Finite numbers, shape (n, d).
+            targets: Classes, strings or numbers, shape (n,).
+            domains: Where each row came from, shape (n,).
+            splits: `"train"`, `"val"` and `"test"`, or 0, 1 and 2, shape (n,).
+            groups: Groups, shape (n,); None takes the pairs of class and domain.
+            name: What the data are called in tables.
+            names: Names of classes, domains and groups in the order of their indices, by `"target"`, `"domain"` and
+                `"group"`; without them labels are numbered as they sort.
+            notes: What was done to the rows before.
+
+        Returns:
+            The data.
+
+        Raises:
+            ValueError: Lengths that differ, values that are not finite, a split without rows, or training rows of one
+                domain or one class only.
+        """
+        X = np.asarray(features)
+        if X.ndim != 2 or 0 in X.shape or not np.issubdtype(X.dtype, np.number):
+            raise ValueError(f"'features' should be numbers of shape (n, d), but are {X.dtype} of shape {X.shape}.")
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        bad = ~np.isfinite(X).all(1)
+        if bad.any():
+            raise ValueError(
+                f"'features' should be finite, but {int(bad.sum())} rows have missing or infinite values, first row "
+                f"{int(bad.argmax())}. 'momentalign probe' fills missing values."
+            )
+        columns = {"targets": targets, "domains": domains, "splits": splits, "groups": groups}
+        arrays = {key: np.asarray(column) for key, column in columns.items() if column is not None}
+        for key, column in arrays.items():
+            if column.shape != (len(X),):
+                raise ValueError(
+                    f"'{key}' should have one entry per row of 'features' ({len(X)}), but has shape {column.shape}."
+                )
+        known = names or {}
+        classes, y = _encode(arrays["targets"], known.get("target"))
+        domain_names, e = _encode(arrays["domains"], known.get("domain"))
+        if groups is None:
+            pairs, g = np.unique(y * len(domain_names) + e, return_inverse=True)
+            group_names = [
+                ", ".join((classes[p // len(domain_names)], domain_names[p % len(domain_names)])) for p in pairs
+            ]
+        else:
+            group_names, g = _encode(arrays["groups"], known.get("group"))
+        data = cls(
+            name,
+            X,
+            y,
+            e,
+            g.astype(np.int64),
+            _split_codes(arrays["splits"]),
+            tuple(classes),
+            tuple(domain_names),
+            tuple(group_names),
+            tuple(notes),
+        )
+        data._check()
+        return data
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        target: str = "y",
+        domain: str = "domain",
+        split: str = "split",
+        group: str | None = None,
+    ) -> Self:
+        """Read a table, by default as `momentalign embed` writes one.
+
+        Args:
+            path: A .csv, .csv.gz, .parquet or .npz file.
+            target: Column of the classes.
+            domain: Column of the domains.
+            split: Column that says train, val or test.
+            group: Column of the groups; None takes `group` where there is one, else the pairs of class and domain.
+
+        Returns:
+            The data.
+
+        Raises:
+            ValueError: The file does not have what is asked for, or columns of text.
+        """
+        table = read_table(path, target=target, domain=domain, group=group, split=split)
+        text = [str(name) for name in table.features.columns if table.features[name].dtype.kind not in "fiub"]
+        if text:
+            raise ValueError(
+                f"The columns of {Path(path).name} should be numbers, but '{text[0]}' is not. 'momentalign probe' "
+                "takes categories and missing values."
+            )
+        features = table.features.to_numpy(dtype=np.float32 if _is_single(table.features) else np.float64)
+        assert table.splits is not None
+        return cls.from_arrays(
+            features,
+            table.target,
+            table.domains,
+            table.splits,
+            table.groups,
+            name=str(path),
+            names=table.names,
+            notes=table.notes,
+        )
+
+    def rows(self, split: str) -> NDArray[np.intp]:
+        """Numbers of a split's rows."""
+        return np.flatnonzero(self.splits == SPLITS.index(split))
+
+    def __repr__(self) -> str:
+        sizes = " + ".join(str(len(self.rows(split))) for split in SPLITS)
+        return (
+            f"{type(self).__name__}({self.name!r}, {sizes} rows of {self.features.shape[1]} features, "
+            f"{len(self.classes)} classes, {len(self.domain_names)} domains, {len(self.group_names)} groups)"
+        )
+
+    def _check(self) -> None:
+        for split in SPLITS:
+            if not len(self.rows(split)):
+                raise ValueError(
+                    f"{self.name} should have rows of splits train, val and test, but has none of '{split}'."
+                )
+        train = self.rows("train")
+        for what, codes, names in (
+            ("domains", self.domains, self.domain_names),
+            ("classes", self.targets, self.classes),
+        ):
+            present = np.unique(codes[train])
+            if len(present) < 2:
+                raise ValueError(
+                    f"The training rows of {self.name} should be of at least two {what}, but all are of "
+                    f"'{names[present[0]]}'."
+                )
+
+
+def _encode(column: NDArray[Any], names: Sequence[str] | None) -> tuple[list[str], Integers]:
+    """Names in order, and the place of each row's among them; numbers are in the order of numbers."""
+    labels, codes = np.unique(column, return_inverse=True)
+    if names is not None and {str(label) for label in labels} <= set(names):
+        places = np.array([list(names).index(str(label)) for label in labels], dtype=np.int64)
+        return list(names), places[codes]
+    return [str(label) for label in labels], codes.astype(np.int64)
+
+
+def _split_codes(column: NDArray[Any]) -> Integers:
+    known = {name: code for code, split in enumerate(SPLITS) for name in (split, str(code))}
+    labels, codes = np.unique(column.astype(str), return_inverse=True)
+    unknown = [label for label in labels if label not in known]
+    if unknown:
+        raise ValueError(f"'splits' should hold train, val and test, or 0, 1 and 2, but hold '{unknown[0]}'.")
+    return np.array([known[label] for label in labels], dtype=np.int64)[codes]
+
+
+def _is_single(frame: Any) -> bool:
+    return all(dtype.kind == "f" and dtype.itemsize <= 4 for dtype in frame.dtypes)

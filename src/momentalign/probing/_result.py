@@ -1,0 +1,180 @@
+"""What a run of the protocol found: for each method its chosen set, its accuracies and their uncertainty."""
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from momentalign.probing._scores import Scores
+
+Published = Mapping[str, tuple[float, float]]
+"""Published average and worst-group accuracy in percent, by method."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One head: what it was fitted with, and how well it does.
+
+    Args:
+        method: Name of the method.
+        hparams: Its hyper-parameters.
+        hparams_seed: Place of the set in the method's grid.
+        seed: Which bootstrap of the training rows (converged), or order of the batches (SGD).
+        val: Accuracies on the validation rows.
+        test: Accuracies on the test rows.
+        converged: Whether the solver came below its tolerance; for SGD, whether the loss stayed a number.
+    """
+
+    method: str
+    hparams: Mapping[str, float]
+    hparams_seed: int
+    seed: int
+    val: Scores
+    test: Scores
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """A method's chosen set.
+
+    Args:
+        method: Name of the method.
+        label: As tables print it.
+        fits: The chosen set's fits, one a seed.
+        sets: Number of sets in the grid.
+        note: What to say beside the numbers.
+    """
+
+    method: str
+    label: str
+    fits: tuple[Fit, ...]
+    sets: int
+    note: str = ""
+
+    @property
+    def hparams(self) -> Mapping[str, float]:
+        """The chosen hyper-parameters."""
+        return self.fits[0].hparams
+
+    def mean(self, split: str, score: str) -> float:
+        """Mean over seeds of `"average"` or `"worst"` on `"val"` or `"test"`, 0 … 1."""
+        return float(np.mean([getattr(getattr(fit, split), score) for fit in self.fits]))
+
+    def error(self, split: str, score: str) -> float:
+        """Standard error of that mean, ddof 1; NaN for one seed."""
+        values = [getattr(getattr(fit, split), score) for fit in self.fits]
+        return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class ProtocolResult:
+    """The protocol's table, and all fits it comes from.
+
+    Args:
+        name: Of the data.
+        solver: `"converged"` or `"sgd"`.
+        isr_class: Name of the class that ISR compared; None without ISR.
+        methods: A row each.
+        fits: All fits, the grid's too.
+        notes: What else there is to say, a sentence each.
+        published: Published numbers to print beside.
+    """
+
+    name: str
+    solver: str
+    isr_class: str | None
+    methods: tuple[MethodResult, ...]
+    fits: tuple[Fit, ...]
+    notes: tuple[str, ...] = ()
+    published: Published = field(default_factory=dict)
+
+    def __getitem__(self, method: str) -> MethodResult:
+        for row in self.methods:
+            if row.method == method:
+                return row
+        raise KeyError(
+            f"There is no method {method!r} in this result: {', '.join(row.method for row in self.methods)}."
+        )
+
+    def to_frame(self) -> Any:
+        """A data frame, a row a method; accuracies are in 0 … 1, published ones in percent as they were printed."""
+        rows = []
+        for row in self.methods:
+            published = self.published.get(row.method, (math.nan, math.nan))
+            rows.append(
+                {
+                    "method": row.method,
+                    "average": row.mean("test", "average"),
+                    "average_se": row.error("test", "average"),
+                    "worst_group": row.mean("test", "worst"),
+                    "worst_group_se": row.error("test", "worst"),
+                    "validation": row.mean("val", "worst"),
+                    "seeds": len(row.fits),
+                    "sets": row.sets,
+                    "hparams": dict(row.hparams),
+                    "published_average": published[0],
+                    "published_worst_group": published[1],
+                    "note": row.note,
+                }
+            )
+        return _pandas().DataFrame(rows).set_index("method")
+
+    def grid_frame(self) -> Any:
+        """A data frame of all fits, hyper-parameters in columns of their own."""
+        return _pandas().DataFrame(
+            [
+                {
+                    "method": fit.method,
+                    "hparams_seed": fit.hparams_seed,
+                    "seed": fit.seed,
+                    **fit.hparams,
+                    "val_worst": fit.val.worst,
+                    "val_average": fit.val.average,
+                    "test_worst": fit.test.worst,
+                    "test_average": fit.test.average,
+                    "converged": fit.converged,
+                }
+                for fit in self.fits
+            ]
+        )
+
+    def __str__(self) -> str:
+        shown = bool(self.published)
+        heads = ["", "average", "worst group", "validation", *(["published"] if shown else []), "set"]
+        lines = [heads]
+        for row in self.methods:
+            published = self.published.get(row.method)
+            beside = "" if published is None else f"{published[0]:.2f} / {published[1]:.2f}"
+            about = ", ".join(f"{name} {value:g}" for name, value in row.hparams.items())
+            lines.append(
+                [
+                    row.label,
+                    _percent(row.mean("test", "average"), row.error("test", "average")),
+                    _percent(row.mean("test", "worst"), row.error("test", "worst")),
+                    _percent(row.mean("val", "worst"), row.error("val", "worst")),
+                    *([beside] if shown else []),
+                    "; ".join(part for part in (about, row.note) if part),
+                ]
+            )
+        widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        isr = "no ISR" if self.isr_class is None else f"ISR by class '{self.isr_class}'"
+        title = (
+            f"{self.name}: test accuracy in %, {self.solver} solver, {isr}; chosen by worst-group validation accuracy."
+        )
+        return "\n".join([title, *(line.rstrip() for line in text), *self.notes])
+
+
+def _percent(mean: float, error: float) -> str:
+    return f"{100 * mean:.2f}" + ("" if math.isnan(error) else f" ± {100 * error:.2f}")
+
+
+def _pandas() -> Any:
+    try:
+        return importlib.import_module("pandas")
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("Frames need pandas. Use pip install 'momentalign[cli]'.") from None

@@ -1,0 +1,88 @@
+"""What the command `probe` writes, and what it predicts for new rows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from momentalign.data import read_frame
+from momentalign.probing._columns import said_of
+from momentalign.probing._model import ABOUT, KIND, ProbeModel, write_whole
+from momentalign.probing._table_probe import TableResult
+
+SCORES = "scores.csv"
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a place that no model can be written to, before any work is done.
+
+    Args:
+        out: The folder.
+
+    Raises:
+        ValueError: A file, something in a file, or a folder that holds something else.
+    """
+    for place in (out, *out.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise ValueError(f"'--out' should name a folder, but {place} is a file.")
+            break
+    if out.is_dir() and any(out.iterdir()):
+        about = out / ABOUT
+        if not about.is_file() or KIND not in about.read_text(encoding="utf-8", errors="replace"):
+            raise ValueError(f"{out} holds something that is no probe. Name a new or an empty folder.")
+
+
+def write_probe(result: TableResult, out: Path) -> None:
+    """Write scores and model; the model's description comes last, so that a folder that has one is whole."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / SCORES, result.scores.to_csv().encode())
+    result.model.save(out)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """How many rows were answered, and what to say of them."""
+
+    rows: int
+    notes: tuple[str, ...]
+
+
+def predict_file(model: ProbeModel, path: str | Path, out: Path) -> Predictions:
+    """Predict the rows of a file, in their order.
+
+    The answer is in the column `predicted`, and for classes the probabilities in columns `p_…`. A column `file` is
+    carried over.
+
+    Args:
+        model: Of :meth:`ProbeModel.load`.
+        path: A .csv, .csv.gz, .parquet or .npz file with the model's columns.
+        out: A .csv or .parquet file.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ValueError: The file lacks a column, or `out` cannot be written to.
+    """
+    import pandas
+
+    if out.suffix not in (".csv", ".parquet") or out.is_dir():
+        raise ValueError(f"'--out' should name a .csv or .parquet file, but is {out}.")
+    target = str(model.about.get("target", "y"))
+    frame = read_frame(path, [target, "file"])
+    logits, encoded = model.logits(frame)
+    answers: dict[str, object] = {"file": frame["file"].to_numpy()} if "file" in frame.columns else {}
+    if model.classes is None:
+        answers["predicted"] = logits[:, 0]
+    else:
+        probabilities = model.probabilities(logits)
+        answers["predicted"] = np.array(model.classes)[probabilities.argmax(1)]
+        answers |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
+    predicted = pandas.DataFrame(answers)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix == ".csv":
+        write_whole(out, predicted.to_csv(index=False).encode())
+    else:
+        write_whole(out, predicted.to_parquet(index=False))
+    return Predictions(len(frame), tuple(said_of(encoded, Path(path).name)))

@@ -1,0 +1,81 @@
+"""Names are other people's: in no format may they be more than text."""
+
+import re
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "`": r"\textasciigrave{}",
+    "[": "{[}",  # after the end of a row either of these two would be read as its argument
+    "*": "{*}",
+    "±": r"$\pm$",
+    "–": "--",
+    "†": r"\dag{}",
+    "√": r"$\surd$",
+    "×": r"$\times$",
+    "²": r"\textsuperscript{2}",
+}
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~$])")
+
+
+def printable(text: str) -> str:
+    r"""Text without control characters, which could move a cursor, break a line or reverse the reading direction.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text with each character that does not print replaced by its escape.
+
+    Example:
+        >>> print(printable("a\nb\x1b[31m"))
+        a\nb\x1b[31m
+    """
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def escape_latex(text: str) -> str:
+    r"""Text that LaTeX prints as it is.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text with every character that LaTeX would act on replaced.
+
+    Example:
+        >>> print(escape_latex("50% & x_1"))
+        50\% \& x\_1
+    """
+    return "".join(_LATEX.get(character, character) for character in printable(text))
+
+
+def escape_markdown(text: str) -> str:
+    r"""Text that Markdown shows as it is, also inside a pipe table.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text with markup escaped and HTML made harmless.
+
+    Example:
+        >>> print(escape_markdown("<b> a|b_c"))
+        &lt;b&gt; a\|b\_c
+    """
+    safe = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN.sub(r"\\\1", safe)

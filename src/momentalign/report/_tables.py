@@ -1,0 +1,225 @@
+"""Accuracy tables of a sweep under a selection rule, with the paper's numbers beside ours."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from momentalign.published import (
+    AVERAGE,
+    WORST_GROUP,
+    Published,
+    published_accuracy,
+    published_averages,
+    published_probing,
+)
+from momentalign.report._names import algorithm_label, algorithm_order, dataset_label, dataset_order, domain_head
+from momentalign.report._table import INCOMPLETE, MISSING, Cell, Row, Section, Table
+from momentalign.selection import Sweep, candidates, select
+
+_HOW = {
+    "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
+    "leave-one-domain-out": "Selected by leave-one-domain-out: best step by mean accuracy on each other domain, left "
+    "out of training in its turn.",
+    "oracle": "Selected by the test domain (oracle): last record, by accuracy on the test domain's out split.",
+    "worst-group": "Selected by the worst group: last record, by the worst group's validation accuracy; the five best "
+    "sets of the first trial compete by their mean over trials.",
+}
+_NEEDS = {"leave-one-domain-out": "; it takes a run for each pair of test domains too"}
+_PUBLISHED_FINE_TUNING = "published: the paper's, best of 5 sets, 3 trials."
+_PUBLISHED_PROBING = (
+    "published: the paper's, standard error over 5 seeds; its code differs from its text, so ours are not expected to "
+    "repeat them (documentation, errata 9)."
+)
+_NOTE = "†"
+
+_Key = tuple[str, str]  # data set, setting
+
+
+def accuracy_table(sweep: Sweep, rule: str) -> Table:
+    """Test accuracy per domain, with averages.
+
+    A cell is the mean over trials × 100, ± the population standard deviation / √trials; averages are over domains
+    within each trial first. For "worst-group" ± is the standard error with ddof 1. Cells without a finished run are
+    marked, and so are cells over fewer runs than the rest of their data set.
+
+    Args:
+        sweep: Runs and records.
+        rule: A selection rule, see :func:`momentalign.selection.select`.
+
+    Returns:
+        A section for each data set that has runs the rule applies to, and one over data sets if there are several.
+    """
+    chosen, listed = select(sweep, rule), candidates(sweep, rule)
+    runs = pd.concat([sweep.runs[list(sweep.planned)], sweep.planned])  # done, or still to be done
+    if rule == "worst-group":
+        grouped = set(listed["dataset"])
+        runs = runs[[dataset in grouped for dataset in runs["dataset"]]]
+    else:
+        runs = runs[[len(domains) == 1 for domains in runs["test_domains"]]]
+    keys = sorted(
+        set(zip(runs["dataset"], runs["setting"], strict=True)), key=lambda key: (dataset_order(key[0]), key[1])
+    )
+    measured = sweep.records.drop_duplicates(["run", "metric"])
+    regressions = set(measured["run"][measured["metric"] == "r2"]) - set(
+        measured["run"][measured["metric"] == "accuracy"]
+    )
+    sections = []
+    for key in keys:
+        here = [_of(frame, key) for frame in (runs, chosen, listed)]
+        if rule == "worst-group":
+            sections.append(_worst_group(key, *here))
+        else:
+            measure = "R² × 100" if regressions & set(here[0].index) else "test accuracy in %"
+            sections.append(_domains(key, rule, measure, *here))
+    if len(sections) > 1 and rule != "worst-group":
+        sections.append(_over_datasets(rule, sections))
+    return Table(rule, tuple(sections))
+
+
+def _domains(
+    key: _Key, rule: str, measure: str, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame
+) -> Section:
+    dataset, setting = key
+    trials, sets = sorted(set(runs["trial"])), runs["hparams_seed"].nunique()
+    every = list(dict.fromkeys(name for names in runs["domains"] for name in names))
+    tested = {names[0] for names in runs["test_domains"]}
+    domains = [name for name in every if name in tested]
+    counts = listed.groupby(["algorithm", "test_domain", "trial"]).size()
+    rows = []
+    for algorithm in sorted(set(runs["algorithm"]), key=algorithm_order):
+        mine = chosen[chosen["algorithm"] == algorithm]
+        wide = mine.pivot(index="trial", columns="test_domain", values="test").reindex(index=trials, columns=domains)
+        full = [
+            all(counts.get((algorithm, domain, trial), 0) == sets for trial in trials)
+            for domain in domains
+        ]  # fmt: skip
+        cells = [_cell(wide[domain].dropna(), whole) for domain, whole in zip(domains, full, strict=True)]
+        cells.append(_cell(wide.dropna().mean(axis=1), all(full)))
+        rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
+    notes = [_HOW[rule], f"Best of {_count(sets, 'set')} of hyper-parameters. " + _over(len(trials), population=True)]
+    average = "average: over domains within each trial, then over trials"
+    left = [name for name in every if name not in tested]
+    notes.append(f"{average}; {len(domains)} of {len(every)} domains were tested." if left else f"{average}.")
+    rows, theirs = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule, dataset))
+    notes += _legend(rows, f"{_count(len(trials), 'trial')} of {_count(sets, 'set')}", _NEEDS.get(rule, ""))
+    notes += [_PUBLISHED_FINE_TUNING, *theirs] if any(row.published for row in rows) else []
+    heads = (*(domain_head(dataset, domain) for domain in domains), AVERAGE)
+    title = f"{_title(key)}: {measure}, {rule} selection"
+    return Section(dataset, setting, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
+
+
+def _worst_group(key: _Key, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame) -> Section:
+    trials = int(chosen.groupby("algorithm").size().max()) if len(chosen) else 0
+    rows = []
+    for algorithm in sorted(set(runs["algorithm"]), key=algorithm_order):
+        mine = chosen[chosen["algorithm"] == algorithm]
+        cells = [
+            _cell(mine[column].dropna(), len(mine) == trials, ddof=1, decimals=2) for column in ("average", "test")
+        ]
+        rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
+    sets = listed.groupby("algorithm")["hparams_seed"].nunique()
+    search = ", ".join(f"{algorithm_label(name)} {sets[name]}" for name in sorted(sets.index, key=algorithm_order))
+    notes = [_HOW["worst-group"], f"Sets of hyper-parameters: {search}. " + _over(trials, population=False)]
+    columns = (AVERAGE, WORST_GROUP)
+    rows, theirs = _with_published(
+        rows, columns, published_probing(dataset_label(key[0])) if key[1] == "probe" else {}, decimals=2
+    )
+    notes += _legend(rows, _count(trials, "trial"))
+    notes += [_PUBLISHED_PROBING, *theirs] if any(row.published for row in rows) else []
+    title = f"{_title(key)}: test accuracy in %, over all rows and of the worst group, worst-group selection"
+    return Section(*key, title, tuple(notes), columns, columns, tuple(rows))
+
+
+def _over_datasets(rule: str, sections: Sequence[Section]) -> Section:
+    columns = tuple(_title((section.dataset, section.setting)) for section in sections)
+    averages: dict[str, dict[str, Cell]] = defaultdict(dict)
+    for column, section in zip(columns, sections, strict=True):
+        for row in section.rows:
+            if not row.published:
+                averages[row.algorithm][column] = row.cells[-1]
+    rows = []
+    for algorithm in sorted(averages, key=algorithm_order):
+        cells = [averages[algorithm].get(column, Cell(None)) for column in columns]
+        means = [cell.mean for cell in cells if cell.mean is not None]
+        mean = float(np.mean(means)) if len(means) == len(cells) else None
+        cells.append(Cell(mean, complete=all(cell.complete for cell in cells)))
+        rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
+    found = [published_averages(rule, baselines=baselines) for baselines in (False, True)]
+    theirs: dict[str, dict[str, Published]] = {}
+    for table in reversed(found):  # the main table's average goes before the baselines'
+        for algorithm, numbers in table.items():
+            same = set(columns) == set(numbers) - {AVERAGE}
+            kept = {name: value for name, value in numbers.items() if name != AVERAGE or same}
+            theirs.setdefault(algorithm, {}).update(kept)
+    rows, marks = _with_published(rows, [*columns, AVERAGE], theirs)
+    notes = [_HOW[rule], "average: of the data sets' averages."]
+    notes += _legend(rows, "the runs of their data set")
+    notes += [_PUBLISHED_FINE_TUNING, *marks] if any(row.published for row in rows) else []
+    title = f"All data sets: test accuracy in %, {rule} selection"
+    return Section("", "", title, tuple(notes), (*columns, AVERAGE), (*columns, AVERAGE), tuple(rows))
+
+
+def _cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1) -> Cell:
+    """Mean over trials and its error; one trial has none."""
+    count = len(values)
+    if not count:
+        return Cell(None, complete=False, decimals=decimals)
+    error = 100 * float(np.std(values, ddof=ddof)) / float(np.sqrt(count)) if count > 1 else None
+    return Cell(100 * float(np.mean(values)), error, count, complete, decimals=decimals)
+
+
+def _with_published(
+    rows: Sequence[Row], columns: Sequence[str], published: Mapping[str, Mapping[str, Published]], decimals: int = 1
+) -> tuple[list[Row], list[str]]:
+    """Each of our rows followed by the paper's, where it has one; and what is wrong with the paper's numbers."""
+    both: list[Row] = []
+    wrong: list[str] = []
+    for row in rows:
+        both.append(row)
+        numbers = [published.get(row.algorithm, {}).get(column) for column in columns]
+        if any(number is not None for number in numbers):
+            cells = [
+                Cell(None, expected=False)
+                if number is None
+                else Cell(number.mean, number.error, mark=_NOTE if number.note else "", decimals=decimals)
+                for number in numbers
+            ]
+            both.append(Row(row.algorithm, row.label, True, tuple(cells)))
+            wrong += [number.note for number in numbers if number is not None and number.note]
+    return both, [f"{_NOTE} {note}." for note in dict.fromkeys(wrong)]
+
+
+def _legend(rows: Sequence[Row], whole: str, needs: str = "") -> list[str]:
+    cells = [cell for row in rows if not row.published for cell in row.cells]
+    lines = []
+    if any(cell.mean is None for cell in cells):
+        lines.append(f"{MISSING} no finished run that could be selected{needs}.")
+    if any(cell.mean is not None and not cell.complete for cell in cells):
+        lines.append(f"{INCOMPLETE} over fewer finished runs than {whole}.")
+    return lines
+
+
+def _over(trials: int, *, population: bool) -> str:
+    if trials < 2:
+        return "One trial, so there is no ±."
+    what = (
+        "population standard deviation / √trials"
+        if population
+        else "standard error (standard deviation with ddof 1 / √trials)"
+    )
+    return f"Mean over {trials} trials ± {what}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _title(key: _Key) -> str:
+    name = dataset_label(key[0])
+    return name if key[1] == "finetune" else f"{name} ({key[1]})"
+
+
+def _of(frame: pd.DataFrame, key: _Key) -> pd.DataFrame:
+    return frame[(frame["dataset"] == key[0]) & (frame["setting"] == key[1])]

@@ -1,0 +1,74 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  root.classList.add("js");
+  const config = JSON.parse(document.getElementById("config").textContent);
+
+  // Tabs, by the usual keys.
+  for (const bar of document.querySelectorAll("[role=tablist]")) {
+    const tabs = [...bar.querySelectorAll("[role=tab]")];
+    const show = (chosen) => {
+      for (const tab of tabs) {
+        const on = tab === chosen;
+        tab.setAttribute("aria-selected", on);
+        tab.tabIndex = on ? 0 : -1;
+        document.getElementById(tab.getAttribute("aria-controls")).classList.toggle("hidden", !on);
+      }
+    };
+    for (const [place, tab] of tabs.entries()) {
+      tab.addEventListener("click", () => show(tab));
+      tab.addEventListener("keydown", (event) => {
+        const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: tabs.length - 1 }[event.key];
+        if (to === undefined) return;
+        event.preventDefault();
+        const next = tabs[(to + tabs.length) % tabs.length];
+        show(next);
+        next.focus();
+      });
+    }
+    show(tabs[0]);
+  }
+
+  // Charts: those in sight first, the others when there is time, so that printing finds them all.
+  const views = new WeakMap();
+  const waiting = new Set(document.querySelectorAll(".chart"));
+  const draw = async (place) => {
+    if (!waiting.delete(place)) return;
+    const spec = JSON.parse(place.nextElementSibling.textContent);
+    try {
+      // `ast`: expressions are interpreted, which the page's security policy asks for.
+      const made = await window.momentalignEmbed(place, spec, {
+        config, mode: "vega-lite", renderer: "svg", actions: false, ast: true,
+        tooltip: { theme: "custom" },
+      });
+      views.set(place, made.view);
+    } catch (error) {
+      place.textContent = "This chart could not be drawn.";
+      console.error(error);
+    }
+  };
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
+  }, { rootMargin: "300px" });
+  for (const place of waiting) seen.observe(place);
+  const later = window.requestIdleCallback ?? ((work) => setTimeout(work, 30));
+  const next = async () => {
+    const [place] = waiting;
+    if (place === undefined) { root.dataset.charts = "drawn"; return; }
+    await draw(place);
+    later(next);
+  };
+  window.addEventListener("load", () => later(next));
+
+  // Legends: a name pressed stays bright in its group, the others fade.
+  for (const legend of document.querySelectorAll(".legend")) {
+    const charts = [...legend.closest(".group").querySelectorAll(".chart")];
+    legend.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (!button) return;
+      const on = button.getAttribute("aria-pressed") !== "true";
+      for (const other of legend.querySelectorAll("button")) other.setAttribute("aria-pressed", on && other === button);
+      for (const chart of charts) views.get(chart)?.signal("focus", on ? button.dataset.name : "").runAsync();
+    });
+  }
+})();

@@ -1,0 +1,99 @@
+"""DomainBed's own run folders: `results.jsonl`, a JSON object a record, and an empty file `done`."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from momentalign.selection._sweep import UnreadableError
+
+# Domain i of DomainBed is the i-th name here; sets that are not listed keep its numbers.
+_DATASETS = {
+    "ColoredMNIST": ("colored-mnist", ("+90%", "+80%", "-90%")),
+    "RotatedMNIST": ("rotated-mnist", ("0", "15", "30", "45", "60", "75")),
+    "VLCS": ("vlcs", ("Caltech101", "LabelMe", "SUN09", "VOC2007")),
+    "PACS": ("pacs", ("art_painting", "cartoon", "photo", "sketch")),
+    "OfficeHome": ("office-home", ("Art", "Clipart", "Product", "Real World")),
+    "TerraIncognita": ("terra-incognita", ("location_100", "location_38", "location_43", "location_46")),
+    "DomainNet": ("domain-net", ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")),
+}
+_ACCURACY = re.compile(r"env(\d+)_(\w+)_acc")
+_STEP_LEVEL = {"step_time": "step_seconds", "mem_gb": "memory_gib"}
+_NOT_RECORDS = {"args", "hparams", "step", "epoch"}
+
+Record = tuple[int, str | None, str | None, str, float | None]
+
+
+def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[Record], list[str]]:
+    """Read one run of DomainBed.
+
+    Args:
+        folder: Holds `results.jsonl`, and `done` if the run went to its end.
+
+    Returns:
+        The run's row, its records as (step, domain, split, metric, value), and what was left out.
+
+    Raises:
+        UnreadableError: If no line tells what the run was.
+    """
+    lines, problems = _lines(folder / "results.jsonl")
+    if not lines:
+        raise UnreadableError("its results.jsonl holds no record")
+    try:
+        args = lines[-1]["args"]
+        dataset, names = _DATASETS.get(args["dataset"], (str(args["dataset"]), ()))
+        count = max((int(m[1]) + 1 for key in lines[-1] if (m := _ACCURACY.fullmatch(key))), default=0)
+        domains = tuple(names) if len(names) >= count else tuple(f"env{i}" for i in range(count))
+        row = {
+            "dataset": dataset,
+            "algorithm": str(args["algorithm"]).lower(),
+            "test_domains": tuple(domains[i] for i in args["test_envs"]),
+            "trial": int(args["trial_seed"]),
+            "hparams_seed": int(args["hparams_seed"]),
+            "hparams": dict(lines[-1].get("hparams", {})),
+            "steps": int(args.get("steps") or max(line["step"] for line in lines) + 1),
+            "config": args,
+            "domains": domains,
+        }
+        records = [record for line in lines for record in _records(line, domains)]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise UnreadableError(f"its results.jsonl is not DomainBed's ({type(error).__name__}: {error})") from None
+    fixed = {"encoder": None, "setting": "finetune", "error": None, "device": None, "started": None, "finished": None}
+    unknown: dict[str, Any] = {"hash": folder.name, "num_classes": None, "classes": (), "versions": {}}
+    status = "finished" if (folder / "done").exists() else "running"
+    return {**row, **fixed, **unknown, "status": status, "folder": folder}, records, problems
+
+
+def _lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    lines: list[dict[str, Any]] = []
+    problems = []
+    texts = path.read_bytes().split(b"\n")
+    for number, text in enumerate(texts, start=1):
+        if not text.strip():
+            continue
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if isinstance(line, dict):
+            lines.append(line)
+        else:
+            torn = number == len(texts)
+            problems.append(
+                "the last line of its records is torn and left out."
+                if torn
+                else f"line {number} of its records cannot be read and is left out."
+            )
+    return lines, problems
+
+
+def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[Record]:
+    step = int(line["step"])
+    records: list[Record] = []
+    for key, value in line.items():
+        accuracy = _ACCURACY.fullmatch(key)
+        if accuracy:
+            records.append((step, domains[int(accuracy[1])], accuracy[2], "accuracy", float(value)))
+        elif key not in _NOT_RECORDS and isinstance(value, int | float):
+            records.append((step, None, None, _STEP_LEVEL.get(key, key), float(value)))
+    return records

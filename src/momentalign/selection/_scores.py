@@ -1,0 +1,87 @@
+"""Accuracies of runs as arrays, so that a rule is a line or two of arithmetic."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from momentalign.selection._sweep import Sweep
+
+_METRICS = ("accuracy", "r2")  # r2 is what regressions record; for both, more is better
+
+
+_Arrays = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]  # steps, inside, outside
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One finished run with its accuracies over steps; NaN where a record lacks one.
+
+    Args:
+        name: Its name in the frame of runs.
+        cell: dataset, algorithm, setting and trial.
+        hparams_seed: Number of its set of hyper-parameters.
+        domains: All domains of the data set, in order.
+        test_domains: Those it was not trained on.
+        steps: Steps with a record, ascending, shape (s,).
+        inside: Accuracy on the "in" splits, shape (s, domains).
+        outside: Accuracy on the "out" splits, shape (s, domains).
+    """
+
+    name: str
+    cell: tuple[str, str, str, int]
+    hparams_seed: int
+    domains: tuple[str, ...]
+    test_domains: tuple[str, ...]
+    steps: NDArray[np.int64]
+    inside: NDArray[np.float64]
+    outside: NDArray[np.float64]
+
+    def index(self, domain: str) -> int:
+        """Column of a domain."""
+        return self.domains.index(domain)
+
+
+def finished_runs(sweep: Sweep) -> list[Run]:
+    """All finished runs with their accuracies, in the order in which they are listed."""
+    finished = sweep.finished()
+    arrays = dict(_arrays(sweep, finished))
+    runs: list[Run] = []
+    for row in finished.itertuples():
+        name = str(row.Index)
+        if name in arrays:
+            cell = (row.dataset, row.algorithm, row.setting, row.trial)
+            runs.append(Run(name, cell, row.hparams_seed, row.domains, row.test_domains, *arrays[name]))
+    return runs
+
+
+def _arrays(sweep: Sweep, finished: pd.DataFrame) -> Iterator[tuple[str, _Arrays]]:
+    records = sweep.records
+    keep = records["domain"].notna() & records["split"].isin(["in", "out"]) & records["metric"].isin(_METRICS)
+    records = records[keep & records["run"].isin(finished.index)]
+    codes = records["run"].cat.codes.to_numpy().astype(np.int64)
+    order = np.argsort(codes, kind="stable")
+    records, codes = records.iloc[order], codes[order]
+    names = records["run"].cat.categories
+    words = records["domain"].cat.categories
+    domain, step = records["domain"].cat.codes.to_numpy(), records["step"].to_numpy()
+    outside, value = (records["split"] == "out").to_numpy(), records["value"].to_numpy()
+    regression = (records["metric"] == "r2").to_numpy()
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(codes)], strict=False):
+        name = names[codes[start]]
+        one = slice(start, end)
+        # A regression has no accuracy, but a run with accuracies is selected by them alone.
+        use = ~regression[one] if not regression[one].all() else regression[one]
+        columns = np.full(len(words), -1)
+        for column, word in enumerate(finished.at[name, "domains"]):
+            if word in words:
+                columns[words.get_loc(word)] = column
+        steps, row = np.unique(step[one], return_inverse=True)
+        column = columns[domain[one]]
+        use = use & (column >= 0)
+        cube = np.full((2, len(steps), len(finished.at[name, "domains"])), np.nan)
+        cube[outside[one][use].astype(int), row[use], column[use]] = value[one][use]
+        yield name, (steps, cube[0], cube[1])

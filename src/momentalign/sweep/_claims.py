@@ -1,0 +1,70 @@
+"""Who does which run: several sweeps may share a folder."""
+
+import contextlib
+import json
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from momentalign.training import RunConfig
+
+
+class Claims:
+    """Locks on the runs of a folder. The system lets go of them when the sweep ends, however it ends.
+
+    Args:
+        out: The folder of the runs.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out / ".locks"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._held: dict[str, FileLock] = {}
+
+    def take(self, name: str) -> bool:
+        """Claim a run; False if another sweep has it."""
+        lock = FileLock(self.folder / name)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        self._held[name] = lock
+        return True
+
+    def give(self, name: str, *, finished: bool) -> None:
+        """Let go of a run. Nobody needs the lock of a finished one: whoever gets hold of it finds the run done."""
+        if finished:
+            (self.folder / name).unlink(missing_ok=True)
+        self._held.pop(name).release()
+
+    def give_all(self) -> None:
+        """Let go of everything."""
+        for name in list(self._held):
+            self.give(name, finished=False)
+        with contextlib.suppress(OSError):  # not empty: failed runs, or another sweep
+            self.folder.rmdir()
+
+
+def state_of(folder: Path, config: RunConfig) -> tuple[str, str | None]:
+    """What a run's folder says of it.
+
+    Args:
+        folder: The run's folder, which may not exist.
+        config: The run.
+
+    Returns:
+        "new", "running", "finished", "failed" with its error, or "foreign" with the reason why the folder cannot be
+        used.
+    """
+    try:
+        about = json.loads((folder / "run.json").read_bytes())
+        status, config_there = about["status"], about["config"]
+    except FileNotFoundError:
+        return "new", None
+    except (OSError, ValueError, KeyError, TypeError):
+        return "foreign", f"{folder} has a run.json that cannot be read. Remove the folder."
+    if about.get("format") != 1:
+        return "foreign", f"{folder} was written by another version ({about.get('momentalign')}). Use another --out."
+    if config_there != json.loads(json.dumps(config.to_dict())):
+        return "foreign", f"{folder} holds a run of another configuration. Use another --out."
+    return status, about.get("error")

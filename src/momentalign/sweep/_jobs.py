@@ -1,0 +1,234 @@
+"""One run as a job that any process can do, and what comes back of it."""
+
+import json
+import os
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import momentalign
+from momentalign.sweep._measure import measure
+from momentalign.training import RunConfig, run
+
+FULL = "is full"  # in the message of a run that a full disk ended: it goes on when there is room
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process needs to do a run.
+
+    Args:
+        config: The run.
+        folder: Where it goes, an absolute path.
+        domains: Names of the data set's domains.
+        root: Data folder.
+        accelerator: "cpu" or "cuda".
+        keep_weights: Whether the weights stay when the run is finished.
+        measure: Find out what the run would take instead of doing it.
+    """
+
+    config: RunConfig
+    folder: Path
+    domains: tuple[str, ...]
+    root: str | None = None
+    accelerator: str = "cpu"
+    keep_weights: bool = True
+    measure: bool = False
+
+    @property
+    def name(self) -> str:
+        """The run's hash, which is the folder's name."""
+        return self.folder.name
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended.
+
+    Args:
+        job: The job.
+        status: "finished", "failed", "busy" (another process trains there) or "full" (no space left).
+        error: One line, where there is something to say.
+        seconds: Time it took, loading included; for a measurement, what the run would take.
+        size: Bytes that its folder would take, of a measurement only.
+        archive: The folder as a tar file, where it could not be written in its place.
+    """
+
+    job: Job
+    status: str
+    error: str | None = None
+    seconds: float = 0.0
+    size: int = 0
+    archive: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Advance:
+    """A job is under way.
+
+    Args:
+        job: The job.
+        share: How much of it is done, from 0 to 1.
+    """
+
+    job: Job
+    share: float
+
+
+class Engine(ABC):
+    """Where jobs are done.
+
+    Attributes:
+        accelerator: "cpu" or "cuda", for all its jobs.
+    """
+
+    accelerator: str = "cpu"
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """How many jobs can be under way at once."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """One phrase for the plan: where and how many at once."""
+
+    @abstractmethod
+    def submit(self, job: Job) -> None:
+        """Begin a job; the caller keeps to the number of slots."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> list[Outcome | Advance]:
+        """What happened, waiting for at most so long for something to happen."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop everything. Runs under way are left as they are and can be gone on with."""
+
+
+def execute(job: Job, report: Callable[[float], None] | None = None) -> Outcome:
+    """Do a run; an error becomes its outcome and is written into its folder.
+
+    Args:
+        job: The run.
+        report: Called now and then with the share that is done.
+
+    Returns:
+        How it ended.
+    """
+    if job.measure:
+        return _measure(job)
+    if is_busy(job.folder):
+        return Outcome(job, "busy")
+    begin = time.monotonic()
+
+    def advance(share: float) -> None:
+        if report is not None:
+            report(share)
+
+    try:
+        if job.config.setting == "probe":
+            from momentalign.probing import run_probe
+
+            run_probe(job.config, job.folder, progress=lambda done, steps: advance(done / steps))
+        else:
+            run(
+                job.config,
+                job.folder,
+                root=job.root,
+                accelerator=job.accelerator,
+                progress=lambda at: advance(at.done / at.steps),
+            )
+    except Exception as error:
+        message = _one_line(error)
+        if isinstance(error, OSError) and (FULL in message or _no_space(job.folder)):
+            return Outcome(job, "full", message, time.monotonic() - begin)
+        record_failure(job, message)
+        return Outcome(job, "failed", message, time.monotonic() - begin)
+    if not job.keep_weights:
+        shutil.rmtree(job.folder / "checkpoint", ignore_errors=True)
+    return Outcome(job, "finished", None, time.monotonic() - begin)
+
+
+_warm = False
+
+
+def _measure(job: Job) -> Outcome:
+    global _warm
+    try:
+        if not _warm:
+            # A new process imports and loads what later runs find ready.
+            measure(job.config, root=job.root, accelerator=job.accelerator)
+            _warm = True
+        cost = measure(job.config, root=job.root, accelerator=job.accelerator)
+    except Exception as error:
+        return Outcome(job, "failed", _one_line(error))
+    return Outcome(job, "finished", None, cost.seconds, cost.records + (cost.weights if job.keep_weights else 0))
+
+
+def record_failure(job: Job, message: str) -> None:
+    """Make the run's folder say that it failed, also if it ended before it could say anything.
+
+    Args:
+        job: The run.
+        message: One line.
+    """
+    path = job.folder / "run.json"
+    try:
+        about = json.loads(path.read_bytes())
+        whole = "format" in about and "config" in about
+    except (OSError, ValueError, TypeError):
+        about, whole = {}, False
+    if not whole:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        about = {
+            "format": 1,
+            "momentalign": momentalign.__version__,
+            "hash": job.config.hash(),
+            "config": job.config.to_dict(),
+            "domains": list(job.domains),
+            "num_classes": None,
+            "classes": [],
+            "started": now,
+            "finished": None,
+            "versions": {},
+            "device": None,
+        }
+    about |= {"status": "failed", "error": message}
+    job.folder.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"run.json.{os.getpid()}.tmp")
+    unfinished.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def is_busy(folder: Path) -> bool:
+    """Whether a process is writing records there: training holds a lock on them."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        return False
+    try:
+        with (folder / "records.jsonl").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no file yet, or a file system that knows no locks
+        return False
+    return False
+
+
+def _no_space(folder: Path) -> bool:
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(existing).free < 2**20
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    # The kind of error is worth naming where the message was not written for people.
+    plain = isinstance(error, ValueError | OSError | ModuleNotFoundError) and text
+    return text[0] if plain else f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,0 +1,208 @@
+"""What a sweep runs: data sets × algorithms × test domains × sets of hyper-parameters × trials."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from momentalign._validation import check_choice, check_count
+from momentalign.algorithms import find_algorithm
+from momentalign.data import DomainDataset, load_dataset
+from momentalign.selection import RULES, Sweep
+from momentalign.selection._worst_group import FINALISTS, finalists, worst_group_candidates
+from momentalign.training import RunConfig, make_config
+
+DEFAULT_RULES = ("oracle", "training-domain")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a sweep.
+
+    Args:
+        runs: Those that are known from the start, in the order in which they are done.
+        rules: Selection rules that they serve.
+        domains: Names of the domains of each data set.
+        finals: Runs by data set, algorithm and set of hyper-parameters that follow if the set is among the best of its
+            first trial: only worst-group selection has them.
+    """
+
+    runs: tuple[RunConfig, ...]
+    rules: tuple[str, ...]
+    domains: Mapping[str, tuple[str, ...]]
+    finals: Mapping[tuple[str, str, int], tuple[RunConfig, ...]] = field(default_factory=dict)
+
+    @property
+    def number_of_finals(self) -> int:
+        """How many runs will follow once the first trials are known."""
+        by_algorithm: dict[tuple[str, str], list[int]] = {}
+        for (dataset, algorithm, _), runs in self.finals.items():
+            by_algorithm.setdefault((dataset, algorithm), []).append(len(runs))
+        return sum(sum(sorted(numbers, reverse=True)[:FINALISTS]) for numbers in by_algorithm.values())
+
+    def final_runs(self, sweep: Sweep) -> tuple[RunConfig, ...]:
+        """The runs that follow from the first trials.
+
+        Args:
+            sweep: What the first trials gave.
+
+        Returns:
+            All further trials of the best sets.
+        """
+        if not self.finals:
+            return ()
+        ours = {run.hash() for run in self.runs}
+        candidates = worst_group_candidates(sweep)
+        best = finalists(candidates[candidates["run"].isin(ours)])
+        keys = zip(best["dataset"], best["algorithm"], best["hparams_seed"], strict=True)
+        return tuple(run for key in keys for run in self.finals.get(key, ()))
+
+    def describe(self) -> str:
+        """One line: how many runs of what."""
+        number = len(self.runs) + self.number_of_finals
+        names: dict[str, set[Any]] = {
+            "data set": {run.dataset for run in self.runs},
+            "algorithm": {run.algorithm for run in self.runs},
+            "choice of test domains": {(run.dataset, run.test_domains) for run in self.runs},
+            "set of hyper-parameters": {run.hparams_seed for run in self.runs},
+            "trial": {run.trial for run in (*self.runs, *itertools.chain(*self.finals.values()))},
+        }
+        parts = [_count(len(found), noun) for noun, found in names.items()]
+        return f"{_count(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
+
+
+def make_plan(
+    datasets: Sequence[str],
+    algorithms: Sequence[str],
+    *,
+    rules: Sequence[str] | None = None,
+    trials: int = 3,
+    hparams: int = 5,
+    test_domains: Sequence[str] | None = None,
+    root: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Plan:
+    """List the runs that selection rules need.
+
+    "oracle" and "training-domain" need a run for each test domain; "leave-one-domain-out" also one for each pair of
+    test domains; "worst-group" needs runs on all domains of a data set with groups: all sets of hyper-parameters on the
+    first trial, the five best of them on the others.
+
+    Args:
+        datasets: Names or paths.
+        algorithms: Names or import paths.
+        rules: Selection rules; None takes "worst-group" for data sets with groups, "oracle" and "training-domain" for
+            others.
+        trials: Number of trials.
+        hparams: Number of sets of hyper-parameters, the first one the defaults.
+        test_domains: Test domains; None takes each domain in its turn.
+        root: Data folder.
+        overrides: Hyper-parameters that are not searched, with their values.
+        **options: Passed on to :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout,
+            precision.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ValueError: A name that does not exist, or a rule that does not go with a data set.
+    """
+    check_count("trials", trials, 1)
+    check_count("hparams", hparams, 1)
+    for rule in rules or ():
+        check_choice("select", rule, RULES)
+    check_named(datasets, algorithms)
+    for algorithm in algorithms:
+        find_algorithm(algorithm)
+    builder = PlanBuilder()
+    for dataset in datasets:
+        data = load_dataset(dataset, trial=0, root=root)
+        wanted = _rules_for(data, rules)
+        tests = _test_domains(data, wanted, test_domains)
+        for trial, number, test, algorithm in itertools.product(range(trials), range(hparams), tests, algorithms):
+            config = make_config(
+                dataset,
+                algorithm,
+                test_domains=test,
+                trial=trial,
+                hparams_seed=number,
+                hparams=overrides,
+                root=root,
+                **options,
+            )
+            builder.add(config, data.names, wanted)
+    return builder.plan()
+
+
+def check_named(datasets: Sequence[str], algorithms: Sequence[str]) -> None:
+    """Raise ValueError where there is nothing to plan with."""
+    for name, values in (("data set", datasets), ("algorithm", algorithms)):
+        if not values:
+            raise ValueError(f"A sweep needs at least one {name}.")
+
+
+class PlanBuilder:
+    """Collects runs, each once; those without test domains run on further trials only if their set does well."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, RunConfig] = {}
+        self.finals: dict[tuple[str, str, int], tuple[RunConfig, ...]] = {}
+        self.domains: dict[str, tuple[str, ...]] = {}
+        self.rules: dict[str, None] = {}
+
+    def add(self, config: RunConfig, domains: tuple[str, ...], rules: Sequence[str]) -> None:
+        """Add a run.
+
+        Args:
+            config: The run.
+            domains: Names of its data set's domains.
+            rules: Rules that it serves.
+        """
+        self.domains[config.dataset] = domains
+        self.rules |= dict.fromkeys(rules)
+        if config.test_domains or config.trial == 0:
+            self.runs.setdefault(config.hash(), config)
+        else:
+            key = (config.dataset, config.algorithm, config.hparams_seed)
+            self.finals[key] = (*self.finals.get(key, ()), config)
+
+    def plan(self) -> Plan:
+        """What was collected."""
+        return Plan(tuple(self.runs.values()), tuple(self.rules), self.domains, self.finals)
+
+
+def _rules_for(data: DomainDataset, rules: Sequence[str] | None) -> tuple[str, ...]:
+    grouped = data.group_names is not None and {"val", "test"} <= set(data.split_names)
+    if rules is None:
+        return ("worst-group",) if grouped else DEFAULT_RULES
+    for rule in rules:
+        if (rule == "worst-group") != grouped:
+            has = "groups and published splits" if grouped else "no groups"
+            fits = "worst-group" if grouped else ", ".join(name for name in RULES if name != "worst-group")
+            raise ValueError(f"{data.name} has {has}: it cannot be selected by {rule}. Use --select {fits}.")
+        if rule == "leave-one-domain-out" and len(data.names) < 3:
+            raise ValueError(
+                f"leave-one-domain-out takes three domains or more, but {data.name} has {len(data.names)}."
+            )
+    return tuple(rules)
+
+
+def _test_domains(data: DomainDataset, rules: Sequence[str], chosen: Sequence[str] | None) -> list[tuple[str, ...]]:
+    if "worst-group" in rules:
+        if chosen:
+            raise ValueError(f"{data.name} is judged by its worst group, on all domains. Leave --test-domains out.")
+        return [()]
+    names = [check_choice("test-domains", name, data.names) for name in chosen or data.names]
+    tests: list[tuple[str, ...]] = [(name,) for name in dict.fromkeys(names)]
+    if "leave-one-domain-out" in rules:
+        pairs = itertools.combinations(data.names, 2)
+        tests += [pair for pair in pairs if set(pair) & set(names)]
+    return tests
+
+
+def _count(number: int, noun: str) -> str:
+    first, _, rest = noun.partition(" of ")
+    plural = first if number == 1 else f"{first}s"
+    return f"{number} {plural}" + (f" of {rest}" if rest else "")

@@ -1,0 +1,175 @@
+"""Runs on a Ray cluster: one that is there, or one that is made on this machine."""
+
+import dataclasses
+import logging
+import os
+import socket
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from momentalign._validation import check_count
+from momentalign.sweep._archive import pack
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, record_failure
+
+_RETRIES = 3
+_CONNECT_SECONDS = 5
+
+
+class RayEngine(Engine):
+    """Tasks of a Ray cluster.
+
+    A run whose machine is lost is begun again elsewhere, up to three times; where the machines share the folder of the
+    sweep it goes on from its last checkpoint. A machine that does not see that folder sends the run's folder back when
+    it is finished, and the sweep writes it.
+
+    Args:
+        out: The sweep's folder.
+        address: "host:port" or "ray://host:port" of a cluster, "auto" for the one of this machine; None makes one here.
+        jobs: Most runs at once; None takes what the cluster has.
+        cpus: Cores for each run.
+        gpus: GPUs for each run, which may be a fraction.
+
+    Raises:
+        ModuleNotFoundError: If Ray is not installed.
+        ValueError: If the cluster cannot be reached, or has not what a run needs.
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        address: str | None = None,
+        *,
+        jobs: int | None = None,
+        cpus: int = 1,
+        gpus: float = 0.0,
+    ) -> None:
+        try:
+            import ray
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "The engine 'ray' needs Ray, which is not installed. Use pip install 'momentalign[ray]'."
+            ) from None
+        check_count("cpus", cpus, 1)
+        if gpus < 0:
+            raise ValueError(f"'gpus' should not be below 0, but is {gpus}.")
+        self.ray = ray
+        self.cpus, self.gpus = cpus, gpus
+        self.jobs = None if jobs is None else check_count("jobs", jobs, 1)
+        self.accelerator = "cuda" if gpus else "cpu"
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            _connect(ray, address, jobs, cpus)
+        # A file that a machine of the cluster sees only if it sees the sweep's folder.
+        self._mark = Path(out).absolute() / f".sweep-{uuid.uuid4().hex}"
+        self._mark.parent.mkdir(parents=True, exist_ok=True)
+        self._mark.touch()
+        self._tasks: dict[Any, Job] = {}
+        if self._capacity() < 1:
+            self.close()
+            need = f"{cpus} cores" + (f" and {gpus:g} GPUs" if gpus else "")
+            raise ValueError(f"A run needs {need} on the Ray cluster, which has {self._has}.")
+        # Processes are kept for the next run, also where they have a GPU: starting one takes longer than a small run.
+        self._execute = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES, max_calls=0)(_task)
+
+    @property
+    def slots(self) -> int:
+        """How many runs the cluster can do at once, as it is now: machines come and go."""
+        return max(1, self._capacity())
+
+    @property
+    def description(self) -> str:
+        """Size of the cluster."""
+        nodes = sum(node["Alive"] for node in self.ray.nodes())
+        return f"a Ray cluster of {nodes} node" + ("s" if nodes != 1 else "") + f", {self.slots} at once"
+
+    def submit(self, job: Job) -> None:
+        """Begin a job somewhere in the cluster."""
+        self._tasks[self._execute.remote(job, self._mark, self.cpus)] = job
+
+    def wait(self, seconds: float) -> list[Outcome | Advance]:
+        """What was finished; of runs under way a cluster says nothing."""
+        if not self._tasks:
+            time.sleep(seconds)
+            return []
+        done, _ = self.ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
+        return [self._outcome(reference) for reference in done]
+
+    def close(self) -> None:
+        """Cancel what is under way, and leave the cluster; one that was made here ends."""
+        for reference in self._tasks:
+            self.ray.cancel(reference, force=True)
+        self._tasks.clear()
+        self._mark.unlink(missing_ok=True)
+        if self._ours:
+            self.ray.shutdown()
+
+    def _outcome(self, reference: Any) -> Outcome:
+        job = self._tasks.pop(reference)
+        try:
+            outcome: Outcome = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            message = f"Lost {_RETRIES + 1} times: {str(error).strip().splitlines()[0]}"
+            if not job.measure:
+                record_failure(job, message)
+            return Outcome(job, "failed", message)
+        return outcome
+
+    def _capacity(self) -> int:
+        """Runs that fit, machine by machine: a run does not span two."""
+        alive = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        cores, gpus = (sum(node.get(what, 0) for node in alive) for what in ("CPU", "GPU"))
+        self._has = f"{cores:g} cores and {gpus:g} GPUs"
+        fit = 0
+        for node in alive:
+            by_gpu = node.get("GPU", 0) / self.gpus if self.gpus else float("inf")
+            fit += int(min(node.get("CPU", 0) // self.cpus, by_gpu))
+        return fit if self.jobs is None else min(fit, self.jobs)
+
+
+def _task(job: Job, mark: Path, cpus: int) -> Outcome:
+    """What a process of the cluster does: in place if it sees the sweep's folder, else in a folder that it sends."""
+    import torch
+
+    torch.set_num_threads(cpus)
+    if job.measure or mark.exists():
+        return execute(job)
+    with tempfile.TemporaryDirectory(prefix="momentalign-") as temporary:
+        here = dataclasses.replace(job, folder=Path(temporary) / job.name)
+        outcome = execute(here)
+        archive = pack(here.folder) if here.folder.exists() and outcome.status != "full" else None
+        return dataclasses.replace(outcome, job=job, archive=archive)
+
+
+def _connect(ray: Any, address: str | None, jobs: int | None, cpus: int) -> None:
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+    # A run's threads are its own business, and a GPU that no task asked for stays hidden by default.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address is None:
+        cores = None if jobs is None else jobs * cpus
+        ray.init(num_cpus=cores, include_dashboard=False, **quiet)
+        return
+    _knock(address)
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(f"The Ray cluster at {address} cannot be reached: {reason}") from None
+
+
+def _knock(address: str) -> None:
+    """Raise ValueError at once where nobody listens, which Ray itself finds out after minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address == "auto" or address == "local":
+        return
+    if not host or not port.isdigit():
+        raise ValueError(f"'--address' should be host:port, ray://host:port or auto, but is '{address}'.")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise ValueError(
+            f"The Ray cluster at {address} cannot be reached: {reason}. Is 'ray start' running there?"
+        ) from None

@@ -1,0 +1,176 @@
+"""Working through a plan."""
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from momentalign.selection import read_runs
+from momentalign.selection._planned import write_planned
+from momentalign.sweep._archive import unpack
+from momentalign.sweep._claims import Claims, state_of
+from momentalign.sweep._jobs import FULL, Advance, Engine, Job, Outcome
+from momentalign.sweep._plan import Plan
+from momentalign.training import RunConfig
+
+_WAIT = 0.2
+_LOOK_AGAIN = 2.0  # seconds from one look at runs of other sweeps to the next
+
+
+@dataclass
+class Tally:
+    """How a sweep went.
+
+    Args:
+        finished: Runs that this sweep finished.
+        before: Runs that were finished already, or by another sweep meanwhile.
+        failed: Errors of the runs that failed, now or before, by name.
+        seconds: Time that the finished runs took, all together.
+    """
+
+    finished: int = 0
+    before: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+Event = Outcome | Advance
+Watch = Callable[[Tally, Event | None], None]
+
+
+def run_sweep(
+    plan: Plan,
+    out: str | Path,
+    engine: Engine,
+    *,
+    root: str | Path | None = None,
+    retry_failed: bool = False,
+    keep_weights: bool = True,
+    watch: Watch | None = None,
+) -> Tally:
+    """Do all runs of a plan that are not done yet.
+
+    Finished runs are left alone, half-finished ones gone on with, and failed ones only tried again if told to. A run
+    that another sweep does at the moment is waited for. A run that fails stops nothing.
+
+    Args:
+        plan: What to run.
+        out: Parent of the runs' folders.
+        engine: Where to run; it is left open.
+        root: Data folder.
+        retry_failed: Start failed runs again.
+        keep_weights: Whether finished runs keep their weights.
+        watch: Called whenever something happens.
+
+    Returns:
+        How it went.
+
+    Raises:
+        OSError: The disk is full. What was done stays, and the same call goes on.
+    """
+    out = Path(out).absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    driver = _Driver(plan, out, engine, None if root is None else str(root), retry_failed, keep_weights, watch)
+    listed = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
+    try:
+        driver.work(plan.runs)
+        if plan.finals:
+            driver.work(plan.final_runs(read_runs(out)))
+        listed.unlink(missing_ok=True)
+    finally:
+        driver.claims.give_all()
+        with contextlib.suppress(OSError):  # not empty: another sweep, or this one is not through
+            listed.parent.rmdir()
+    return driver.tally
+
+
+def remaining(plan: Plan, out: Path, *, retry_failed: bool = False) -> list[RunConfig]:
+    """Runs of a plan that would be begun or gone on with; for the final ones see :attr:`Plan.number_of_finals`."""
+    left = []
+    for config in plan.runs:
+        status, error = state_of(out / config.hash(), config)
+        if status in ("new", "running") or (status == "failed" and (retry_failed or FULL in (error or ""))):
+            left.append(config)
+    return left
+
+
+class _Driver:
+    def __init__(
+        self,
+        plan: Plan,
+        out: Path,
+        engine: Engine,
+        root: str | None,
+        retry_failed: bool,
+        keep_weights: bool,
+        watch: Watch | None,
+    ) -> None:
+        self.plan, self.out, self.engine, self.root = plan, out, engine, root
+        self.retry_failed, self.keep_weights = retry_failed, keep_weights
+        self.watch = watch or (lambda tally, event: None)
+        self.claims = Claims(out)
+        self.tally = Tally()
+        self.tried: set[str] = set()
+
+    def work(self, configs: Iterable[RunConfig]) -> None:
+        waiting = deque(self._job(config) for config in configs)
+        elsewhere: deque[Job] = deque()
+        looked = time.monotonic()
+        active = 0
+        while waiting or active or elsewhere:
+            while waiting and active < self.engine.slots:
+                job = waiting.popleft()
+                begun = self._begin(job)
+                active += begun is True
+                if begun is None:
+                    elsewhere.append(job)
+            if elsewhere and time.monotonic() - looked > _LOOK_AGAIN:
+                waiting.extend(elsewhere)
+                elsewhere.clear()
+                looked = time.monotonic()
+            for event in self.engine.wait(_WAIT) if active or elsewhere else ():
+                if isinstance(event, Outcome):
+                    active -= 1
+                    if event.status == "busy":
+                        elsewhere.append(event.job)
+                    self._end(event)
+                self.watch(self.tally, event)
+            self.watch(self.tally, None)
+
+    def _job(self, config: RunConfig) -> Job:
+        folder = self.out / config.hash()
+        domains = self.plan.domains[config.dataset]
+        return Job(config, folder, domains, self.root, self.engine.accelerator, self.keep_weights)
+
+    def _begin(self, job: Job) -> bool | None:
+        """Begin a run; False if there is nothing to do, None if another sweep has it."""
+        if not self.claims.take(job.name):
+            return None
+        # Looked at under the lock: another sweep may have done it a moment ago.
+        status, error = state_of(job.folder, job.config)
+        again = status == "failed" and (FULL in (error or "") or (self.retry_failed and job.name not in self.tried))
+        if status in ("new", "running") or again:
+            self.tried.add(job.name)
+            self.engine.submit(job)
+            return True
+        self.claims.give(job.name, finished=status == "finished")
+        if status == "finished":
+            self.tally.before += 1
+        else:
+            self.tally.failed[job.name] = error or "no reason given"
+        return False
+
+    def _end(self, outcome: Outcome) -> None:
+        name = outcome.job.name
+        if outcome.archive is not None:
+            unpack(outcome.archive, outcome.job.folder)
+        self.claims.give(name, finished=outcome.status == "finished")
+        if outcome.status == "finished":
+            self.tally.finished += 1
+            self.tally.seconds += outcome.seconds
+        elif outcome.status == "failed":
+            self.tally.failed[name] = outcome.error or "no reason given"
+        elif outcome.status == "full":
+            raise OSError(f"No space left for {self.out}. Make room and run the same command again: it goes on.")

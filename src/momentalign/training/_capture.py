@@ -1,0 +1,133 @@
+"""A training step as one CUDA graph: gather of the rows, forward, penalty, backward, optimizer, sums.
+
+Launching the kernels of a small network's step one by one takes longer than running them. Replaying a graph launches
+all at once. The rows to gather come from a block of row numbers on the device and a counter beside it, so that the host
+has nothing to do but replay.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from momentalign.algorithms import Algorithm, Batch, Network
+from momentalign.penalties import DomainPenalty
+from momentalign.training._sampling import BLOCK, seed_step
+from momentalign.training._steps import Step, Sums, Training
+
+_WARM_UP = 3
+
+
+def captured_step(training: Training, sums: Sums, start: int) -> Step:
+    """Capture a step and return its replay.
+
+    Capturing needs a few steps to have been done: libraries choose their kernels, the optimizer makes its state. They
+    are undone in place afterwards, so that the first replay is the first step.
+
+    Args:
+        training: What a step works with; rows are on a CUDA device and the algorithm can be captured.
+        sums: Where its numbers go.
+        start: First step.
+
+    Returns:
+        The step.
+    """
+    rows, sampler, algorithm = training.rows, training.sampler, training.algorithm
+    raw, targets = rows.raw, rows.targets
+    assert isinstance(raw, Tensor)
+    domains = training.domains()
+    block = sampler.block(start // BLOCK).to(training.device)
+    position = torch.zeros(1, dtype=torch.long, device=training.device)
+
+    def step() -> None:
+        numbers = block.index_select(0, position).squeeze(0)
+        inputs = training.preprocessing.augment(raw.index_select(0, numbers))
+        batch = Batch(inputs, targets.index_select(0, numbers), domains)
+        sums.accumulate(algorithm.update(batch, training.optimizers, training.backward))
+        position.add_(1)
+
+    before = _State(algorithm, training.optimizers)
+    for optimizer in training.optimizers.values():
+        for group in optimizer.param_groups:  # on the device, where a schedule can change it under the graph
+            group["lr"] = torch.tensor(float(group["lr"]), device=training.device)
+    again = _record(step, training)
+    names = dict(sums.totals)
+    before.restore()
+    sums.clear()
+
+    def replay(number: int) -> None:
+        if number == start or number % BLOCK == 0:
+            fresh = sampler.block(number // BLOCK)
+            block.copy_(fresh.pin_memory() if block.is_cuda else fresh, non_blocking=True)
+            position.fill_(number % BLOCK)
+        seed_step(training.trial, number, training.rank, training.device)
+        again()
+        sums.count(names)
+
+    return replay
+
+
+def _record(step: Callable[[], None], training: Training) -> Callable[[], None]:
+    """Do a step a few times and then record it; returns its replay. The recording itself does nothing."""
+    stream = torch.cuda.Stream(training.device)
+    stream.wait_stream(torch.cuda.current_stream(training.device))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UP):
+            step()
+        for optimizer in training.optimizers.values():
+            optimizer.zero_grad(set_to_none=True)  # so that the graph's own memory holds the gradients
+    with torch.cuda.graph(graph, stream=stream):
+        step()
+    torch.cuda.current_stream(training.device).wait_stream(stream)
+    replay: Callable[[], None] = graph.replay
+    return replay
+
+
+def compile_parts(algorithm: Algorithm, network: Network, parts: str) -> None:
+    """Compile parts of a step in place.
+
+    Args:
+        algorithm: The algorithm.
+        network: Its network, not wrapped.
+        parts: "none", "penalty" or "all".
+    """
+    penalty = getattr(algorithm, "penalty", None)
+    if parts != "none" and isinstance(penalty, DomainPenalty):
+        penalty.with_terms = torch.compile(penalty.with_terms, dynamic=False)  # type: ignore[method-assign]
+    if parts == "all":
+        network.compile(dynamic=False)
+
+
+class _State:
+    """All that a step changes, to be put back in place: memory that a graph knows must stay where it is."""
+
+    def __init__(self, algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> None:
+        self.algorithm, self.optimizers = algorithm, optimizers
+        self.tensors = {name: tensor.clone() for name, tensor in algorithm.state_dict().items()}
+        self.moments = {key: tensor.clone() for key, tensor in _optimizer_tensors(optimizers).items()}
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put everything back. What has come into being since, or has another size, was empty: it becomes zero."""
+        for now, before in ((self.algorithm.state_dict(), self.tensors), (self._moments(), self.moments)):
+            for key, tensor in now.items():
+                kept = before.get(key)
+                if kept is not None and kept.shape == tensor.shape:
+                    tensor.copy_(kept)
+                else:
+                    tensor.zero_()
+
+    def _moments(self) -> dict[str, Tensor]:
+        return _optimizer_tensors(self.optimizers)
+
+
+def _optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
+    return {
+        f"{name}.{index}.{key}": value
+        for name, optimizer in optimizers.items()
+        for index, state in optimizer.state_dict()["state"].items()
+        for key, value in state.items()
+        if isinstance(value, Tensor)
+    }

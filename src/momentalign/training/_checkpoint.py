@@ -1,0 +1,221 @@
+"""A run's checkpoint: weights and what else training needs to go on, as safetensors and JSON.
+
+`checkpoint/` is written beside its place and then put there, so that what lies under that name is whole. A kill between
+the two renamings leaves the one before as `checkpoint.old`, which is put back.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from momentalign.algorithms import Algorithm
+from momentalign.training._folder import write_json
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run is.
+
+    Attributes:
+        step: The step that comes next.
+        records_bytes: Length of the records up to there.
+    """
+
+    step: int = 0
+    records_bytes: int = 0
+
+
+def save_checkpoint(
+    folder: Path,
+    network: nn.Module,
+    description: Mapping[str, Any],
+    training: tuple[Algorithm, Mapping[str, Optimizer], Position] | None = None,
+) -> None:
+    """Write a checkpoint in place of the last one.
+
+    Args:
+        folder: The run's folder.
+        network: What was trained, not wrapped.
+        description: What `model.json` says, beside the weights.
+        training: What going on needs; None for a run that is finished.
+    """
+    place, new, old = (folder / name for name in ("checkpoint", "checkpoint.tmp", "checkpoint.old"))
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        new.mkdir(parents=True)
+        _save(new / "model.safetensors", network.state_dict())
+        write_json(new / "model.json", {"format": FORMAT, **description})
+        if training is not None:
+            algorithm, optimizers, position = training
+            tensors, plain = _pack(algorithm, optimizers)
+            _save(new / "state.safetensors", tensors)
+            write_json(
+                new / "state.json",
+                {"format": FORMAT, "step": position.step, "records_bytes": position.records_bytes, "optimizers": plain},
+            )
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    if place.exists():
+        place.rename(old)
+    new.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def find_position(folder: Path) -> Position:
+    """Where the run of a folder would go on.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        The beginning where there is no checkpoint to go on from.
+    """
+    path = _checkpoint(folder) / "state.json"
+    if not path.exists():
+        return Position()
+    state = _read_json(path)
+    return Position(state["step"], state["records_bytes"])
+
+
+def restore(folder: Path, algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> Position:
+    """Bring an algorithm and its optimizers to where the run stopped.
+
+    Args:
+        folder: The run's folder.
+        algorithm: As the configuration builds it, its network not wrapped.
+        optimizers: Its optimizers.
+
+    Returns:
+        Where to go on; the beginning, and nothing changed, where there is no checkpoint.
+    """
+    position = find_position(folder)
+    if position.step == 0:
+        return position
+    place = _checkpoint(folder)
+    tensors = _load(place / "state.safetensors")
+    plain = _read_json(place / "state.json")["optimizers"]
+    weights = _load(place / "model.safetensors")
+    try:
+        own = {name.removeprefix("algorithm."): t for name, t in tensors.items() if name.startswith("algorithm.")}
+        algorithm.load_state_dict({**{f"network.{name}": tensor for name, tensor in weights.items()}, **own})
+        for name, optimizer in optimizers.items():
+            _restore_optimizer(optimizer, f"optimizer.{name}.", tensors, plain[name])
+    except (RuntimeError, KeyError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"The checkpoint in {place} does not fit this run ({reason}). Remove the folder {folder} to start anew."
+        ) from None
+    return position
+
+
+def load_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read the model of a run, finished or not.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        What `model.json` says, and the weights.
+
+    Raises:
+        ValueError: There is none yet.
+    """
+    place = _checkpoint(folder)
+    if not (place / "model.json").exists():
+        raise ValueError(f"{folder} has no checkpoint with weights. Train it first, or until its first record.")
+    return _read_json(place / "model.json"), _load(place / "model.safetensors")
+
+
+def _checkpoint(folder: Path) -> Path:
+    place, old = folder / "checkpoint", folder / "checkpoint.old"
+    if not place.exists() and old.exists():
+        old.rename(place)
+    return place
+
+
+def _pack(algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What is not the network's: tensors by name, and the optimizers' plain values."""
+    tensors = {
+        f"algorithm.{name}": tensor
+        for name, tensor in algorithm.state_dict().items()
+        if not name.startswith("network.")
+    }
+    plain: dict[str, Any] = {}
+    for name, optimizer in optimizers.items():
+        plain[name] = {}
+        for index, state in optimizer.state_dict()["state"].items():
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer.{name}.{index}.{key}"] = value
+                else:
+                    plain[name].setdefault(str(index), {})[key] = value
+    return tensors, plain
+
+
+def _restore_optimizer(
+    optimizer: Optimizer, prefix: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
+) -> None:
+    state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in plain.items()}
+    for name, tensor in tensors.items():
+        if name.startswith(prefix):
+            index, _, key = name.removeprefix(prefix).partition(".")
+            state.setdefault(int(index), {})[key] = tensor
+    # Learning rate and the like come from the configuration.
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    for parameter, values in optimizer.state.items():
+        for key, value in values.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape and value.stride() != parameter.stride():
+                # The optimizer's kernels go through memory in order, whatever the memory format is.
+                values[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+
+
+def _save(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    safetensors = _safetensors()
+    # Copies: the format wants tensors that share no memory.
+    copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    try:
+        safetensors.torch.save_file(copies, path)
+    except safetensors.SafetensorError as error:  # its own name for what the disk says
+        raise OSError(f"{path} could not be written: {error}") from None
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    safetensors = _safetensors()
+    try:
+        found: dict[str, Tensor] = safetensors.torch.load_file(path)
+        return found
+    except (safetensors.SafetensorError, FileNotFoundError) as error:
+        raise ValueError(f"{path} cannot be read ({error}). Remove {path.parent} to start the run anew.") from None
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "Weights need safetensors, which is not installed. Use pip install 'momentalign[cli]'."
+        ) from None
+    return safetensors
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except ValueError:
+        raise ValueError(f"{path} cannot be read. Remove {path.parent} to start the run anew.") from None
+    if found.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} is of format {found.get('format')}, but this version reads format {FORMAT}. Update momentalign."
+        )
+    return found

@@ -1,0 +1,189 @@
+"""What a run is: everything that decides its numbers, and nothing else."""
+
+import dataclasses
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from momentalign._validation import check_choice, check_count
+from momentalign.algorithms import draw_hyperparameters, find_algorithm
+from momentalign.data import DomainDataset, dataset_names
+from momentalign.training._data import DataFacts, facts_of, look_up
+
+PROTOCOL_STEPS = 5001
+TEXT_EPOCHS = 3
+PRECISIONS = ("32", "bf16")
+_RECORD_EVERY = {"mnist": 100, "image": 300, "table": 100}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A run's configuration. Two runs with the same one give the same numbers.
+
+    Args:
+        dataset: Name of the data set, or its path.
+        algorithm: Name of the algorithm, or its import path.
+        test_domains: Domains that are not trained on, in the data set's order.
+        trial: Seed of data, split, first weights, batches and augmentation, each derived by name.
+        hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
+        hparams: All hyper-parameters, resolved.
+        steps: Number of steps.
+        record_every: Steps from one record to the next; there is one after the first and the last step as well.
+        encoder: As people type it, or None for the default of the data set.
+        holdout: Share of each domain in its "out" split.
+        precision: "32", or "bf16" for a forward pass in bfloat16.
+        setting: "finetune", or "probe" for a linear head on fixed features.
+        pool: Draw batches from all training domains together, as if they were one.
+    """
+
+    dataset: str
+    algorithm: str
+    test_domains: tuple[str, ...]
+    trial: int
+    hparams_seed: int
+    hparams: Mapping[str, Any] = field(hash=False)
+    steps: int
+    record_every: int
+    encoder: str | None = None
+    holdout: float = 0.2
+    precision: str = "32"
+    setting: str = "finetune"
+    pool: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON can hold."""
+        return {**dataclasses.asdict(self), "test_domains": list(self.test_domains)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` gave.
+
+        Args:
+            values: A value for each field; those with a default may be missing.
+
+        Returns:
+            The configuration.
+
+        Raises:
+            ValueError: A key that no field has, or a field without a value.
+        """
+        fields = {entry.name: entry for entry in dataclasses.fields(cls)}
+        for name in values:
+            if name not in fields:
+                near = difflib.get_close_matches(name, fields, 1)
+                raise ValueError(f"A run has no setting '{name}'." + (f" Meant '{near[0]}'?" if near else ""))
+        missing = [
+            name for name, entry in fields.items() if name not in values and entry.default is dataclasses.MISSING
+        ]
+        if missing:
+            raise ValueError(f"A run should have a setting '{missing[0]}', but it is missing.")
+        return cls(**{**values, "test_domains": tuple(values["test_domains"])})
+
+    def hash(self) -> str:
+        """Sixteen digits that name the configuration, the same on every machine."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make_config(
+    dataset: str | DomainDataset,
+    algorithm: str = "erm",
+    *,
+    test_domains: Sequence[str] = (),
+    trial: int = 0,
+    hparams_seed: int = 0,
+    hparams: Mapping[str, Any] | None = None,
+    steps: int | None = None,
+    record_every: int | None = None,
+    encoder: str | None = None,
+    holdout: float = 0.2,
+    precision: str = "32",
+    pool: bool | None = None,
+    root: str | Path | None = None,
+) -> RunConfig:
+    """Make a configuration: defaults resolved, hyper-parameters drawn, names checked against the data set.
+
+    Args:
+        dataset: Name or path of a data set, or a data set of your own (give it to :func:`run` as well).
+        algorithm: Name or import path of an algorithm.
+        test_domains: Domains that are not trained on.
+        trial: Seed of data, split, first weights, batches and augmentation.
+        hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
+        hparams: Values that stand whatever the draw says.
+        steps: Number of steps; 5001 if not given, for texts as many as go through the training rows three times.
+        record_every: Steps between records; 100 if not given, 300 for images, a third of the steps for texts.
+        encoder: As people type it; None for the default of the data set.
+        holdout: Share of each domain in its "out" split.
+        precision: "32" or "bf16".
+        pool: Draw batches from all training domains together. If not given, only plain ERM on texts does, which is
+            how text encoders are usually fine-tuned.
+        root: Data folder.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        ValueError: A name that does not exist, or a number out of range.
+    """
+    check_count("trial", trial, 0)
+    if isinstance(dataset, str) and dataset not in dataset_names():
+        dataset = _resolved(dataset)
+    data = facts_of(dataset) if isinstance(dataset, DomainDataset) else look_up(dataset, root)
+    if data.is_regression:
+        raise ValueError(
+            f"Training needs classes, but the targets of {data.name} are numbers. Use 'momentalign probe'."
+        )
+    named = [check_choice("test_domain", name, data.names) for name in test_domains]
+    held_out = tuple(name for name in data.names if name in named)
+    if len(held_out) == len(data.names):
+        raise ValueError(
+            f"All domains of {data.name} are test domains. Leave one to train on: {', '.join(data.names)}."
+        )
+    spec = find_algorithm(algorithm)
+    if pool is None:
+        pool = data.recipe == "text" and algorithm == "erm"
+    if pool and algorithm != "erm":
+        raise ValueError(f"'pool' makes one domain of all: it goes with 'erm', but not with '{algorithm}'.")
+    if steps is None:
+        steps = PROTOCOL_STEPS
+        if data.recipe == "text":
+            batch = (hparams or {}).get("batch_size", spec.space("text", 1)["batch_size"].default)
+            steps = _steps_of_epochs(data, held_out, batch * (1 if pool else len(data.names) - len(held_out)))
+    check_count("steps", steps, 1)
+    if record_every is None:
+        record_every = _RECORD_EVERY.get(data.recipe, -(-steps // TEXT_EPOCHS))
+    if not 0 <= holdout < 1:
+        raise ValueError(f"'holdout' should be at least 0 and below 1, but is {holdout}.")
+    drawn = draw_hyperparameters(spec.space(data.recipe, steps), hparams_seed, hparams)
+    check_count("batch_size", drawn["batch_size"], 1)
+    if encoder is not None and encoder not in ("mnist-cnn", "mlp"):
+        encoder = _resolved(encoder)
+    return RunConfig(
+        dataset=data.name if isinstance(dataset, DomainDataset) else dataset,
+        algorithm=algorithm,
+        test_domains=held_out,
+        trial=trial,
+        hparams_seed=hparams_seed,
+        hparams=drawn,
+        steps=steps,
+        record_every=check_count("record_every", record_every, 1),
+        encoder=encoder,
+        holdout=holdout,
+        precision=check_choice("precision", precision, PRECISIONS),
+        pool=pool,
+    )
+
+
+def _resolved(name: str) -> str:
+    """A path that means the same in every folder, where the name is a path."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.exists() else name
+
+
+def _steps_of_epochs(data: DataFacts, held_out: Sequence[str], rows: int) -> int:
+    total = sum(number for name, number in data.training_rows.items() if name not in held_out)
+    return max(1, -(-TEXT_EPOCHS * total // rows))

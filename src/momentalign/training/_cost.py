@@ -1,0 +1,70 @@
+"""What a run will cost, measured on a few of its steps."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import torch
+
+from momentalign.data import DomainDataset
+from momentalign.training._config import RunConfig
+from momentalign.training._data import open_dataset
+from momentalign.training._options import Clock
+from momentalign.training._run import run
+
+_STEPS = {"mnist": 21, "table": 21, "image": 4, "text": 4}
+_ROWS = 128
+"""Rows of each split that are evaluated for the measurement."""
+
+
+class Cost(NamedTuple):
+    """What a run will take.
+
+    Args:
+        seconds: In all.
+        step_seconds: Of one step.
+        record_seconds: Of one record, evaluation of all rows included.
+        records: Number of records.
+        memory_gib: Most memory in use; on CPU the whole process's.
+    """
+
+    seconds: float
+    step_seconds: float
+    record_seconds: float
+    records: int
+    memory_gib: float
+
+
+def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options: Any) -> Cost:
+    """Measure what a run will cost, on a few steps and a few rows; nothing is written.
+
+    Args:
+        config: What would be run.
+        data: The data set, where it has no name.
+        **options: As for :func:`run`.
+
+    Returns:
+        The cost.
+    """
+    skip = options.get("skip_bad_files", False)
+    if data is None:
+        data = open_dataset(
+            config.dataset, trial=config.trial, root=options.get("root"), holdout=config.holdout, skip_bad_files=skip
+        )
+    few = {
+        domain: {split: rows.rows(torch.arange(min(_ROWS, len(rows)))) for split, rows in splits.items()}
+        for domain, splits in data.domains.items()
+    }
+    sample = DomainDataset(data.name, data.num_classes, few, data.classes, data.group_names, data.training_recipe)
+    steps = _STEPS[data.training_recipe]
+    clock = Clock()
+    short = dataclasses.replace(config, steps=steps, record_every=steps)
+    found = run(short, None, data=sample, **{**options, "clock": clock, "progress": None})
+    values = {record["metric"]: record["value"] or 0.0 for record in found if record["domain"] is None}
+    share = sum(len(rows) for splits in data.domains.values() for rows in splits.values()) / max(
+        1, sum(len(rows) for splits in few.values() for rows in splits.values())
+    )
+    record_seconds = share * clock.seconds["evaluation"] / 2
+    records = len(range(0, config.steps, config.record_every)) + ((config.steps - 1) % config.record_every > 0)
+    step_seconds = values["step_seconds"]
+    seconds = clock.seconds["set-up"] + config.steps * step_seconds + records * record_seconds
+    return Cost(seconds, step_seconds, record_seconds, records, values.get("memory_gib", 0.0))

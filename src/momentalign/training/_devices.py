@@ -1,0 +1,196 @@
+"""Where a run runs: Lightning Fabric for devices, precision and ranks."""
+
+import logging
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.util import Finalize
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from momentalign._validation import check_choice
+from momentalign.algorithms import Algorithm
+from momentalign.encoders import MLP, MNIST_CNN, Encoder
+from momentalign.training._steps import Training
+
+# Set on import, so that it holds in spawned ranks too: what Fabric says of its own doings is no news to a user.
+for _package in ("lightning.fabric", "lightning.pytorch", "lightning_fabric", "pytorch_lightning"):
+    for _module in ("distributed", "rank_zero"):
+        logging.getLogger(f"{_package}.utilities.{_module}").setLevel(logging.WARNING)
+
+ACCELERATORS = ("auto", "cpu", "cuda")
+
+
+def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
+    """Make the Fabric of a run, not launched yet.
+
+    Args:
+        devices: Number of processes, each with a device of its own.
+        accelerator: "cpu", "cuda", or "auto" for CUDA where there is one.
+        precision: "32" or "bf16".
+
+    Returns:
+        The Fabric.
+
+    Raises:
+        ValueError: There are no such devices here.
+        ModuleNotFoundError: Lightning is not installed.
+    """
+    check_choice("device", accelerator, ACCELERATORS)
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if accelerator == "auto":
+        accelerator = "cuda" if here else "cpu"
+    if accelerator == "cuda" and devices > here:
+        raise ValueError(f"'--devices' asks for {devices} CUDA devices, but torch sees {here} here. Use --device cpu.")
+    fabric, strategies = _lightning()
+    strategy: Any = "auto"
+    if devices > 1:
+        # Spawned: a function can be launched from anywhere, also where there is no script to start again.
+        strategy = strategies.DDPStrategy(start_method="spawn")
+    return fabric(
+        accelerator=accelerator,
+        devices=devices,
+        strategy=strategy,
+        precision="bf16-mixed" if precision == "bf16" else "32-true",
+    )
+
+
+def to_device(algorithm: Algorithm, device: torch.device) -> Algorithm:
+    """Move an algorithm with its network; on CUDA in the memory format that convolutions are fastest in."""
+    algorithm.to(device)
+    if device.type == "cuda":
+        algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return algorithm
+
+
+@contextmanager
+def tuned_convolutions(device: torch.device) -> Iterator[None]:
+    """Let cuDNN try its algorithms for every shape once: a run has few shapes and many steps."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before or device.type == "cuda"
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def place(fabric: Any, network: nn.Module) -> nn.Module:
+    """Make the network one that algorithms can call on this Fabric: on its device, in its precision, over all ranks.
+
+    Args:
+        fabric: Launched.
+        network: On the device already.
+
+    Returns:
+        A module to call in the network's place; with one device in full precision the network itself.
+    """
+    if fabric.world_size > 1:
+        wrapped: nn.Module = fabric.setup_module(network)
+        return wrapped
+    return network if fabric.strategy.precision.precision == "32-true" else _Autocast(network, fabric)
+
+
+class _Autocast(nn.Module):
+    """Forward pass in Fabric's precision, results in float32.
+
+    Fabric's own wrapper would do, but forbids what some algorithms need: gradients without its `backward`.
+    """
+
+    def __init__(self, network: nn.Module, fabric: Any) -> None:
+        super().__init__()
+        self.network = network
+        self.autocast = fabric.autocast
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        with self.autocast():
+            features, logits = self.network(inputs)
+        return features.float(), logits.float()
+
+
+def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
+    """Call a function with the Fabric on every rank.
+
+    Args:
+        fabric: Not launched yet.
+        function: Takes the Fabric.
+
+    Returns:
+        What the first rank returned.
+
+    Raises:
+        ValueError: A rank of several failed; the message is the last line of what it said.
+    """
+    from torch.multiprocessing.spawn import ProcessRaisedException
+
+    try:
+        return fabric.launch(function)
+    except ProcessRaisedException as error:
+        last = str(error).strip().splitlines()[-1]
+        raise ValueError(last.partition(": ")[2] or last) from None
+
+
+def leave(fabric: Any) -> None:
+    """Let a rank that has done its work end without the interpreter's own way out.
+
+    Now and then a thread of gloo's outlives the group and aborts it, which would look like a failure.
+    """
+    if fabric.world_size > 1 and multiprocessing.parent_process() is not None:
+        fabric.barrier()
+        Finalize(None, _exit, exitpriority=-100)
+
+
+def _exit() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def device_name(device: torch.device) -> str:
+    """What a device is called in `run.json`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def peak_gib(device: torch.device) -> dict[str, float]:
+    """Most memory that was in use, by the name it is recorded under."""
+    if device.type == "cuda":
+        return {"memory_gib": torch.cuda.max_memory_allocated(device) / 2**30}
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return {}
+    unit = 2**30 if sys.platform == "darwin" else 2**20
+    return {"memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit}
+
+
+def check_capture(training: Training, encoder: Encoder, ranks: int) -> None:
+    """Raise ValueError where a step may not become a CUDA graph: nothing in it may wait for the device."""
+    ours = isinstance(encoder, MNIST_CNN | MLP)
+    alone = ranks == 1 and training.rows.on_device and training.device.type == "cuda"
+    if not (ours and alone and training.algorithm.capturable):
+        raise ValueError(
+            "'capture' needs one CUDA device with the data on it, MNIST_CNN or MLP, and an algorithm that reads "
+            "nothing back. Leave it out."
+        )
+
+
+def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
+    """Raise ValueError where several ranks would not give the step of one."""
+    if ranks > 1 and not algorithm.distributed:
+        raise ValueError(f"'{name}' works on one device only. Use --devices 1.")
+
+
+def _lightning() -> tuple[Any, Any]:
+    try:
+        try:
+            from lightning.fabric import Fabric, strategies
+        except ModuleNotFoundError:  # installed as pytorch-lightning
+            from lightning_fabric import Fabric, strategies
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "Training needs Lightning Fabric, which is not installed. Use pip install 'momentalign[train]'."
+        ) from None
+    return Fabric, strategies

@@ -1,0 +1,134 @@
+"""A trained network on another data set, or on its own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from momentalign.data import DomainDataset, Split, load_dataset
+from momentalign.training._folder import read_run
+from momentalign.training._measures import accuracy_records, predictions_of
+from momentalign.training._options import Options
+from momentalign.training._predictor import Predictor, load
+from momentalign.training._rows import Rows, open_rows
+
+
+class Score(NamedTuple):
+    """One number of an evaluation.
+
+    Args:
+        domain: Name of the domain; None for all.
+        split: Name of the split; None for all rows.
+        group: Name of the group, where it is one group's.
+        metric: "accuracy", "group_accuracy" or "worst_group_accuracy".
+        rows: Number of rows.
+        value: Between 0 and 1.
+    """
+
+    domain: str | None
+    split: str | None
+    group: str | None
+    metric: str
+    rows: int
+    value: float
+
+
+def evaluate(
+    folder: str | Path,
+    dataset: str | Path | DomainDataset,
+    *,
+    root: str | Path | None = None,
+    device: str = "cpu",
+    batch_size: int = 256,
+    workers: int | None = None,
+    skip_bad_files: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Score]:
+    """Accuracy of a run's network, for each domain and split, and where there are groups for each and the worst.
+
+    Classes are matched by name. The data set is split as in the run's trial, so that on the run's own data set the
+    held-out rows are those that it was not trained on.
+
+    Args:
+        folder: Folder of the run.
+        dataset: Name or path of a data set, or one of your own.
+        root: Data folder.
+        device: Where to compute.
+        batch_size: Rows at a time.
+        workers: Processes that read images; None for one a core.
+        skip_bad_files: Leave unreadable images out.
+        progress: Called with rows done and rows in all.
+
+    Returns:
+        The scores: every split of every domain, every domain as a whole, all rows, then groups.
+    """
+    config = read_run(Path(folder))["config"]
+    model = load(folder).to(device)
+    if not isinstance(dataset, DomainDataset):
+        dataset = load_dataset(
+            dataset, trial=config["trial"], root=root, holdout=config["holdout"], skip_bad=skip_bad_files
+        )
+    data = _with_classes_of(model, dataset)
+    rows = open_rows(data, model.preprocessing, torch.device(device))
+    correct = torch.zeros(len(rows), dtype=torch.bool)
+    done = 0
+    with torch.no_grad():
+        waiting = Options(workers=workers).workers_for(rows, 1)
+        for numbers, _, logits in predictions_of(
+            model.network, rows, model.preprocessing, batch_size=batch_size, workers=waiting
+        ):
+            span = slice(int(numbers[0]), int(numbers[-1]) + 1)
+            correct[span] = (logits.argmax(1) == rows.targets[span]).cpu()
+            done += len(numbers)
+            if progress is not None:
+                progress(done, len(rows))
+    return _scores(data, rows, correct)
+
+
+def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:
+    """The data set with its targets as the model numbers them."""
+    if data.is_regression:
+        raise ValueError(f"The run has classes, but the targets of {data.name} are numbers.")
+    unknown = [name for name in data.classes if name not in model.classes]
+    if unknown:
+        raise ValueError(
+            f"{data.name} should have no classes but the run's ({_listed(model.classes)}), but has {_listed(unknown)}."
+        )
+    if data.classes == model.classes:
+        return data
+    numbers = torch.tensor([model.classes.index(name) for name in data.classes])
+    domains = {
+        domain: {split: Split(rows.inputs, numbers[rows.targets], rows.groups) for split, rows in splits.items()}
+        for domain, splits in data.domains.items()
+    }
+    number = len(model.classes)
+    return DomainDataset(data.name, number, domains, model.classes, data.group_names, data.training_recipe)
+
+
+def _scores(data: DomainDataset, rows: Rows, correct: torch.Tensor) -> list[Score]:
+    scores = []
+    for domain, splits in data.domains.items():
+        spans = [(split, *rows.spans[domain, split]) for split in splits]
+        for split, first, end in spans:
+            if end > first:
+                value = float(correct[first:end].double().mean())
+                scores.append(Score(domain, split, None, "accuracy", end - first, value))
+        whole = torch.cat([correct[first:end] for _, first, end in spans])
+        if len(whole) and len(spans) > 1:
+            scores.append(Score(domain, None, None, "accuracy", len(whole), float(whole.double().mean())))
+    scores.append(Score(None, None, None, "accuracy", len(correct), float(correct.double().mean())))
+    if rows.groups is None or data.group_names is None:
+        return scores
+    for record in accuracy_records(data, rows, correct.numpy(), 0):
+        if record["domain"] is None and record["value"] is not None:
+            group = record.get("group")
+            spans_of = [torch.arange(*span) for (_, split), span in rows.spans.items() if split == record["split"]]
+            groups = rows.groups[torch.cat(spans_of)]
+            count = len(groups) if group is None else int((groups == data.group_names.index(group)).sum())
+            scores.append(Score(None, record["split"], group, record["metric"], count, record["value"]))
+    return scores
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -1,0 +1,241 @@
+"""A run's folder: what it is, its records, its checkpoint. Everything is written whole or not at all."""
+
+import errno
+import json
+import math
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from io import BufferedRandom
+from pathlib import Path
+from typing import Any, TypedDict
+
+import momentalign
+from momentalign.data import DomainDataset
+from momentalign.training._config import RunConfig
+
+FORMAT = 1
+
+
+class Record(TypedDict, total=False):
+    """One number of a run; `group` only where it is one group's."""
+
+    step: int
+    domain: str | None
+    split: str | None
+    metric: str
+    value: float | None
+    group: str
+
+
+class RunFolder:
+    """Writes `run.json` and `records.jsonl` of one run; one process at a time.
+
+    Args:
+        path: The folder; it is made if it does not exist.
+        config: What is run there.
+
+    Raises:
+        ValueError: The folder holds something else, or another process trains there.
+    """
+
+    def __init__(self, path: Path, config: RunConfig) -> None:
+        self.path = path
+        self.config = config
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"'--out' should name a folder, but {path} is a file.")
+        self.about = read_run(path) if (path / "run.json").exists() else {}
+        if self.about:
+            _check_same(path, self.about, config)
+        elif path.is_dir() and any(path.iterdir()):
+            raise ValueError(f"{path} holds something that is no run. Name a new or an empty folder.")
+        self._records: BufferedRandom | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run went to its end."""
+        return bool(self.about) and self.about["status"] == "finished"
+
+    def begin(self, data: DomainDataset, device: str, records_bytes: int) -> None:
+        """Say that the run runs, and cut its records back to those that its checkpoint knows.
+
+        Args:
+            data: What is trained on.
+            device: Name of the device.
+            records_bytes: Length of the records to keep.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        file = (self.path / "records.jsonl").open("a+b")
+        _lock(file, self.path)
+        if (self.path / "records.jsonl").is_file():  # a link to a device cannot be cut
+            file.truncate(records_bytes)
+        self._records = file
+        self.about = {
+            "format": FORMAT,
+            "momentalign": momentalign.__version__,
+            "hash": self.config.hash(),
+            "config": self.config.to_dict(),
+            "domains": list(data.names),
+            "num_classes": data.num_classes,
+            "classes": list(data.classes),
+            "status": "running",
+            "error": None,
+            "started": self.about.get("started", _now()),
+            "finished": None,
+            "versions": _versions(),
+            "device": device,
+        }
+        write_json(self.path / "run.json", self.about)
+
+    def append(self, records: Iterable[Record]) -> int:
+        """Add records at the end.
+
+        Args:
+            records: What to add; numbers that are not finite are written as null.
+
+        Returns:
+            Length of the file afterwards.
+        """
+        assert self._records is not None, "begin() comes first"
+        lines = "".join(json.dumps(_finite(record), ensure_ascii=False) + "\n" for record in records)
+        self._records.write(lines.encode())
+        self._records.flush()
+        return self._records.tell()
+
+    def finish(self) -> None:
+        """Say that the run went to its end."""
+        self.about |= {"status": "finished", "finished": _now()}
+        write_json(self.path / "run.json", self.about)
+
+    def fail(self, error: str) -> None:
+        """Say what ended the run, where the disk lets us.
+
+        Args:
+            error: One line.
+        """
+        self.about |= {"status": "failed", "error": error}
+        try:
+            write_json(self.path / "run.json", self.about)
+        except OSError:  # a full disk, perhaps the very error to be written
+            return
+
+    def close(self) -> None:
+        """Let go of the records."""
+        if self._records is not None:
+            records, self._records = self._records, None
+            try:
+                records.close()
+            except OSError:  # what could not be written was reported when it was
+                return
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Read a folder's `run.json`.
+
+    Args:
+        folder: A run's folder.
+
+    Returns:
+        What it says.
+
+    Raises:
+        ValueError: There is none, or it is of another format.
+    """
+    path = folder / "run.json"
+    if not path.is_file():
+        what = "has no run.json" if folder.is_dir() else "does not exist"
+        raise ValueError(f"{folder} should be the folder of a run, but {what}. 'momentalign train' makes one.")
+    try:
+        about: dict[str, Any] = json.loads(path.read_bytes())
+        found = about["format"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} should say what was run, but cannot be read. Name another folder.") from None
+    if found != FORMAT:
+        raise ValueError(f"{path} is of format {found}, but this version reads format {FORMAT}. Update momentalign.")
+    return about
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Read a run's records; a last line that a crash tore is left out.
+
+    Args:
+        folder: A run's folder.
+
+    Returns:
+        The records, in order.
+    """
+    content = (folder / "records.jsonl").read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a file at once: what is there under its name is whole.
+
+    Args:
+        path: Where to.
+        content: What JSON can hold.
+    """
+    unfinished = path.with_name(f"{path.name}.tmp")
+    try:
+        unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def is_full(error: OSError) -> bool:
+    """Whether an error says that there is no room left to write."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error)
+
+
+def _check_same(path: Path, about: dict[str, Any], config: RunConfig) -> None:
+    if about["hash"] == config.hash():
+        return
+    before, now = about.get("config", {}), config.to_dict()
+    flat = [{**{k: v for k, v in side.items() if k != "hparams"}, **side.get("hparams", {})} for side in (before, now)]
+    names = [name for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)]
+    listed = "; ".join(f"{name} was {flat[0].get(name)!r} and is {flat[1].get(name)!r}" for name in names[:3])
+    raise ValueError(
+        f"{path} holds a run of another configuration: {listed or 'written by another version'}"
+        f"{'; …' if len(names) > 3 else ''}. Name another folder, or remove this one."
+    )
+
+
+def _lock(file: BufferedRandom, path: Path) -> None:
+    """One process a folder: two would write into each other's records."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        return
+    try:
+        # Not flock: processes that read images are forked and would hold the lock a while longer than this one.
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        file.close()
+        raise ValueError(f"Another process trains in {path}. Wait for it, or name another folder.") from None
+    except OSError:  # a file system that knows no locks
+        return
+
+
+def _finite(record: Record) -> Record:
+    value = record.get("value")
+    return record if value is None or math.isfinite(value) else {**record, "value": None}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("torch", "numpy", "lightning", "transformers", "kornia"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,118 @@
+"""A trained network that can be used: inputs as they come, classes by name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from momentalign.algorithms import Network
+from momentalign.data import ImageFiles, Items, Texts
+from momentalign.encoders import (
+    ImagePreprocessing,
+    Preprocessing,
+    TextPreprocessing,
+    encoder_from_config,
+    preprocessing_from_config,
+)
+from momentalign.training._checkpoint import load_weights
+from momentalign.training._folder import read_run
+from momentalign.training._model import encoder_of
+from momentalign.training._rows import Rows, read_batches
+
+
+class Predictor(nn.Module):
+    """A trained network with its preprocessing and the names of its classes, in evaluation mode.
+
+    Args:
+        network: What was trained.
+        preprocessing: Its encoder's.
+        classes: Names of the classes, in the order of the logits.
+    """
+
+    def __init__(self, network: Network, preprocessing: Preprocessing, classes: Sequence[str]) -> None:
+        super().__init__()
+        self.network, self.preprocessing, self.classes = network, preprocessing, tuple(classes)
+        self.eval()
+
+    def forward(self, raw: Tensor) -> Tensor:
+        """Compute logits.
+
+        Args:
+            raw: Rows as they are before the encoder's preprocessing: images as bytes (n, 3, height, width), digits
+                as numbers (n, channels, height, width), rows of numbers (n, d), or tokens (n, 3, length).
+
+        Returns:
+            Logits, shape (n, C).
+        """
+        return self.features_and_logits(raw)[1]
+
+    def features_and_logits(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute what the head sees and what it says.
+
+        Args:
+            raw: As for :meth:`forward`.
+
+        Returns:
+            Features, shape (n, d), and logits, shape (n, C).
+        """
+        found: tuple[Tensor, Tensor] = self.network(self.preprocessing.to_inputs(raw))
+        return found
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor | Items | Sequence[str | Path], *, batch_size: int = 256) -> list[str]:
+        """Name the class of each row.
+
+        Args:
+            inputs: A tensor as for :meth:`forward`, items of a data set, paths of images, or sentences.
+            batch_size: Rows at a time.
+
+        Returns:
+            Names of classes, n of them.
+        """
+        raw = self.preprocessing.open(self._items(inputs))
+        device = next(self.parameters()).device
+        rows = Rows(raw, torch.zeros(len(inputs), dtype=torch.long, device=device), None, {})
+        found: list[str] = []
+        for numbers in torch.arange(len(inputs)).split(batch_size):
+            read = raw[numbers] if isinstance(raw, Tensor) else next(read_batches(rows, [numbers], 0))[1]
+            found += [self.classes[k] for k in self(read.to(device)).argmax(1).tolist()]
+        return found
+
+    def _items(self, inputs: Tensor | Items | Sequence[str | Path]) -> Tensor | Items:
+        if isinstance(inputs, Tensor | Items):
+            return inputs
+        if isinstance(self.preprocessing, ImagePreprocessing):
+            paths = [Path(path).absolute() for path in inputs]
+            return ImageFiles(paths, Path(paths[0].anchor if paths else "/"))
+        if isinstance(self.preprocessing, TextPreprocessing):
+            return Texts([str(text) for text in inputs])
+        raise TypeError(f"'inputs' should be a tensor for this model, but is a {type(inputs).__name__}.")
+
+
+def load(folder: str | Path) -> Predictor:
+    """Load the network of a run. Weights and a description are read; no code is.
+
+    Args:
+        folder: Folder of a run, finished or with a checkpoint.
+
+    Returns:
+        The network with its preprocessing, on the host, in evaluation mode.
+
+    Raises:
+        ValueError: No run, or one without weights.
+    """
+    folder = Path(folder)
+    read_run(folder)
+    description, weights = load_weights(folder)
+    try:
+        encoder = encoder_from_config(description["encoder"])
+        preprocessing = preprocessing_from_config(description["preprocessing"])
+        classes = description["classes"]
+        network = Network(encoder, encoder.num_features, len(classes))
+        network.load_state_dict(weights)
+    except (KeyError, RuntimeError) as error:
+        first = str(error).splitlines()[0]
+        raise ValueError(f"The weights in {folder} do not fit their description ({first}). Train again.") from None
+    encoder_of(network).preprocessing = preprocessing
+    return Predictor(network, preprocessing, classes)

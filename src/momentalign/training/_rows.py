@@ -1,0 +1,146 @@
+"""All rows of a data set behind one another: where a domain's split begins and ends, and how to read rows."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, DataLoader, Dataset
+
+from momentalign.data import DomainDataset
+from momentalign.encoders import Preprocessing
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """N rows: all splits of all domains, one after another.
+
+    Args:
+        raw: What the preprocessing made of the inputs: a tensor on the device, or a data set that reads row by row.
+        targets: Class indices on the device, shape (N,).
+        groups: Groups on the host, shape (N,), or None.
+        spans: First row, and the one after the last, of each domain's splits.
+    """
+
+    raw: Tensor | Dataset[Tensor]
+    targets: Tensor
+    groups: Tensor | None
+    spans: Mapping[tuple[str, str], tuple[int, int]]
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether rows can be gathered on the device, without a loader."""
+        return isinstance(self.raw, Tensor)
+
+
+_remembered: WeakKeyDictionary[DomainDataset, dict[tuple[str, str], Rows]] = WeakKeyDictionary()
+
+
+def open_rows(data: DomainDataset, preprocessing: Preprocessing, device: torch.device) -> Rows:
+    """Put a data set's rows behind one another, on the device where they are tensors.
+
+    The rows of a data set are kept as long as it is, so that a second run on it finds them.
+
+    Args:
+        data: The data set.
+        preprocessing: The encoder's.
+        device: Where tensors go.
+
+    Returns:
+        The rows.
+    """
+    key = (str(device), json.dumps(preprocessing.config(), sort_keys=True))
+    kept = _remembered.setdefault(data, {})
+    if key not in kept:
+        kept.clear()
+        kept[key] = _open(data, preprocessing, device)
+    return kept[key]
+
+
+def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.device) -> Rows:
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    opened: list[Any] = []
+    targets, groups = [], []
+    start = 0
+    for domain, splits in data.domains.items():
+        for split, rows in splits.items():
+            spans[domain, split] = (start, start + len(rows))
+            start += len(rows)
+            if len(rows):
+                opened.append(preprocessing.open(rows.inputs))
+            targets.append(rows.targets)
+            groups.append(rows.groups)
+    if not opened:
+        raise ValueError(f"{data.name} should have rows, but has none.")
+    raw: Tensor | Dataset[Tensor]
+    raw = torch.cat(opened).to(device) if isinstance(opened[0], Tensor) else ConcatDataset(opened)
+    known = [group for group in groups if group is not None]
+    together = torch.cat(known).cpu() if len(known) == len(groups) else None
+    return Rows(raw, torch.cat(targets).to(device), together, spans)
+
+
+def read_batches(
+    rows: Rows, batches: Sequence[Tensor] | Iterator[Tensor], workers: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Read batches of rows through a loader, ahead of their use.
+
+    Args:
+        rows: With a data set for `raw`.
+        batches: Row numbers of each batch.
+        workers: Processes that read; 0 reads here.
+
+    Yields:
+        Row numbers and raw rows, both on the host.
+
+    Raises:
+        Exception: What reading a row raised, as it was raised.
+    """
+    loader: DataLoader[Any] = DataLoader(
+        _Numbered(rows.raw),
+        batch_sampler=_Lists(batches),
+        collate_fn=_collate,
+        num_workers=workers,
+        prefetch_factor=4 if workers else None,
+        pin_memory=rows.targets.is_cuda,
+    )
+    for numbers, raw, error in loader:
+        if error is not None:
+            raise error
+        yield numbers, raw
+
+
+class _Numbered(Dataset[Any]):
+    """Rows with their numbers; an error in a worker is handed over instead of raised, to keep its message short."""
+
+    def __init__(self, raw: Tensor | Dataset[Tensor]) -> None:
+        self.raw = raw
+
+    def __getitem__(self, number: int) -> tuple[int, Tensor | Exception]:
+        try:
+            return number, self.raw[number]
+        except Exception as error:
+            return number, error
+
+
+class _Lists:
+    """Row numbers as the lists that a loader wants."""
+
+    def __init__(self, batches: Sequence[Tensor] | Iterator[Tensor]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (numbers.tolist() for numbers in self.batches)
+
+
+def _collate(items: list[tuple[int, Tensor | Exception]]) -> tuple[Tensor, Tensor | None, Exception | None]:
+    numbers = torch.tensor([number for number, _ in items])
+    tensors = [row for _, row in items if isinstance(row, Tensor)]
+    if len(tensors) == len(items):
+        return numbers, torch.stack(tensors), None
+    return numbers, None, next(row for _, row in items if isinstance(row, Exception))

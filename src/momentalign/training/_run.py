@@ -1,0 +1,82 @@
+"""Starting a run, and leaving its folder in order however it ends."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from momentalign._validation import check_count
+from momentalign.data import DomainDataset
+from momentalign.training._checkpoint import find_position
+from momentalign.training._config import RunConfig
+from momentalign.training._devices import launch, leave, make_fabric, tuned_convolutions
+from momentalign.training._folder import Record, RunFolder, is_full, read_records
+from momentalign.training._loop import train
+from momentalign.training._options import Options
+from momentalign.training._sampling import check_shares
+
+
+def run(
+    config: RunConfig,
+    folder: str | Path | None,
+    *,
+    data: DomainDataset | None = None,
+    devices: int = 1,
+    accelerator: str = "auto",
+    **options: Any,
+) -> list[Record]:
+    """Train. A folder with a half-finished run of the same configuration is gone on with; a finished one is read.
+
+    Args:
+        config: What to run.
+        folder: Where records and weights go; None writes nothing.
+        data: The data set, if it is none that `load_dataset` finds by the name `config.dataset`.
+        devices: Number of processes, each with a device of its own; every mini-batch is shared out among them.
+        accelerator: "cpu", "cuda", or "auto" for CUDA where there is one.
+        **options: See :class:`Options`. With several devices `progress` has to be picklable.
+
+    Returns:
+        The records of the last step.
+
+    Raises:
+        OSError: The disk is full; what was written can be gone on from.
+    """
+    chosen = Options(**options)
+    target = None if folder is None else RunFolder(Path(folder), config)
+    if target is not None and target.finished:
+        return [record for record in read_records(target.path) if record["step"] == config.steps - 1]
+    check_shares(config.hparams["batch_size"], check_count("devices", devices, 1))
+    fabric = make_fabric(devices=devices, accelerator=accelerator, precision=config.precision)
+    last: list[Record] = launch(fabric, partial(_guarded, config=config, folder=target, data=data, options=chosen))
+    return last
+
+
+def _guarded(
+    fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: Options
+) -> list[Record]:
+    """Train, and write down how it ended."""
+    try:
+        with tuned_convolutions(fabric.device):
+            records = train(fabric, config, folder, data, options)
+        leave(fabric)
+        return records
+    except Exception as error:
+        if folder is None:
+            raise
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if isinstance(error, OSError) and is_full(error):
+            message = (
+                f"The disk that {folder.path} is on is full. Make room and run the same again: it goes on from "
+                f"step {find_position(folder.path).step}."
+            )
+        if fabric.global_rank == 0:
+            folder.fail(message)
+        if isinstance(error, OSError) and is_full(error):
+            raise OSError(message) from None
+        if isinstance(error, torch.OutOfMemoryError):
+            raise ValueError(f"{message} Try a smaller batch_size with --set, or --precision bf16.") from None
+        raise
+    finally:
+        if folder is not None:
+            folder.close()

@@ -1,0 +1,123 @@
+"""Which rows a step sees: drawn in blocks of steps, from generators keyed by trial, domain and block.
+
+Nothing has to be saved but the step: a CPU, a GPU, several ranks and a resumed run all draw the same rows.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from momentalign._seeds import seed_hash
+from momentalign.training._rows import Rows
+
+BLOCK = 100
+"""Steps whose rows are drawn at once."""
+
+
+def check_shares(batch_size: int, ranks: int) -> None:
+    """Raise ValueError where mini-batches cannot be shared out evenly."""
+    if batch_size % ranks:
+        raise ValueError(
+            f"'batch_size' should be a multiple of the number of devices ({ranks}), but is {batch_size}. "
+            f"Use --set batch_size={-(-batch_size // ranks) * ranks}."
+        )
+
+
+class Sampler:
+    """Draws one mini-batch per training domain and step, with replacement.
+
+    Args:
+        pools: Row numbers of each training domain.
+        keys: What names each of them in its seed: the domain's position in the data set.
+        batch_size: Rows of each domain in a step.
+        trial: The trial's seed.
+        rank: Which share of every mini-batch to return.
+        ranks: Number of shares.
+
+    """
+
+    def __init__(
+        self, pools: Sequence[Tensor], keys: Sequence[int], batch_size: int, trial: int, rank: int = 0, ranks: int = 1
+    ) -> None:
+        check_shares(batch_size, ranks)
+        self.pools, self.keys, self.batch_size, self.trial = pools, keys, batch_size, trial
+        self.share = slice(rank * batch_size // ranks, (rank + 1) * batch_size // ranks)
+        self.rows = len(pools) * batch_size // ranks
+
+    def block(self, number: int) -> Tensor:
+        """Rows of the steps of one block.
+
+        Args:
+            number: Number of the block; it holds the steps from `number` · BLOCK on.
+
+        Returns:
+            Row numbers on the host, domain after domain, shape (BLOCK, rows).
+        """
+        drawn = []
+        for pool, key in zip(self.pools, self.keys, strict=True):
+            generator = torch.Generator().manual_seed(seed_hash("sampling", self.trial, key, number))
+            positions = torch.randint(len(pool), (BLOCK, self.batch_size), generator=generator)
+            drawn.append(pool[positions[:, self.share]])
+        return torch.cat(drawn, dim=1)
+
+    def steps(self, start: int, stop: int) -> Iterator[Tensor]:
+        """Rows step by step.
+
+        Args:
+            start: First step.
+            stop: The step after the last.
+
+        Yields:
+            Row numbers on the host, shape (rows,).
+        """
+        for step in range(start, stop):
+            if step == start or step % BLOCK == 0:
+                block = self.block(step // BLOCK)
+            yield block[step % BLOCK]
+
+
+def training_pools(rows: Rows, domains: Sequence[str], split: str, *, pool: bool) -> list[Tensor]:
+    """Row numbers to draw from: one tensor a domain, or one of all.
+
+    Args:
+        rows: The data set's rows.
+        domains: Training domains.
+        split: The split to train on.
+        pool: Whether all count as one.
+
+    Returns:
+        The tensors.
+
+    Raises:
+        ValueError: A domain without rows.
+    """
+    pools = []
+    for domain in domains:
+        first, end = rows.spans.get((domain, split), (0, 0))
+        if first == end:
+            raise ValueError(f"Domain {domain!r} has no rows in split {split!r} to train on.")
+        pools.append(torch.arange(first, end))
+    return [torch.cat(pools)] if pool else pools
+
+
+def seed_step(trial: int, step: int, rank: int, device: torch.device) -> None:
+    """Seed what is random within a step (augmentation, dropout, an algorithm's own draws) by its number.
+
+    So the state of the generators is nothing that a checkpoint has to keep.
+
+    Args:
+        trial: The trial's seed.
+        step: The step.
+        rank: The rank, whose rows are others.
+        device: Where the step runs.
+    """
+    seed = seed_hash("augmentation", trial, step, rank)
+    random.seed(seed)
+    np.random.seed(seed)  # an algorithm of somebody else's may use it
+    # The generators themselves: torch.manual_seed also looks for devices that are not there, at every step.
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)

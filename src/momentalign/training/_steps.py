@@ -1,0 +1,147 @@
+"""One training step, as the loop calls it: rows, augmentation, the algorithm's update, sums of what it logs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from momentalign.algorithms import Algorithm, Backward, Batch
+from momentalign.encoders import Preprocessing
+from momentalign.training._rows import Rows, read_batches
+from momentalign.training._sampling import BLOCK, Sampler, seed_step
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a step works with.
+
+    Attributes:
+        algorithm: What changes the network.
+        optimizers: Its optimizers.
+        backward: Fabric's.
+        rows: The data set's rows.
+        sampler: Which of them a step sees.
+        preprocessing: The encoder's.
+        trial: The trial's seed.
+        rank: This process's number.
+        workers: Processes that read rows, where they have to be read.
+    """
+
+    algorithm: Algorithm
+    optimizers: Mapping[str, Optimizer]
+    backward: Backward
+    rows: Rows
+    sampler: Sampler
+    preprocessing: Preprocessing
+    trial: int
+    rank: int
+    workers: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self.rows.targets.device
+
+    def domains(self) -> Tensor:
+        """Domain of each row of a batch: 0 … K − 1 in blocks, on the device."""
+        number = len(self.sampler.pools)
+        return torch.arange(number, device=self.device).repeat_interleave(self.sampler.rows // number)
+
+
+Step = Callable[[int], None]
+"""Does the step of the given number; they have to come in order."""
+
+
+class Sums:
+    """Sums of what steps log, on the device, until they are taken."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, Tensor] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, terms: Mapping[str, Tensor]) -> None:
+        """Add one step's numbers, and count it."""
+        self.accumulate(terms)
+        self.count(terms)
+
+    def accumulate(self, terms: Mapping[str, Tensor]) -> None:
+        """Add numbers, which is what a device can do on its own."""
+        for name, value in terms.items():
+            if name in self.totals:
+                self.totals[name].add_(value)
+            else:
+                self.totals[name] = value.detach().float().clone()
+
+    def clear(self) -> None:
+        """Start anew."""
+        for name, total in self.totals.items():
+            total.zero_()  # in place: a captured step goes on adding to it
+            self.counts[name] = 0
+
+    def count(self, names: Mapping[str, Tensor]) -> None:
+        """Say that one more step's numbers are in."""
+        for name in names:
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+    def take(self, reduce: Callable[[Tensor], Tensor]) -> dict[str, float]:
+        """Means over the steps since the last time, which starts anew.
+
+        Args:
+            reduce: Averages a tensor over ranks.
+
+        Returns:
+            By name.
+        """
+        names = [name for name, count in self.counts.items() if count]
+        if not names:
+            return {}
+        means = torch.stack([self.totals[name] / self.counts[name] for name in names])
+        values = reduce(means).tolist()
+        self.clear()
+        return dict(zip(names, values, strict=True))
+
+
+def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Step:
+    """Steps launched one operation at a time.
+
+    Args:
+        training: What a step works with.
+        sums: Where its numbers go.
+        start: First step.
+        stop: The step after the last.
+
+    Returns:
+        The step.
+    """
+    batches = _gathered(training, start) if training.rows.on_device else _loaded(training, start, stop)
+    domains = training.domains()
+
+    def step(number: int) -> None:
+        raw, targets = next(batches)
+        seed_step(training.trial, number, training.rank, training.device)
+        batch = Batch(training.preprocessing.augment(raw), targets, domains)
+        sums.add(training.algorithm.update(batch, training.optimizers, training.backward))
+
+    return step
+
+
+def _gathered(training: Training, start: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows that are on the device, gathered there."""
+    raw, targets = training.rows.raw, training.rows.targets
+    assert isinstance(raw, Tensor)
+    step = start
+    while True:
+        block = training.sampler.block(step // BLOCK).to(training.device)
+        for numbers in block[step % BLOCK :]:
+            yield raw.index_select(0, numbers), targets.index_select(0, numbers)
+            step += 1
+
+
+def _loaded(training: Training, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows that a loader reads ahead."""
+    targets = training.rows.targets
+    for numbers, raw in read_batches(training.rows, training.sampler.steps(start, stop), training.workers):
+        there = numbers.to(targets.device, non_blocking=True)
+        yield raw.to(targets.device, non_blocking=True), targets.index_select(0, there)

@@ -1,0 +1,119 @@
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from momentalign.algorithms import ERM, Batch, draw_hyperparameters, find_algorithm
+from tests.algorithms.own import Doubled, LogitSize
+from tests.algorithms.tiny import CLASSES, FEATURES, K, assert_descends, batch, build, descents, hparams, network, run
+from tests.references import assert_equal
+
+OWN = "tests.algorithms.own"
+
+
+def test_labels_are_for_tables() -> None:
+    assert [find_algorithm(name).label for name in ("andmask", "cma-momentum", "vrex")] == [
+        "AND-Mask",
+        "CMA with momentum",
+        "VREx",
+    ]
+
+
+def test_a_penalty_of_ones_own() -> None:
+    spec = find_algorithm(f"{OWN}:LogitSize")
+    assert (spec.name, spec.label) == (f"{OWN}:LogitSize", "LogitSize")
+    space = spec.space("mnist", 10)
+    assert {"weight", "power"} == set(space) - set(find_algorithm("erm").space("mnist", 10))
+    assert draw_hyperparameters(space, 3)["power"] == 2
+    algorithm = build(f"{OWN}:LogitSize", weight=0.25, power=4)
+    assert isinstance(algorithm, ERM)
+    assert isinstance(algorithm.penalty, LogitSize)
+    assert (algorithm.penalty.num_domains, algorithm.penalty.power) == (K, 4)
+    assert not algorithm.capturable  # it may read something back: only its author knows
+    assert algorithm.distributed
+
+    def loss(twin: nn.Module, rows: Batch, step: int) -> Tensor:
+        _, logits = twin(rows.inputs)
+        return nn.functional.cross_entropy(logits, rows.targets) + 0.25 * logits.pow(4).mean()
+
+    assert_descends(algorithm, loss)
+
+
+def test_its_own_search_space() -> None:
+    spec = find_algorithm(f"{OWN}:Searched")
+    assert spec.space("mnist", 10)["weight"].default == 1.0
+    assert spec.space("image", 10)["weight"].default == 2.0
+    assert draw_hyperparameters(spec.space("mnist", 10), 1)["weight"] in (3.0, 4.0)
+    assert "power" not in spec.space("mnist", 10)
+    assert build(f"{OWN}:Searched").capturable
+
+
+def test_an_algorithm_of_ones_own() -> None:
+    algorithm = build(f"{OWN}:Doubled", factor=3.0)
+    assert isinstance(algorithm, Doubled)
+    (logged,) = run(algorithm, descents(algorithm), range(1))
+    expected = nn.functional.cross_entropy(network()(batch().inputs)[1], batch().targets)
+    assert_equal(logged["loss"], 3 * expected)
+
+
+def test_a_penalty_of_this_package_by_its_path() -> None:
+    algorithm = build("momentalign:Fishr", weight=2.0)
+    space = find_algorithm("momentalign:Fishr").space("mnist", 10)
+    assert {"weight", "momentum", "anneal_steps"} <= set(space)
+    assert "num_domains" not in space
+    run(algorithm, algorithm.optimizers(), range(2))
+    assert algorithm.penalty.sums.variance.shape == (K, CLASSES * (FEATURES + 1))
+
+
+def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(tmp_path, "lying_here.py").write_text("from momentalign import VREx\nclass Mine(VREx): ...\n")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    assert "weight" in find_algorithm("lying_here:Mine").space("mnist", 10)
+    assert sys.path == before
+    sys.modules.pop("lying_here")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cam", "There is no algorithm 'cam'. There are: erm, .*'package.module:Name'. Meant 'cma'?"),
+        ("CMA", "Meant 'cma'?"),
+        ("group-dro", "Meant 'groupdro'?"),
+        ("nowhere.module:Name", "there is no module 'nowhere' here or installed"),
+        (f"{OWN}.deeper:Name", "there is no module 'tests.algorithms.own.deeper'"),
+        (f"{OWN}:Missing", "should be a DomainPenalty or Algorithm class, but module .* has nothing of that name"),
+        (f"{OWN}:NUMBER", "has a int that is neither"),
+        (f"{OWN}:Tensor", "neither"),
+        (f"{OWN}:Unfinished", "it lacks update"),
+        (":Name", "should look like 'package.module:Name'"),
+        (".relative:Name", "should look like 'package.module:Name'"),
+        ("C:/folder/file.py", "should look like 'package.module:Name', but is 'C:/folder/file.py'"),
+    ],
+)
+def test_what_cannot_be_found(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        find_algorithm(name)
+
+
+def test_an_error_inside_ones_own_module_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(tmp_path, "broken_here.py").write_text("import a_library_that_is_missing\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_missing"):
+        find_algorithm("broken_here:Mine")
+
+
+def test_hyperparameters_are_checked_before_anything_is_built() -> None:
+    spec = find_algorithm("cma")
+    with pytest.raises(ValueError, match=r"no hyper-parameter 'gradient_wight'.*Meant 'gradient_weight'"):
+        spec.build(network(), K, hparams("cma") | {"gradient_wight": 1.0})
+    lacking = {name: value for name, value in hparams("cma").items() if name != "lr"}
+    with pytest.raises(ValueError, match=r"'hparams' of 'cma' should have all of lr, .*but 'lr' is missing"):
+        spec.build(network(), K, lacking)
+    with pytest.raises(ValueError, match="'gradient_weight' should be finite and not below 0"):
+        spec.build(network(), K, hparams("cma") | {"gradient_weight": -1.0})
+    with pytest.raises(ValueError, match="'num_domains' should be at least 1"):
+        spec.build(network(), 0, hparams("cma"))
+    assert torch.is_grad_enabled()

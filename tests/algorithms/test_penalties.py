@@ -1,0 +1,222 @@
+"""ERM with each penalty takes the steps of a loss that is written down again without closed forms."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from momentalign import Hutchinson
+from momentalign.algorithms import ERM, Batch
+from tests.algorithms.tiny import CLASSES, FEATURES, K, assert_descends, batch, build, head_of, network, run
+from tests.references import assert_equal, dense_derivatives, dense_spread, sample_losses
+
+Term = Callable[[Tensor, Tensor, Batch], Tensor]
+"""From features, head (C, d + 1) and batch to a number."""
+
+
+def mean_loss(twin: nn.Module, rows: Batch) -> tuple[Tensor, Tensor]:
+    features, logits = twin(rows.inputs)
+    losses = [cross_entropy(logits[rows.domains == e], rows.targets[rows.domains == e]) for e in range(K)]
+    return features, torch.stack(losses).mean()
+
+
+def annealed(weights: dict[str, float], terms: dict[str, Term], anneal_steps: int, initial: float = 0.0):
+    """Cross-entropy and weighted terms."""
+
+    def loss(twin: nn.Module, rows: Batch, step: int) -> Tensor:
+        features, total = mean_loss(twin, rows)
+        for name, term in terms.items():
+            weight = weights[name] if step >= anneal_steps else initial
+            total = total + weight * term(features, head_of(twin), rows)
+        return total
+
+    return loss
+
+
+def spread_of(order: int, scale: float = 1.0) -> Term:
+    return lambda X, W, rows: dense_spread(order, "cross_entropy", X, W, rows.targets, rows.domains) / scale
+
+
+def spread(vectors: Tensor) -> Tensor:
+    return (vectors - vectors.mean(0)).square().sum(1).mean()
+
+
+def by_domain(function: Callable[[Tensor, Tensor], Tensor], X: Tensor, rows: Batch) -> Tensor:
+    """Stack a function of each domain's features and targets."""
+    return torch.stack([function(X[rows.domains == e], rows.targets[rows.domains == e]) for e in range(K)])
+
+
+def domain_loss(X: Tensor, W: Tensor, targets: Tensor) -> Tensor:
+    return sample_losses("cross_entropy", X @ W[:, :-1].T + W[:, -1], targets).mean()
+
+
+def irm_scale(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
+    def product(x: Tensor, y: Tensor) -> Tensor:
+        s = torch.ones((), dtype=x.dtype, requires_grad=True)
+        halves = [domain_loss(x[k::2], s * W, y[k::2]) for k in (0, 1)]
+        even, odd = (torch.autograd.grad(half, s, create_graph=True)[0] for half in halves)
+        return even * odd
+
+    return by_domain(product, X, rows).mean()
+
+
+def loss_variance(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
+    return by_domain(lambda x, y: domain_loss(x, W, y), X, rows).var(correction=0)
+
+
+def products(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
+    """Spread of H_e g_e by double back-propagation."""
+
+    def product(x: Tensor, y: Tensor) -> Tensor:
+        (g,) = torch.autograd.grad(domain_loss(x, W, y), W, create_graph=True)
+        return torch.autograd.grad(g.square().sum() / 2, W, create_graph=True)[0].flatten()
+
+    return spread(by_domain(product, X, rows))
+
+
+def diagonals(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
+    hessians = dense_derivatives(2, "cross_entropy", X, W, rows.targets, rows.domains)
+    return spread(hessians.reshape(K, W.numel(), W.numel()).diagonal(dim1=1, dim2=2))
+
+
+def coral_mean(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
+    means = by_domain(lambda x, y: x.mean(0), X, rows)
+    return torch.stack([(means[a] - means[b]).square().mean() for a in range(K) for b in range(a)]).mean()
+
+
+def coral_covariance(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
+    S = by_domain(lambda x, y: x.T.cov(), X, rows)
+    return torch.stack([(S[a] - S[b]).square().mean() for a in range(K) for b in range(a)]).mean()
+
+
+def discrepancy(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
+    def kernel(x: Tensor, z: Tensor) -> Tensor:
+        squares = (x[:, None] - z).square().sum(2)
+        return sum(torch.exp(-(10.0**k) * squares) for k in range(-3, 4)).mean()
+
+    parts = [X[rows.domains == e] for e in range(K)]
+    pairs = [(parts[a], parts[b]) for a in range(K) for b in range(a)]
+    return torch.stack([kernel(a, a) + kernel(b, b) - 2 * kernel(a, b) for a, b in pairs]).mean()
+
+
+C = CLASSES
+WEIGHTED: dict[str, tuple[dict[str, float], dict[str, Term], float]] = {
+    "irm": ({"weight": 3.0}, {"weight": irm_scale}, 1.0),
+    "vrex": ({"weight": 3.0}, {"weight": loss_variance}, 1.0),
+    "mmd": ({"weight": 3.0}, {"weight": discrepancy}, 0.0),
+    "hgp": (
+        {"gradient_weight": 0.3, "hessian_weight": 2.0},
+        {"gradient_weight": spread_of(1), "hessian_weight": products},
+        0.0,
+    ),
+    "hutchinson": (
+        {"gradient_weight": 0.3, "hessian_weight": 2.0},
+        {"gradient_weight": spread_of(1), "hessian_weight": diagonals},
+        0.0,
+    ),
+    "gradient-matching": ({"gradient_weight": 2.0}, {"gradient_weight": spread_of(1, C)}, 0.0),
+    "hessian-matching": ({"hessian_weight": 5.0}, {"hessian_weight": spread_of(2, C**2)}, 0.0),
+    "cma": (
+        {"gradient_weight": 2.0, "hessian_weight": 5.0},
+        {"gradient_weight": spread_of(1, C), "hessian_weight": spread_of(2, C**2)},
+        0.0,
+    ),
+    "moment-alignment": (
+        {"gradient_weight": 2.0, "hessian_weight": 5.0, "order_3_weight": 7.0},
+        {
+            "gradient_weight": spread_of(1, C),
+            "hessian_weight": spread_of(2, C**2),
+            "order_3_weight": spread_of(3, C**3),
+        },
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_steps_are_those_of_the_loss_written_down_again(name: str) -> None:
+    weights, terms, initial = WEIGHTED[name]
+    assert_descends(build(name, **weights, anneal_steps=2), annealed(weights, terms, 2, initial))
+
+
+def test_coral() -> None:
+    terms = {"mean": coral_mean, "covariance": coral_covariance}
+    assert_descends(build("coral", weight=3.0), annealed({"mean": 3.0, "covariance": 3.0}, terms, 0))
+
+
+def test_fishr_against_the_gradients_of_single_samples() -> None:
+    momentum, past = 0.9, torch.zeros(K, CLASSES * (FEATURES + 1), dtype=torch.float64)
+
+    def loss(twin: nn.Module, rows: Batch, step: int) -> Tensor:
+        nonlocal past
+        features, total = mean_loss(twin, rows)
+        W = head_of(twin)
+
+        def variance(x: Tensor, y: Tensor) -> Tensor:
+            gradients = [
+                torch.autograd.grad(domain_loss(x[i : i + 1], W, y[i : i + 1]), W, create_graph=True)[0].flatten()
+                for i in range(len(x))
+            ]
+            return torch.stack(gradients).var(0, correction=0)
+
+        average = momentum * past + (1 - momentum) * by_domain(variance, features, rows)
+        past = average.detach()
+        values = average / (1 - momentum)
+        penalty = (values - values.mean(0)).square().mean()
+        return total + (5.0 if step >= 2 else 0.0) * penalty
+
+    assert_descends(build("fishr", weight=5.0, momentum=momentum, anneal_steps=2), loss)
+
+
+def test_momentum_is_a_decaying_sum_of_derivatives() -> None:
+    momentum, past = 0.5, {1: 0.0, 2: 0.0}
+
+    def loss(twin: nn.Module, rows: Batch, step: int) -> Tensor:
+        features, total = mean_loss(twin, rows)
+        for order, weight in ((1, 2.0), (2, 5.0)):
+            derivatives = dense_derivatives(order, "cross_entropy", features, head_of(twin), rows.targets, rows.domains)
+            sums = derivatives + momentum * past[order]
+            past[order] = sums.detach()
+            total = total + (weight if step >= 2 else 0.0) * spread(sums) / CLASSES**order
+        return total
+
+    weights = {"gradient_weight": 2.0, "hessian_weight": 5.0}
+    assert_descends(build("cma-momentum", **weights, momentum=momentum, anneal_steps=2), loss)
+
+
+def test_samples_of_hutchinson_converge_to_the_exact_diagonal() -> None:
+    rows, twin = batch(), network().requires_grad_(False)
+    features, logits = twin(rows.inputs)
+    inputs = features, logits, rows.targets, rows.domains
+    exact = diagonals(features, head_of(twin), rows)
+    assert_equal(Hutchinson(num_domains=K).terms(*inputs)["hessian"], exact, 1e-10)
+    errors = []
+    for samples in (10, 1000):
+        torch.manual_seed(0)
+        drawn = Hutchinson(samples=samples, num_domains=K).terms(*inputs)["hessian"]
+        errors.append(float((drawn - exact).abs() / exact))
+    assert errors[1] < 0.05
+    assert errors[1] < errors[0] / 3
+
+
+def test_plain_erm_is_the_mean_of_the_domains_losses() -> None:
+    assert_descends(build("erm"), lambda twin, rows, step: mean_loss(twin, rows)[1])
+
+
+def test_the_terms_are_logged_unweighted() -> None:
+    algorithm = build("cma", gradient_weight=2.0, hessian_weight=5.0, anneal_steps=2)
+    rows, twin = batch(0), network()
+    features, total = mean_loss(twin, rows)
+    (logged,) = run(algorithm, algorithm.optimizers(), range(1))
+    assert list(logged) == ["loss", "cross_entropy", "gradient", "hessian"]
+    assert_equal(logged["cross_entropy"], total)
+    assert_equal(logged["hessian"], spread_of(2, C**2)(features, head_of(twin), rows))
+
+
+def test_reset_step_is_where_the_penalty_sets_in() -> None:
+    assert build("cma", steps=5001).reset_step == 2500
+    assert build("cma", anneal_steps=0).reset_step is None
+    assert build("erm").reset_step is None
+    assert isinstance(build("cma"), ERM)

@@ -1,0 +1,16 @@
+"""Two processes take the steps that one takes on the whole batch."""
+
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+import torch.multiprocessing
+
+from tests.algorithms.ranks import work
+
+
+@pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs gloo")
+def test_two_ranks_are_one_process(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    for rank in range(2):
+        assert Path(tmp_path, f"rank{rank}").read_text() == "14 done"

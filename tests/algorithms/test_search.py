@@ -1,0 +1,148 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from momentalign.algorithms import (
+    Hyperparameter,
+    algorithm_names,
+    check_hyperparameters,
+    draw_hyperparameters,
+    find_algorithm,
+)
+from momentalign.algorithms._search import annealing, one_of, power_of_ten, power_of_two, uniform, whole
+
+GOLDEN = json.loads(Path(__file__).with_name("golden_draws.json").read_text())
+"""First draws of every space for 5001 steps: algorithm, recipe, hyper-parameter seeds 0 to 2."""
+
+STEPS = 5001
+
+
+@pytest.mark.parametrize("recipe", ["mnist", "image"])
+@pytest.mark.parametrize("name", algorithm_names())
+def test_draws_are_what_they_were(name: str, recipe: str) -> None:
+    space = find_algorithm(name).space(recipe, STEPS)
+    for seed, expected in enumerate(GOLDEN[name][recipe]):
+        drawn = draw_hyperparameters(space, seed)
+        assert list(drawn) == list(expected)
+        for key, value in drawn.items():
+            assert type(value) is type(expected[key]), key
+            assert value == (pytest.approx(expected[key], rel=1e-12) if isinstance(value, float) else expected[key])
+
+
+@pytest.mark.parametrize("recipe", ["mnist", "image", "text", "table"])
+@pytest.mark.parametrize("name", algorithm_names())
+def test_draws_lie_in_what_is_allowed(name: str, recipe: str) -> None:
+    space = find_algorithm(name).space(recipe, 300)
+    for seed in range(20):
+        drawn = draw_hyperparameters(space, seed)
+        assert check_hyperparameters(space, drawn) == drawn
+        if "anneal_steps" in drawn:
+            assert 0 <= drawn["anneal_steps"] <= 600
+
+
+def test_draws_do_not_move_when_a_name_is_added() -> None:
+    space = find_algorithm("cma").space("mnist", STEPS)
+    more = {"another": Hyperparameter(1.0, uniform(0, 1)), **space}
+    assert draw_hyperparameters(more, 1).items() > draw_hyperparameters(space, 1).items()
+
+
+def test_seeds_differ_and_seed_zero_is_the_defaults() -> None:
+    space = find_algorithm("cma").space("image", STEPS)
+    assert draw_hyperparameters(space, 0) == {name: each.default for name, each in space.items()}
+    drawn = [draw_hyperparameters(space, seed)["lr"] for seed in range(1, 6)]
+    assert len(set(drawn)) == 5
+    assert draw_hyperparameters(space, 3)["lr"] == drawn[2]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "lr", "batch_size", "dropout"), [("mnist", 1e-3, 64, 0.0), ("image", 5e-5, 32, 0.1)]
+)
+def test_recipes_of_the_protocol(recipe: str, lr: float, batch_size: int, dropout: float) -> None:
+    space = find_algorithm("erm").space(recipe, STEPS)
+    drawn = draw_hyperparameters(space, 0)
+    assert (drawn["lr"], drawn["batch_size"], drawn["dropout"], drawn["weight_decay"]) == (lr, batch_size, dropout, 0)
+    assert (drawn["optimizer"], drawn["schedule"], drawn["clip"]) == ("adam", "constant", 0)
+    decays = {draw_hyperparameters(space, seed)["weight_decay"] for seed in range(1, 20)}
+    assert decays == {0.0} if recipe == "mnist" else len(decays) == 19
+
+
+def test_text_is_fine_tuned_as_bert_is() -> None:
+    drawn = draw_hyperparameters(find_algorithm("erm").space("text", STEPS), 0)
+    assert (drawn["optimizer"], drawn["lr"], drawn["batch_size"]) == ("adamw", 2e-5, 32)
+    assert (drawn["schedule"], drawn["clip"]) == ("linear", 1.0)
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(5001, 2500), (500, 250), (300, 150), (10002, 5000), (1, 0)])
+def test_annealing_keeps_its_share_of_the_run(steps: int, expected: int) -> None:
+    assert find_algorithm("cma").space("mnist", steps)["anneal_steps"].default == expected
+
+
+def test_drawn_annealing_is_scaled_too() -> None:
+    for name in ("cma", "irm", "vrex", "fishr", "cma-momentum", "moment-alignment"):
+        for seed in range(1, 8):
+            long, short = (
+                draw_hyperparameters(find_algorithm(name).space("mnist", steps), seed)["anneal_steps"]
+                for steps in (5001, 500)
+            )
+            assert short == round(long * 500 / 5001)
+            assert type(short) is int
+
+
+@pytest.mark.parametrize(
+    ("draw", "low", "high"),
+    [
+        (power_of_ten(-1, 2), 0.1, 100),
+        (uniform(0.9, 0.99), 0.9, 0.99),
+        (power_of_two(6, 10), 64, 1024),
+        (whole(power_of_two(0, 3)), 1, 8),
+        (one_of(3, 5), 3, 5),
+        (annealing(1, one_of(500, 4500), 5001).draw, 500, 4500),
+    ],
+)
+def test_draws_fill_their_range(draw, low: float, high: float) -> None:
+    space = {"x": Hyperparameter(0, draw)}
+    drawn = [draw_hyperparameters(space, seed)["x"] for seed in range(1, 400)]
+    assert low <= min(drawn) < low + 0.1 * (high - low)
+    assert high - 0.3 * (high - low) < max(drawn) <= high
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        ("gradient_wieght", 1.0, ValueError, "no hyper-parameter 'gradient_wieght'.*Meant 'gradient_weight'"),
+        ("eta", 1.0, ValueError, "There are: lr, .*scaling"),
+        ("lr", "fast", TypeError, "'lr' should be a number, but is 'fast'"),
+        ("lr", True, TypeError, "'lr' should be a number"),
+        ("lr", -1.0, ValueError, "'lr' should be at least 0, but is -1.0"),
+        ("lr", float("nan"), ValueError, "'lr' should be at least 0, but is nan"),
+        ("dropout", 2, ValueError, "'dropout' should be at least 0 and at most 1, but is 2"),
+        ("batch_size", 6.5, TypeError, "'batch_size' should be a whole number, but is 6.5"),
+        ("batch_size", 0, ValueError, "'batch_size' should be at least 1, but is 0"),
+        ("gradient_weight", float("inf"), ValueError, "'gradient_weight' should be finite, but is inf"),
+        ("scaling", "class", ValueError, "'scaling' should be one of .*Meant 'classes'"),
+        ("optimizer", "sgd", ValueError, "'optimizer' should be one of 'adam', 'adamw', but is 'sgd'"),
+    ],
+)
+def test_bad_values_are_named(name: str, value: object, error: type[Exception], message: str) -> None:
+    space = find_algorithm("cma").space("mnist", STEPS)
+    with pytest.raises(error, match=message):
+        draw_hyperparameters(space, 1, {name: value})
+
+
+def test_values_get_the_type_of_the_default() -> None:
+    drawn = draw_hyperparameters(find_algorithm("cma").space("mnist", STEPS), 0, {"gradient_weight": 3, "clip": 1})
+    assert repr((drawn["gradient_weight"], drawn["clip"])) == "(3.0, 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: find_algorithm("erm").space("mnits", 10), "'recipe' should be one of .*Meant 'mnist'"),
+        (lambda: find_algorithm("erm").space("mnist", 0), "'steps' should be at least 1"),
+        (lambda: draw_hyperparameters({}, -1), "'hparams_seed' should be at least 0"),
+    ],
+)
+def test_bad_arguments(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

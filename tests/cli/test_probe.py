@@ -1,0 +1,129 @@
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from momentalign.cli import main
+from momentalign.probing import TableProbe
+
+
+def run(*arguments: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The program in this process: its exit code."""
+    monkeypatch.setattr(sys, "argv", ["momentalign", "probe", *map(str, arguments)])
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(120, 2)), columns=["a", "b"])
+    frame["kind"] = rng.choice(["u", "v"], 120)
+    frame.loc[3, "a"] = np.nan
+    frame["y"] = np.where(frame["b"] + rng.normal(size=120) > 0, "yes", "no")
+    frame["domain"] = np.repeat(["Basel", "Bern", "Zurich"], 40)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.drop(columns=["y", "domain"]).assign(kind="w").to_parquet(tmp_path / "new.parquet")
+    frame[frame["domain"] != "Bern"].to_csv(tmp_path / "two.csv", index=False)
+    shutil.copy(tmp_path / "t.csv", tmp_path / "wrong.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_fit_compare_keep_and_predict(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("t.csv", "--test-domain", "Bern", "--out", "runs/probe", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    for part in (
+        "t.csv: 120 rows, 3 columns, 'y' taken as 2 classes.",
+        "Missing values of training rows were filled",
+        "logistic regression",
+        "moment aligned",
+        "Next: momentalign probe --model runs/probe --predict",
+    ):
+        assert part in said
+    assert listed(Path("runs/probe")) == ["model.json", "model.safetensors", "scores.csv"]
+    assert run("--model", "runs/probe", "--predict", "new.parquet", "-o", "p.csv", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "Categories of new.parquet that no training row has were ignored: kind (120)." in said
+    assert "The answers lie in p.csv." in said
+    found = pd.read_csv("p.csv")
+    assert len(found) == 120
+    assert set(found["predicted"]) == {"no", "yes"}
+    # A probe may be made again in its own folder.
+    assert run("t.csv", "--test-domain", "Basel", "--out", "runs/probe", monkeypatch=monkeypatch) == 0
+
+
+def test_dry_runs_write_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = listed(folder)
+    assert run("t.csv", "--dry-run", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "4 searches over weights" in said
+    assert "This takes less than a minute, estimated." in said
+    assert listed(folder) == before
+
+
+def test_an_interruption_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TableProbe, "run", interrupted)
+    before = listed(folder)
+    assert run("t.csv", monkeypatch=monkeypatch) == 130
+    assert "Interrupted. Nothing was written." in capsys.readouterr().out
+    assert listed(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["two.csv", "--test-domain", "Zurich"],
+            "Training rows should be of at least two domains, but all are of 'Basel'",
+        ),
+        (["t.csv", "--task", "regression"], "should hold numbers, but 'y' holds"),
+        (["t.csv", "--target", "z"], "'target' should name a column of t.csv, but is 'z'"),
+        (["t.csv", "--domain", "domains"], "Meant 'domain'?"),
+        (["t.csv", "--group", "kinds"], "Meant 'kind'?"),
+        (["t.csv", "--split", "kind"], "'split' should be a column of train, val and test"),
+        (["t.csv", "--test-domain", "Zürich"], "Meant 'Zurich'?"),
+        (["wrong.parquet"], "wrong.parquet could not be read"),
+        (["gone.csv"], "gone.csv does not exist"),
+        (["t.csv", "--out", "t.csv"], "'--out' should name a folder, but t.csv is a file"),
+        (["t.csv", "--out", "."], "holds something that is no probe"),
+        (["t.csv", "--task", "ranking"], "'task' should be one of"),
+        (["t.csv", "--components", "0"], "'components' should be at least 1"),
+        ([], "Name a file to fit"),
+        (["--model", "runs/none", "--predict", "t.csv"], "runs/none should be a folder that 'momentalign probe' wrote"),
+        (["--predict", "t.csv"], "give --model FOLDER --predict FILE"),
+        (["t.csv", "--model", ".", "--predict", "t.csv"], "and no other file"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    arguments: list[str],
+    message: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = listed(folder)
+    assert run(*arguments, monkeypatch=monkeypatch) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert not captured.out
+    assert listed(folder) == before

@@ -1,0 +1,126 @@
+"""`momentalign embed`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from momentalign.cli import app
+from momentalign.data import read_table
+from tests.data.files import write_celeba, write_multinli, write_waterbirds
+from tests.encoders.models import save_model, write_images
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["embed", *map(str, arguments)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_images(tmp_path / "animals")
+    save_model("resnet", tmp_path / "model", mean=None)
+    return tmp_path
+
+
+def test_writes_what_diagnose_reads(folder: Path) -> None:
+    out = folder / "features.parquet"
+    arguments = (folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", out, "--batch-size", 5)
+    done = run(*arguments, "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "animals: 12 rows of 2 domains, 16 features each" in done.output
+    assert "normalised by the mean and standard deviation of ImageNet" in done.output
+    assert not out.exists()
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    assert f"Next: momentalign diagnose {out}" in done.output.replace("\n", " ").replace("  ", " ")
+    assert read_table(out).features.shape == (12, 16)
+    assert not out.with_name("features.parquet.parts").exists()
+    again = run(*arguments)
+    assert "already" in again.output
+
+
+def test_with_split_and_npz(folder: Path) -> None:
+    out = folder / "features.npz"
+    done = run(folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", out, "--with-split")
+    assert done.exit_code == 0, done.output
+    splits = read_table(out).splits
+    assert splits is not None
+    assert sorted(set(splits)) == ["in", "out"]
+
+
+@pytest.mark.filterwarnings("ignore:celeba|multinli:UserWarning")  # so few rows that some groups have none
+@pytest.mark.parametrize(
+    ("name", "write", "model", "rows", "first"),
+    [
+        ("waterbirds", write_waterbirds, "clip", 13, ("landbird", "land", "train", "landbird, land")),
+        ("celeba", write_celeba, "clip", 6, ("blond", "female", "train", "blond, female")),
+        ("multinli", write_multinli, "bert", 7, ("entailment", "no negation", "train", "entailment, no negation")),
+    ],
+)
+def test_sets_with_groups(
+    name: str, write: Callable[[Path], Path], model: str, rows: int, first: tuple[str, ...], tmp_path: Path
+) -> None:
+    write(tmp_path / "data")
+    save_model(model, tmp_path / "model")
+    out = tmp_path / "features.parquet"
+    done = run(name, "--encoder", f"hf:{tmp_path / 'model'}", "--root", tmp_path / "data", "-o", out)
+    assert done.exit_code == 0, done.output
+    assert f"Next: momentalign probe {out}" in done.output.replace("\n", " ").replace("  ", " ")
+    table = read_table(out)
+    assert table.splits is not None
+    assert table.groups is not None
+    assert table.features.shape == (rows, 12 if model == "clip" else 16)
+    assert (table.target[0], table.domains[0], table.splits[0], table.groups[0]) == first
+
+
+def test_bad_files_are_skipped_on_request(folder: Path) -> None:
+    (folder / "animals" / "day" / "cat" / "1.png").write_bytes(b"no image")
+    arguments = (folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", folder / "features.npz")
+    refused = run(*arguments)
+    assert isinstance(refused.exception, ValueError)
+    assert "--skip-bad-files" in str(refused.exception)
+    with pytest.warns(UserWarning, match="1 unreadable files are left out: day/cat/1.png"):
+        done = run(*arguments[:-1], folder / "rest.npz", "--skip-bad-files")
+    assert done.exit_code == 0, done.output
+    assert len(read_table(folder / "rest.npz").target) == 11
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-o", "features.csv"), r"should end in .parquet or .npz"),
+        (("--device", "abacus"), "'--device' should name a device that torch can use here, but is 'abacus'"),
+        (("--encoder", "mnist-cn"), "Meant 'mnist-cnn'"),
+    ],
+)
+def test_bad_arguments(arguments: tuple[str, ...], message: str, folder: Path) -> None:
+    done = run(folder / "animals", "--encoder", folder / "model", *arguments)
+    assert isinstance(done.exception, ValueError)
+    assert message.replace("\\", "") in str(done.exception)
+
+
+def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from momentalign.encoders import Embedding
+
+    whole = Embedding.run
+
+    def interrupted(self: Embedding, progress) -> Path:
+        def report(done: int, total: int) -> None:
+            progress(done, total)
+            if done:
+                raise KeyboardInterrupt
+
+        return whole(self, report)
+
+    out = folder / "features.parquet"
+    arguments = (folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", out, "--batch-size", 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(Embedding, "run", interrupted)
+        stopped = run(*arguments)
+    assert stopped.exit_code == 130
+    assert "Interrupted after 4 of 12 rows. Run the same command again to go on." in stopped.output.replace("\n", " ")
+    done = run(*arguments)
+    assert done.exit_code == 0
+    assert "4 rows were done before." in done.output.replace("\n", " ")
+    assert len(read_table(out).target) == 12

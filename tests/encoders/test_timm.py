@@ -1,0 +1,83 @@
+"""Vision transformers as timm publishes them, against a plain rendering of timm's forward pass."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import Tensor
+
+from momentalign.encoders import encoder_from_config, encoder_from_folder
+from tests.encoders.models import pixels
+
+WIDTH, HEADS, DEPTH, PATCH, SIZE = 128, 2, 2, 16, 32
+
+
+def weights() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = {
+        "cls_token": (1, 1, WIDTH),
+        "pos_embed": (1, 1 + (SIZE // PATCH) ** 2, WIDTH),
+        "patch_embed.proj.weight": (WIDTH, 3, PATCH, PATCH),
+        "patch_embed.proj.bias": (WIDTH,),
+        "norm.weight": (WIDTH,),
+        "norm.bias": (WIDTH,),
+        "head.weight": (10, WIDTH),
+        "head.bias": (10,),
+    }
+    for k in range(DEPTH):
+        layers = {"norm1": (WIDTH,), "attn.qkv": (3 * WIDTH, WIDTH), "attn.proj": (WIDTH, WIDTH), "norm2": (WIDTH,)}
+        layers |= {"mlp.fc1": (2 * WIDTH, WIDTH), "mlp.fc2": (WIDTH, 2 * WIDTH)}
+        for name, shape in layers.items():
+            shapes |= {f"blocks.{k}.{name}.weight": shape, f"blocks.{k}.{name}.bias": shape[:1]}
+    return {name: 0.1 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+
+
+def forward(w: dict[str, Tensor], images: Tensor) -> Tensor:
+    """Patches, class token, positions; blocks with the norm first; norm; class token."""
+
+    def linear(x: Tensor, name: str) -> Tensor:
+        return F.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
+
+    def norm(x: Tensor, name: str) -> Tensor:
+        return F.layer_norm(x, (WIDTH,), w[f"{name}.weight"], w[f"{name}.bias"], eps=1e-6)
+
+    x = F.conv2d(images, w["patch_embed.proj.weight"], w["patch_embed.proj.bias"], stride=PATCH)
+    x = torch.cat([w["cls_token"].expand(len(x), -1, -1), x.flatten(2).transpose(1, 2)], dim=1) + w["pos_embed"]
+    for k in range(DEPTH):
+        n, t, _ = x.shape
+        qkv = linear(norm(x, f"blocks.{k}.norm1"), f"blocks.{k}.attn.qkv").view(n, t, 3, HEADS, WIDTH // HEADS)
+        q, key, v = qkv.permute(2, 0, 3, 1, 4)
+        attended = ((q @ key.transpose(2, 3)) / (WIDTH // HEADS) ** 0.5).softmax(-1) @ v
+        x = x + linear(attended.transpose(1, 2).reshape(n, t, WIDTH), f"blocks.{k}.attn.proj")
+        x = x + linear(F.gelu(linear(norm(x, f"blocks.{k}.norm2"), f"blocks.{k}.mlp.fc1")), f"blocks.{k}.mlp.fc2")
+    return norm(x, "norm")[:, 0]
+
+
+def save(folder: Path, tensors: dict[str, Tensor], architecture: str = "vit_small_patch16_224") -> None:
+    published = {"input_size": [3, SIZE, SIZE], "mean": [0.5] * 3, "std": [0.5] * 3}
+    (folder / "config.json").write_text(json.dumps({"architecture": architecture, "pretrained_cfg": published}))
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_equals_timms_forward_pass(tmp_path: Path) -> None:
+    save(tmp_path, weights())
+    encoder = encoder_from_folder(tmp_path).eval()
+    images = pixels(3, SIZE)
+    inputs = encoder.preprocessing.to_inputs(images)
+    torch.testing.assert_close(inputs, images / 127.5 - 1)
+    torch.testing.assert_close(encoder(inputs), forward(weights(), inputs), rtol=1e-4, atol=1e-4)
+    again = encoder_from_config(encoder.config()).eval()
+    again.load_state_dict(encoder.state_dict())
+    torch.testing.assert_close(again(inputs), encoder(inputs))
+
+
+def test_refuses_other_models_of_timm(tmp_path: Path) -> None:
+    save(tmp_path, weights(), "resnet50")
+    with pytest.raises(ValueError, match=r"timm's 'resnet50'. Of timm's formats only plain vision transformers"):
+        encoder_from_folder(tmp_path)
+    save(tmp_path, {**weights(), "blocks.0.ls1.gamma": torch.ones(WIDTH)})
+    with pytest.raises(ValueError, match=r"that a plain vision transformer has not: blocks.0.ls1.gamma"):
+        encoder_from_folder(tmp_path)

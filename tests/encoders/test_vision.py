@@ -1,0 +1,234 @@
+"""Vision encoders of the real architectures, tiny ones saved to folders and real ones built from a configuration."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from momentalign.encoders import HuggingFaceVision, ImagePreprocessing, encoder_from_config, encoder_from_folder
+from tests.encoders.models import pixels, save_model
+
+# What the features should be, written with the library's own output.
+EXPECTED: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "vit": lambda model, images: model(images).last_hidden_state[:, 0],
+    "dinov2": lambda model, images: model(images).last_hidden_state[:, 0],
+    "clip": lambda model, images: model.visual_projection(model.vision_model(images).pooler_output),
+    "siglip": lambda model, images: model.vision_model(images).pooler_output,
+    "mobilenet_v2": lambda model, images: model(images).last_hidden_state.mean((2, 3)),
+    "resnet": lambda model, images: model(images).last_hidden_state.mean((2, 3)),
+}
+WIDTHS = {"vit": 16, "dinov2": 16, "clip": 12, "siglip": 16, "mobilenet_v2": 320, "resnet": 16}
+names = pytest.mark.parametrize("name", EXPECTED)
+
+
+@names
+def test_features_are_the_stated_output_of_the_model(name: str, tmp_path: Path) -> None:
+    model = save_model(name, tmp_path)
+    encoder = encoder_from_folder(tmp_path).eval()
+    inputs = encoder.preprocessing.to_inputs(pixels(3, 32))
+    features = encoder(inputs)
+    assert features.shape == (3, encoder.num_features) == (3, WIDTHS[name])
+    torch.testing.assert_close(features, EXPECTED[name](model, inputs))
+    assert (features.std(0) > 0).any()
+
+
+@names
+def test_comes_back_from_its_configuration_and_weights(name: str, tmp_path: Path) -> None:
+    save_model(name, tmp_path, mean=0.3)
+    encoder = encoder_from_folder(tmp_path).eval()
+    again = encoder_from_config(json.loads(json.dumps(encoder.config()))).eval()
+    inputs = encoder.preprocessing.to_inputs(pixels(2, 32))
+    assert not torch.allclose(again(inputs), encoder(inputs))
+    again.load_state_dict(encoder.state_dict())
+    torch.testing.assert_close(again(inputs), encoder(inputs))
+    assert again.preprocessing.config() == encoder.preprocessing.config()
+    assert (again.num_features, again.features) == (encoder.num_features, encoder.features)
+
+
+@names
+def test_every_parameter_that_trains_reaches_the_features(name: str, tmp_path: Path) -> None:
+    save_model(name, tmp_path)
+    encoder = encoder_from_folder(tmp_path).train()
+    encoder(encoder.preprocessing.to_inputs(pixels(4, 32))).square().sum().backward()
+    without = [k for k, parameter in encoder.named_parameters() if parameter.requires_grad and parameter.grad is None]
+    assert without == []
+    frozen = [k for k, parameter in encoder.named_parameters() if not parameter.requires_grad]
+    assert frozen == (["model.embeddings.mask_token"] if name == "dinov2" else [])
+
+
+@pytest.mark.parametrize(
+    ("architecture", "width", "output"),
+    [
+        ({"model_type": "vit", "hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}, 384, "cls"),
+        (
+            {
+                "model_type": "clip",
+                "projection_dim": 512,
+                "vision_config": {"patch_size": 32, "hidden_size": 768, "projection_dim": 512},
+            },
+            512,
+            "projection",
+        ),
+    ],
+    ids=["ViT-S/16", "CLIP ViT-B/32"],
+)
+def test_real_sizes_from_a_configuration(architecture: dict[str, Any], width: int, output: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(architecture))
+    encoder = encoder_from_folder(tmp_path, weights=False).eval()
+    assert isinstance(encoder, HuggingFaceVision)
+    assert (encoder.num_features, encoder.features, encoder.preprocessing.size) == (width, output, 224)
+    with torch.no_grad():
+        assert encoder(encoder.preprocessing.to_inputs(pixels(1, 224))).shape == (1, width)
+    assert "random" in " ".join(encoder.notes)
+    if output == "cls":
+        assert sum(parameter.numel() for parameter in encoder.parameters()) == 21_665_664  # as published, without head
+
+
+def test_weights_in_half_precision_are_read_as_single(tmp_path: Path) -> None:
+    save_model("vit", tmp_path).half().save_pretrained(tmp_path)
+    assert {parameter.dtype for parameter in encoder_from_folder(tmp_path).parameters()} == {torch.float32}
+
+
+def test_under_autocast(tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    encoder = encoder_from_folder(tmp_path).eval()
+    inputs = encoder.preprocessing.to_inputs(pixels(2, 32))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = encoder(inputs)
+    assert not torch.equal(rounded, encoder(inputs))
+    torch.testing.assert_close(rounded.float(), encoder(inputs), rtol=0.1, atol=0.1)
+
+
+def test_channels_last(tmp_path: Path) -> None:
+    save_model("mobilenet_v2", tmp_path)
+    encoder = encoder_from_folder(tmp_path).eval()
+    inputs = encoder.preprocessing.to_inputs(pixels(2, 32))
+    expected = encoder(inputs)
+    encoder.to(memory_format=torch.channels_last)
+    last = inputs.to(memory_format=torch.channels_last)
+    torch.testing.assert_close(encoder(last), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "size", "pixel", "value"),
+    [
+        ({"size": 48, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}, 48, 255, 1.0),
+        (
+            {"size": {"shortest_edge": 40}, "do_center_crop": True, "crop_size": {"height": 32, "width": 32}},
+            32,
+            0,
+            None,
+        ),
+        ({"size": {"height": 48, "width": 48}, "do_normalize": False}, 48, 255, 1.0),
+        # EfficientNet's: pixels in [-1, 1] before the mean, and the deviation divided by twice.
+        (
+            {
+                "size": [32, 32],
+                "rescale_factor": 1 / 127.5,
+                "rescale_offset": True,
+                "include_top": True,
+                "image_mean": [0.2] * 3,
+                "image_std": [0.5] * 3,
+            },
+            32,
+            255,
+            (1.0 - 0.2) / 0.5 / 0.5,
+        ),
+    ],
+)
+def test_size_and_normalisation_are_the_models_own(
+    settings: dict[str, Any], size: int, pixel: int, value: float | None, tmp_path: Path
+) -> None:
+    save_model("resnet", tmp_path, mean=None)
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings))
+    encoder = encoder_from_folder(tmp_path)
+    assert encoder.preprocessing.size == size
+    assert encoder.notes == ()
+    if value is not None:
+        white = torch.full((1, 3, size, size), pixel, dtype=torch.uint8)
+        torch.testing.assert_close(encoder.preprocessing.to_inputs(white), torch.full((1, 3, size, size), value))
+
+
+def test_assumed_normalisation_is_said(tmp_path: Path) -> None:
+    save_model("vit", tmp_path, mean=None)
+    encoder = encoder_from_folder(tmp_path)
+    assert encoder.preprocessing.config() == ImagePreprocessing(32).config()
+    assert "32 × 32" in encoder.notes[0]
+    assert "ImageNet" in encoder.notes[0]
+
+
+def test_another_size_where_the_model_takes_it(tmp_path: Path) -> None:
+    save_model("resnet", tmp_path / "resnet")
+    assert encoder_from_folder(tmp_path / "resnet", size=64).preprocessing.size == 64
+    save_model("vit", tmp_path / "vit")
+    with pytest.raises(ValueError, match="'vit' does not take images of 64 × 64"):
+        encoder_from_folder(tmp_path / "vit", size=64)
+
+
+def test_refuses_images_that_are_not_square(tmp_path: Path) -> None:
+    save_model("resnet", tmp_path, mean=None)
+    (tmp_path / "preprocessor_config.json").write_text('{"size": {"height": 32, "width": 48}}')
+    with pytest.raises(ValueError, match="should be square"):
+        encoder_from_folder(tmp_path)
+
+
+def test_refuses_pickled_weights(tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=r"model.safetensors, but has none. Weights in pytorch_model.bin can run code"):
+        encoder_from_folder(tmp_path)
+
+
+def test_refuses_weights_that_leave_part_of_the_encoder_random(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    save_model("vit", tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    gone = next(name for name in weights if name.startswith("layernorm."))
+    rest = {name: tensor for name, tensor in weights.items() if name != gone}
+    save_file(rest, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=f"should fill the whole encoder, but 1 are missing: {gone}"):
+        encoder_from_folder(tmp_path)
+
+
+def test_refuses_weights_of_another_size(tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"intermediate_size": 48}))
+    with pytest.raises(ValueError, match=r"do not fit its config.json"):
+        encoder_from_folder(tmp_path)
+
+
+def test_refuses_a_broken_file(tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(ValueError, match=r"do not fit its config.json"):
+        encoder_from_folder(tmp_path)
+
+
+def test_refuses_models_that_need_code_from_the_hub(tmp_path: Path) -> None:
+    config = {"model_type": "made-up", "auto_map": {"AutoModel": "modeling.MadeUp"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "modeling.py").write_text("raise SystemExit('code was run')")
+    with pytest.raises(ValueError, match="no model of type 'made-up', and code from the hub is not run"):
+        encoder_from_folder(tmp_path)
+
+
+def test_refuses_other_models_of_images_and_texts(tmp_path: Path) -> None:
+    transformers.AlignConfig().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"whose part for images cannot be taken. It can for clip and siglip"):
+        encoder_from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "should be JSON"), ("[]", "a JSON object"), ("{}", "model_type")]
+)
+def test_refuses_a_broken_configuration(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        encoder_from_folder(tmp_path)

@@ -1,0 +1,89 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from momentalign.probing._columns import encode, learn_columns, said_of
+
+TRAIN = pd.DataFrame(
+    {
+        "age": [50.0, np.nan, 60.0, 70.0, 10.0],
+        "count": [1, 2, 3, 4, 9],
+        "kind": ["a", None, "b", "a", "c"],
+        "flag": [True, False, True, True, False],
+        "nothing": [np.nan] * 5,
+        "one": ["x"] * 5,
+        "seven": [7.0, 7.0, np.nan, 7.0, 7.0],
+    }
+)
+NEW = pd.DataFrame(
+    {
+        "kind": ["b", "z", None],
+        "age": [np.nan, 1.0, 2.0],
+        "count": [0, 0, 5],
+        "flag": [False, True, True],
+        "extra": [1, 2, 3],
+    }
+)
+
+
+def test_numbers_are_those_of_scikit_learns_pipeline() -> None:
+    columns, notes = learn_columns(TRAIN)
+    assert [column.name for column in columns] == ["age", "count", "kind", "flag"]
+    encoder = make_pipeline(
+        SimpleImputer(strategy="constant", fill_value="missing"),
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+    )
+    names = ["age", "count", "flag"]
+    theirs = make_column_transformer((SimpleImputer(strategy="median"), ["age"]), (encoder, ["kind"]))
+    theirs.fit(TRAIN.assign(kind=TRAIN["kind"].astype(object).fillna(np.nan)))
+    expected = theirs.transform(NEW.assign(kind=NEW["kind"].astype(object).fillna(np.nan)))
+    ours = encode(NEW, columns)
+    np.testing.assert_array_equal(ours.matrix[:, 0], expected[:, 0])
+    np.testing.assert_array_equal(ours.matrix[:, 2:6], expected[:, 1:])
+    np.testing.assert_array_equal(ours.matrix[:, [1, 6]], NEW[names[1:]].to_numpy(float))
+    assert ours.missing == {"age": 1, "kind": 1}
+    assert ours.unseen == {"kind": 1}
+    said = " ".join(said_of(ours, "new rows"))
+    assert "Missing values of new rows were filled" in said
+    assert "Categories of new rows that no training row has were ignored: kind (1)." in said
+    assert len(said_of(ours, "new rows", missing=False)) == 1
+    joined = " ".join(notes)
+    assert "without any value in the training rows were left out: nothing" in joined
+    assert "one value in all training rows were left out: one, seven" in joined
+    assert "Taken as categories, a column each: kind" in joined
+
+
+def test_a_column_of_names_is_left_out() -> None:
+    frame = pd.DataFrame({"id": [f"patient {k}" for k in range(60)], "x": np.arange(60.0)})
+    columns, notes = learn_columns(frame)
+    assert [column.name for column in columns] == ["x"]
+    assert notes == ["Columns of text with a value of its own in most rows were left out: id."]
+
+
+def test_categories_survive_another_type() -> None:
+    columns, _ = learn_columns(pd.DataFrame({"code": ["1", "2", "x"]}))
+    np.testing.assert_array_equal(encode(pd.DataFrame({"code": [2.0, 1.0]}), columns).matrix, [[0, 1, 0], [1, 0, 0]])
+    numbers, _ = learn_columns(pd.DataFrame({"code": [1, 2]}))
+    np.testing.assert_array_equal(encode(pd.DataFrame({"code": ["2", None]}), numbers).matrix, [[2], [1.5]])
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (NEW.drop(columns=["age", "kind"]), "but lack age, kind"),
+        (NEW.assign(age=["1", "old", "2"]), "Column 'age' should hold numbers, but holds 'old'"),
+        (NEW.assign(age=[1.0, np.inf, 2.0]), "Column 'age' should hold finite numbers, but 1 are infinite"),
+    ],
+)
+def test_new_rows_that_do_not_fit(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode(frame, learn_columns(TRAIN)[0])
+
+
+def test_nothing_left() -> None:
+    with pytest.raises(ValueError, match="No column of the training rows can be used"):
+        learn_columns(TRAIN[["nothing", "one"]])

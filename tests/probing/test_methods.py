@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+import torch
+
+from momentalign import Fishr
+from momentalign.linear import Rows
+from momentalign.probing import METHODS, PROTOCOL_METHODS, find_method, method_grid, recipe_for
+from momentalign.probing._objectives import TermObjective
+from momentalign.probing._terms import fishr
+
+
+@pytest.mark.parametrize(
+    ("method", "converged", "sgd"),
+    [
+        ("erm", 1, 1),
+        ("coral", 1, 1),
+        ("fishr", 20, 100),
+        ("hgp", 45, 225),
+        ("hutchinson", 45, 225),
+        ("irm", 5, 25),
+        ("vrex", 5, 25),
+        ("groupdro", 1, 3),
+        ("cma", 49, 245),
+        ("gradient-matching", 7, 35),
+    ],
+)
+def test_grids_have_the_published_sizes(method: str, converged: int, sgd: int) -> None:
+    recipe = recipe_for("celeba")
+    assert len(method_grid(method, "converged", recipe, train_rows=162_770)) == converged
+    assert len(method_grid(method, "sgd", recipe, train_rows=162_770)) == sgd
+
+
+@pytest.mark.parametrize(
+    ("name", "cma", "fishr_set"),
+    [
+        ("waterbirds", (10, 1000, 2100), (100, 0.945, 2800)),
+        ("celeba", (5000, 100, 4000), (10, 0.9225, 12000)),
+        ("multinli", (5000, 1, 0), (1e4, 0.99, 600)),
+    ],
+)
+def test_the_published_best_set_comes_first_and_once(
+    name: str, cma: tuple[float, ...], fishr_set: tuple[float, ...]
+) -> None:
+    for method, expected in (("cma", cma), ("fishr", fishr_set)):
+        grid = method_grid(method, "sgd", recipe_for(name), train_rows=5000)
+        assert tuple(grid[0].values()) == expected
+        assert grid.count(grid[0]) == 1
+        assert set(grid[0]) == set(grid[1])
+
+
+def test_steps_and_annealing() -> None:
+    assert recipe_for("waterbirds").steps(4795) == 3000
+    assert recipe_for("celeba").steps(162_770) == 16_300
+    assert recipe_for("multinli").steps(206_175) == 1239
+    assert recipe_for("celeba").anneal_grid(162_770) == (0, 4000, 8000, 12000, 16000)
+    assert recipe_for("table").anneal_grid(1000) == (0, 24, 48, 72, 96)
+    assert recipe_for("table").anneal_grid(0) == (0,)
+
+
+def test_names() -> None:
+    assert set(PROTOCOL_METHODS) <= set(METHODS)
+    with pytest.raises(ValueError, match="Meant 'groupdro'"):
+        find_method("group-dro")
+    with pytest.raises(ValueError, match="'recipe' should be one of"):
+        recipe_for("birds")
+
+
+def test_fishr_with_all_rows_ends_where_a_larger_weight_without_average_does() -> None:
+    """After many identical steps the class's gradient is that of the plain penalty over 1 − γ."""
+    rng = np.random.default_rng(0)
+    X, y, e = rng.normal(size=(30, 3)), rng.integers(0, 2, 30), rng.integers(0, 2, 30)
+    head = rng.normal(size=(1, 3))
+    W = torch.tensor(head, requires_grad=True)
+    penalty = Fishr(10.0, momentum=0.9, bias=False)
+    gradient = torch.zeros(1, 3)
+    for _ in range(300):
+        Z = torch.tensor(X) @ W.T
+        logits = torch.cat([-Z / 2, Z / 2], 1)
+        (gradient,) = torch.autograd.grad(penalty(torch.tensor(X), logits, torch.tensor(y), torch.tensor(e)), W)
+    objective = TermObjective(Rows.sort(X, y, e, None, bias=False), 2, l2=0.0, terms=fishr)
+    plain = objective(head.ravel())[1]
+    objective.set_weights(find_method("fishr").weights({"weight": 10.0, "momentum": 0.9}))
+    np.testing.assert_allclose(gradient.numpy().ravel(), objective(head.ravel())[1] - plain, rtol=1e-8, atol=1e-12)

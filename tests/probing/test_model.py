@@ -1,0 +1,82 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from momentalign.probing import ProbeModel, predict_file
+from momentalign.probing._columns import Column
+
+MODEL = ProbeModel(
+    (Column("age", 3.0), Column("kind", categories=("a", "b"))),
+    mean=np.array([1.0, 0.5, 0.5]),
+    scale=np.array([2.0, 1.0, 1.0]),
+    matrix=None,
+    coef=np.array([[1.0, 2.0, -2.0]]),
+    intercept=np.array([0.25]),
+    classes=("no", "yes"),
+    about={"target": "ill", "chosen": {"l2": 0.1}},
+)
+ROWS = pd.DataFrame({"kind": ["a", "b", "q"], "age": [5.0, np.nan, 1.0], "file": ["u", "v", "w"]})
+
+
+def test_answers_by_hand() -> None:
+    logits, _ = MODEL.logits(ROWS)
+    np.testing.assert_allclose(logits[:, 0], [2 + 1 + 1 + 0.25, 1 - 1 - 1 + 0.25, 0 - 1 + 1 + 0.25])
+    probabilities = MODEL.probabilities(logits)
+    np.testing.assert_allclose(probabilities[:, 1], 1 / (1 + np.exp(-logits[:, 0])))
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+
+
+@pytest.mark.parametrize("matrix", [None, np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])])
+def test_what_is_saved_is_loaded(matrix: np.ndarray | None, tmp_path: Path) -> None:
+    coef = MODEL.coef if matrix is None else np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 3.0]])
+    classes = ("no", "yes") if matrix is None else ("u", "v", "w")
+    model = ProbeModel(MODEL.columns, MODEL.mean, MODEL.scale, matrix, coef, np.zeros(len(coef)), classes, MODEL.about)
+    model.save(tmp_path / "deep" / "model")
+    assert sorted(path.name for path in (tmp_path / "deep" / "model").iterdir()) == ["model.json", "model.safetensors"]
+    loaded = ProbeModel.load(tmp_path / "deep" / "model")
+    assert loaded.columns == model.columns
+    assert loaded.classes == classes
+    assert loaded.about == MODEL.about
+    np.testing.assert_array_equal(loaded.logits(ROWS)[0], model.logits(ROWS)[0])
+
+
+def test_predictions_of_a_file(tmp_path: Path) -> None:
+    ROWS.to_csv(tmp_path / "rows.csv", index=False)
+    done = predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "deep" / "out.csv")
+    assert done.rows == 3
+    assert any("kind (1)" in note for note in done.notes)
+    found = pd.read_csv(tmp_path / "deep" / "out.csv")
+    assert found.columns.tolist() == ["file", "predicted", "p_no", "p_yes"]
+    assert found["predicted"].tolist() == ["yes", "no", "yes"]
+    predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "out.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet"), found, check_exact=False)
+    with pytest.raises(ValueError, match=r"should name a \.csv or \.parquet file"):
+        predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "out.txt")
+
+
+@pytest.mark.parametrize("damage", ["nothing", "file", "no json", "other kind", "torn", "shape", "not safetensors"])
+def test_folders_that_are_no_model(damage: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    if damage == "file":
+        folder.write_text("")
+    elif damage != "nothing":
+        MODEL.save(folder)
+        about = folder / "model.json"
+        if damage == "no json":
+            about.write_text("{")
+        elif damage == "other kind":
+            about.write_text(json.dumps(json.loads(about.read_text()) | {"kind": "sofa"}))
+        elif damage == "torn":
+            (folder / "model.safetensors").unlink()
+        elif damage == "shape":
+            content = json.loads(about.read_text())
+            content["columns"] = content["columns"][:1]
+            about.write_text(json.dumps(content))
+        else:
+            (folder / "model.safetensors").write_bytes(b"PK nonsense")
+    with pytest.raises(ValueError, match="that 'momentalign probe' wrote, but") as caught:
+        ProbeModel.load(folder)
+    assert "\n" not in str(caught.value)

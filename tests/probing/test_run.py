@@ -1,0 +1,143 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from momentalign.probing import ProbeModel, grid_size, make_probe_config, project, run_probe
+from momentalign.probing import _run as run_module
+from momentalign.selection import read_runs
+from tests.probing.problems import spurious_data, write_csv
+
+DATA = spurious_data(160, 80, features=4)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_csv(DATA, tmp_path / "features.csv")
+
+
+def test_a_folder_is_that_of_any_run(path: Path, tmp_path: Path) -> None:
+    config = make_probe_config(path, "cma", hparams_seed=3, trial=1)
+    last = run_probe(config, tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["status"] == "finished"
+    assert about["config"]["setting"] == "probe"
+    assert about["config"]["dataset"] == str(path.resolve())
+    assert about["config"]["algorithm"] == "cma"
+    assert about["domains"] == ["land", "water"]
+    assert about["classes"] == ["0", "1"]
+    sweep = read_runs(tmp_path / "run")
+    assert not sweep.problems
+    records = sweep.records
+    end = records[records["step"] == records["step"].max()]
+    assert end["value"].tolist() == [record["value"] for record in last]
+    assert set(records["metric"]) == {
+        "loss",
+        "gradient",
+        "hessian",
+        "accuracy",
+        "worst_group_accuracy",
+        "group_accuracy",
+    }
+    assert set(records["split"].dropna()) == {"train", "val", "test"}
+    losses = records[records["metric"] == "loss"]
+    assert losses["step"].tolist() == list(range(len(losses)))
+    groups = end[(end["metric"] == "group_accuracy") & (end["split"] == "test")]
+    worst = end[(end["metric"] == "worst_group_accuracy") & (end["split"] == "test")]["value"].item()
+    assert groups["value"].min() == worst
+    by_domain = end[(end["metric"] == "accuracy") & (end["split"] == "test") & end["domain"].notna()]
+    assert by_domain["domain"].tolist() == ["land", "water"]
+
+
+def test_the_kept_head_gives_the_recorded_accuracy(path: Path, tmp_path: Path) -> None:
+    last = run_probe(make_probe_config(path, "hutchinson"), tmp_path / "run")
+    model = ProbeModel.load(tmp_path / "run")
+    frame = pd.read_csv(path)
+    test = frame[frame["split"] == "test"]
+    logits, _ = model.logits(test)
+    accuracy = (model.probabilities(logits).argmax(1) == test["y"]).mean()
+    recorded = next(r for r in last if r["metric"] == "accuracy" and r["split"] == "test" and r["domain"] is None)
+    assert accuracy == pytest.approx(recorded["value"])
+
+
+def test_penalties_fall_once_they_count(tmp_path: Path) -> None:
+    """The picture of the paper: after annealing the Hessians' spread drops."""
+    hparams = {"epochs": 400, "lr": 0.05, "anneal_steps": 200, "gradient_weight": 0.0, "hessian_weight": 1e5}
+    config = make_probe_config("spurious", "cma", solver="sgd", data=DATA, hparams=hparams)
+    assert config.steps == 400
+    assert config.record_every == 4
+    run_probe(config, tmp_path / "run", data=DATA, save=False)
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    records = read_runs(tmp_path / "run").records
+    hessian = records[records["metric"] == "hessian"].set_index("step")["value"]
+    assert hessian.index.tolist() == [*range(0, 400, 4), 399]
+    assert hessian[196] > 0.9 * hessian[180]  # slow without the penalty
+    assert hessian[220] < 0.8 * hessian[196]
+    assert hessian[399] < hessian[220]
+
+
+def test_a_finished_run_is_read_and_another_configuration_refused(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_probe_config(path, "erm")
+    first = run_probe(config, tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "_fit", lambda *_: pytest.fail("fitted again"))
+        assert run_probe(config, tmp_path / "run") == first
+    with pytest.raises(ValueError, match="another configuration: trial was 0 and is 1"):
+        run_probe(make_probe_config(path, "erm", trial=1), tmp_path / "run")
+    assert run_probe(config, None) == first
+
+
+def test_an_error_is_written_down_and_the_run_can_be_made_again(path: Path, tmp_path: Path) -> None:
+    wild = make_probe_config(path, "vrex", solver="sgd", hparams={"lr": 1e300, "weight": 1e4})
+    with pytest.raises(ValueError, match="stopped being a number at step"):
+        run_probe(wild, tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["status"] == "failed"
+    assert "smaller weight or lr" in about["error"]
+    # A run that a crash left half-done begins again.
+    config = make_probe_config(path, "groupdro", trial=2)
+    expected = run_probe(config, tmp_path / "other")
+    (tmp_path / "half").mkdir()
+    about = json.loads((tmp_path / "other" / "run.json").read_text()) | {"status": "running"}
+    (tmp_path / "half" / "run.json").write_text(json.dumps(about))
+    (tmp_path / "half" / "records.jsonl").write_text('{"step": 0, "metr')
+    assert run_probe(config, tmp_path / "half") == expected
+    assert (tmp_path / "half" / "records.jsonl").read_text() == (tmp_path / "other" / "records.jsonl").read_text()
+
+
+def test_features_of_a_run_are_those_of_the_protocol(path: Path) -> None:
+    config = make_probe_config(path, "erm", recipe="celeba")
+    assert config.hparams["isr_class"] == 0
+    assert config.hparams["unit_scale"] is False
+    features = run_module._features(config, None)
+    np.testing.assert_allclose(
+        features.train.features, project(DATA, isr_class=0, unit_scale=False).train.features, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hparams_seed": 49}, "'hparams_seed' should be below 49, the number of sets of 'cma', but is 49"),
+        ({"hparams": {"weight": 1.0}}, "has gradient_weight, hessian_weight, solver"),
+        ({"solver": "newton"}, "'solver' should be one of"),
+        ({"trial": -1}, "'trial' should be at least 0"),
+    ],
+)
+def test_bad_configurations(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_probe_config("spurious", "cma", data=DATA, **options)  # type: ignore[arg-type]
+
+
+def test_configurations_of_another_kind_are_refused(path: Path) -> None:
+    from dataclasses import replace
+
+    config = make_probe_config(path, "erm")
+    with pytest.raises(ValueError, match="takes a configuration of make_probe_config"):
+        run_probe(replace(config, setting="finetune"), None)
+    assert grid_size(path, "cma") == 49
+    assert grid_size(path, "cma", solver="sgd") == 245

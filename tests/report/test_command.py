@@ -1,0 +1,65 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from momentalign.cli import main
+from tests.selection.fake_sweep import write_fake_sweep
+
+PROGRAM = Path(sys.executable).with_name("momentalign")
+
+
+def run(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [str(PROGRAM), "report", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, cwd=folder, env=os.environ | {"COLUMNS": "100"})
+
+
+def test_page_and_figures(tmp_path: Path) -> None:
+    write_fake_sweep(tmp_path / "runs", algorithms=("erm",), domains=("a", "b"), trials=1, hparams=1, failed=1)
+    done = run("runs", "-o", "deep/report.html", "--figures", "deep/figures", "--title", "Mine", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 runs, 1 finished; 1 problems, listed on the page." in done.stdout
+    assert "deep/report.html" in done.stdout
+    assert "<h1>Mine</h1>" in (tmp_path / "deep" / "report.html").read_text()
+    assert len(list((tmp_path / "deep" / "figures").iterdir())) % 3 == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "nowhere should be a folder of runs, but does not exist."),
+        (["empty"], "holds no runs"),
+        (["runs", "-o", "empty"], "'--out' should name a file, but empty is a folder."),
+        (["runs", "--figures", "file"], "'--figures' should name a folder, but file is a file."),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_fake_sweep(tmp_path / "runs", algorithms=("erm",), domains=("a", "b"), trials=1, hparams=1)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["momentalign", "report", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "runs"]
+
+
+def test_a_missing_extra_is_answered_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['altair'] = None; from momentalign.cli import main; main()"
+    words = [sys.executable, "-c", program, "report", "runs"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "pip install 'momentalign[cli,report]'" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,183 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from momentalign.report import accuracy_table, write_report
+from momentalign.selection import Sweep, read_runs
+from tests.report.sweeps import HOSTILE, hostile, mixed
+from tests.selection.fake_sweep import make_config, record, write_domainbed_run, write_fake_sweep, write_run
+
+
+class Reader(HTMLParser):
+    """Text by element, scripts apart."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, Any]]] = []
+        self.scripts: list[tuple[str, str]] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.open.append(tag)
+        if tag == "script":
+            self.scripts.append((dict(attrs).get("type", ""), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            kind, text = self.scripts[-1]
+            self.scripts[-1] = (kind, text + data)
+        elif self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def read(sweep: Sweep, folder: Path) -> Reader:
+    target = folder / "out" / "report.html"
+    assert write_report(sweep, target) == [target]
+    assert [path.name for path in target.parent.iterdir()] == ["report.html"]
+    return Reader(target.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    return mixed(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def page(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    return read(sweep, tmp_path_factory.mktemp("page"))
+
+
+def test_all_chapters_are_there(page: Reader) -> None:
+    keys = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
+    assert keys == ["accuracy", "curves", "terms", "moments", "costs", "search", "domains", "made", "problems"]
+    for words in ("Leave one domain out", "Worst group", "Hessian spread", "worst-group accuracy on the test split"):
+        assert words in page.words()
+
+
+def test_tables_hold_the_numbers_of_the_rules(page: Reader, sweep: Sweep) -> None:
+    cells = [text.strip() for text in page.text]
+    for rule in ("oracle", "training-domain", "leave-one-domain-out", "worst-group"):
+        for section in accuracy_table(sweep, rule).sections:
+            assert section.title in cells
+            assert {cell.text for row in section.rows for cell in row.cells if cell.text} <= set(cells)
+
+
+def test_what_made_it(page: Reader) -> None:
+    words = page.words()
+    for part in ("torch 2.11.0", "python 3.11.7", "device cpu", "holdout 0.2", "record every 100"):
+        assert part in words
+
+
+def test_problems_are_listed(page: Reader, sweep: Sweep) -> None:
+    words = page.words()
+    assert sweep.problems
+    for problem in sweep.problems:
+        assert problem in words
+    assert "RuntimeError: loss is not finite" in words
+    assert "11 finished, 1 failed" in words or "2 running, 1 failed" in words
+
+
+def test_nothing_is_asked_for_and_only_own_scripts_may_run(page: Reader) -> None:
+    for tag, attrs in page.tags:
+        assert tag not in ("link", "img", "iframe", "object", "base", "form")
+        assert "src" not in attrs
+        assert attrs.get("href", "#").startswith("#")
+        assert not any(name.startswith("on") for name in attrs)
+    (policy,) = [attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-eval" not in policy
+    allowed = set(re.findall(r"'sha256-([^']+)'", policy))
+    scripts = [text for kind, text in page.scripts if kind != "application/json"]
+    assert {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts} == allowed
+    assert len(scripts) == 2
+
+
+def test_charts_are_json_without_a_way_out(tmp_path: Path) -> None:
+    page = read(hostile(tmp_path / "runs"), tmp_path)
+    blocks = [text for kind, text in page.scripts if kind == "application/json"]
+    assert len(blocks) > 10
+    for text in blocks:
+        assert not set("<>&") & set(text)
+        json.loads(text)
+    assert any(HOSTILE[0] in json.dumps(json.loads(text)) for text in blocks)
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    page = read(hostile(tmp_path / "runs"), tmp_path)
+    assert len([tag for tag, _ in page.tags if tag == "script"]) == len(page.scripts)
+    assert not {tag for tag, _ in page.tags} & {"img", "b", "i"} - {"b"}
+    assert not [attrs for tag, attrs in page.tags if tag == "svg" and "onload" in attrs]
+    words = page.words()
+    for name in HOSTILE:
+        assert name in words
+
+
+def test_half_finished_sweeps_say_what_is_missing(tmp_path: Path) -> None:
+    write_fake_sweep(tmp_path / "runs", algorithms=("erm", "cma"), trials=1, hparams=1, unfinished=6)
+    words = read(read_runs(tmp_path / "runs"), tmp_path).words()
+    assert words.count("no run is finished.") == 4
+    assert "No run is finished: all runs so far." in words
+    assert "0 / 6 runs finished" in words
+    assert "no method has finished runs with different hyper-parameters" in words
+
+
+def test_runs_without_any_record(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", make_config(), [], status="running")
+    words = read(read_runs(tmp_path / "runs"), tmp_path).words()
+    assert "no records yet" in words
+    assert "recorded neither time nor memory" in words
+
+
+def test_sweeps_of_domainbed(tmp_path: Path) -> None:
+    for test in range(3):
+        lines = [
+            {"step": step, **{f"env{i}_{split}_acc": 0.5 + step / 1000 for i in range(3) for split in ("in", "out")}}
+            for step in (0, 100)
+        ]
+        write_domainbed_run(tmp_path / "runs", f"run{test}", lines, test_envs=[test])
+    words = read(read_runs(tmp_path / "runs"), tmp_path).words()
+    assert "colored-mnist: test accuracy in %, oracle selection" in words
+    assert "device not known" in words
+
+
+def test_regressions_are_named(tmp_path: Path) -> None:
+    for test in ("a", "b"):
+        lines = [record(10, "r2", 0.25, domain, split) for domain in "ab" for split in ("in", "out")]
+        write_run(tmp_path / "runs", make_config(test_domains=[test], steps=10), lines, domains=("a", "b"))
+    page = read(read_runs(tmp_path / "runs"), tmp_path)
+    assert any("R² × 100" in text for kind, text in page.scripts if kind == "application/json")
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path, sweep: Sweep) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        write_report(sweep, tmp_path / "file" / "report.html")
+    folder = tmp_path / "folder.html"
+    folder.mkdir()
+    with pytest.raises(OSError):
+        write_report(sweep, folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.html"]
+
+
+def test_progress_rises(tmp_path: Path, sweep: Sweep) -> None:
+    told: list[tuple[str, float]] = []
+    write_report(sweep, tmp_path / "report.html", progress=lambda part, share: told.append((part, share)))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert told[-1] == ("done", 1.0)

@@ -1,0 +1,258 @@
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from momentalign.cli import app
+from momentalign.report import accuracy_table
+from momentalign.selection import read_runs, select
+from momentalign.selection._planned import write_planned
+from tests.selection.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
+
+HOSTILE = ("<script>alert(1)</script>", "../x", "a & b_c | 50% $x^2$ {y} \\z #~`*[k](http://e)", "line\nbreak\x1b[31m")
+
+
+def sweep_of(folder, numbers, *, domains=("a", "b"), dataset="toy", algorithm="erm"):
+    """One set of hyper-parameters; numbers[trial][domain] is the test accuracy, None a failed run."""
+    for trial, row in enumerate(numbers):
+        for domain, value in zip(domains, row, strict=True):
+            config = make_config(dataset=dataset, algorithm=algorithm, test_domains=[domain], trial=trial)
+            lines = [record(9, "accuracy", value, name, split) for name in domains for split in ("in", "out")]
+            status = "failed" if value is None else "finished"
+            write_run(folder, config, [] if value is None else lines, domains=domains, status=status)
+    return folder
+
+
+def cells(section, algorithm, published=False):
+    row = next(row for row in section.rows if row.algorithm == algorithm and row.published == published)
+    return dict(zip(section.columns, (cell.text for cell in row.cells), strict=True))
+
+
+def test_cells_are_means_with_the_population_error(tmp_path):
+    sweep_of(tmp_path, [(0.50, 0.90), (0.60, 0.70), (0.70, 0.80)])
+    section = accuracy_table(read_runs(tmp_path), "oracle").sections[0]
+    error = 100 * np.std([0.5, 0.6, 0.7]) / np.sqrt(3)
+    assert cells(section, "erm") == {
+        "a": f"60.0 ± {error:.1f}",
+        "b": f"80.0 ± {error:.1f}",
+        # Within trials 70, 65, 75: not the error of the pooled numbers.
+        "average": f"70.0 ± {100 * np.std([0.7, 0.65, 0.75]) / np.sqrt(3):.1f}",
+    }
+    assert f"{error:.1f}" == "4.7"
+    text = accuracy_table(read_runs(tmp_path), "oracle").to_text()
+    assert "oracle selection" in text
+    assert "Best of 1 set of hyper-parameters. Mean over 3 trials ± population standard deviation / √trials." in text
+
+
+def test_one_trial_has_no_error(tmp_path):
+    sweep_of(tmp_path, [(0.5, 0.9)])
+    table = accuracy_table(read_runs(tmp_path), "oracle")
+    assert cells(table.sections[0], "erm") == {"a": "50.0", "b": "90.0", "average": "70.0"}
+    assert "One trial, so there is no ±." in table.to_text()
+
+
+def test_missing_cells_are_marked(tmp_path):
+    sweep_of(tmp_path, [(0.5, 0.9), (0.7, 0.9)], algorithm="erm")
+    sweep_of(tmp_path, [(0.5, None), (0.7, None)], algorithm="coral")
+    sweep_of(tmp_path, [(0.5, 0.9), (0.7, None)], algorithm="cma")
+    table = accuracy_table(read_runs(tmp_path), "oracle")
+    section = table.sections[0]
+    assert cells(section, "coral") == {"a": "60.0 ± 7.1", "b": "–", "average": "–"}
+    assert cells(section, "cma") == {"a": "60.0 ± 7.1", "b": "90.0*", "average": "70.0*"}
+    assert [row.algorithm for row in section.rows] == ["erm", "coral", "cma"]
+    text = table.to_text()
+    assert "– no finished run that could be selected." in text
+    assert "* over fewer finished runs than 2 trials of 1 set." in text
+    frame = table.to_frame().set_index(["algorithm", "column"])
+    assert np.isnan(frame.loc[("coral", "b"), "mean"])
+    assert list(frame.loc["cma", "complete"]) == [True, False, False]
+    assert list(frame.loc["cma", "trials"]) == [2, 1, 1]
+
+
+def test_a_set_that_is_missing_somewhere_is_marked(tmp_path):
+    folders = write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=2)
+    for name in ("run.json", "records.jsonl"):
+        (folders[0] / name).unlink()
+    table = accuracy_table(read_runs(tmp_path), "oracle")
+    assert [cell.complete for cell in table.sections[0].rows[0].cells] == [False, True, True, False]
+
+
+def test_runs_that_are_planned_and_not_begun_are_missing(tmp_path):
+    sweep_of(tmp_path, [(0.5, 0.9)], algorithm="erm")
+    configs = [
+        make_config(dataset="toy", algorithm=algorithm, test_domains=[domain], trial=trial)
+        for algorithm, domain, trial in (("erm", "a", 1), ("cma", "b", 0))
+    ]
+    path = write_planned(tmp_path, [(str(i), config, ("a", "b")) for i, config in enumerate(configs)])
+    sweep = read_runs(tmp_path)
+    assert sweep.problems == [
+        f"Not begun, 2 of 2 planned runs. Run the sweep again to go on, or remove {path.parent} if it is given up."
+    ]
+    section = accuracy_table(sweep, "oracle").sections[0]
+    assert cells(section, "erm") == {"a": "50.0*", "b": "90.0*", "average": "70.0*"}
+    assert cells(section, "cma") == {"a": "–", "b": "–", "average": "–"}
+    path.write_text("{")
+    assert "cannot be read" in read_runs(tmp_path).problems[0]
+
+
+def test_domains_that_were_not_tested_are_no_columns(tmp_path):
+    config = make_config(test_domains=["-90%"])
+    lines = [record(9, "accuracy", 0.5, name, split) for name in ("+90%", "+80%", "-90%") for split in ("in", "out")]
+    write_run(tmp_path, config, lines)
+    table = accuracy_table(read_runs(tmp_path), "oracle")
+    assert table.sections[0].columns == ("-90%", "average")
+    assert "1 of 3 domains were tested" in table.to_text()
+
+
+def test_published_numbers_stand_beside_ours(tmp_path):
+    for dataset, domains in (
+        ("colored-mnist", ("+90%", "+80%", "-90%")),
+        ("terra-incognita", ("location_100", "location_38", "location_43", "location_46")),
+    ):
+        for algorithm in ("erm", "cma", "vrex"):
+            sweep_of(tmp_path, [(0.5,) * len(domains)], domains=domains, dataset=dataset, algorithm=algorithm)
+    digits, terra, both = accuracy_table(read_runs(tmp_path), "oracle").sections
+    published = {"+90%": "70.9 ± 0.6", "+80%": "72.2 ± 0.2", "-90%": "44.3 ± 2.9", "average": "62.5 ± 0.9"}
+    assert cells(digits, "cma", published=True) == published
+    assert cells(digits, "vrex", published=True) == {"+90%": "", "+80%": "", "-90%": "", "average": "66.1 ± 4.6"}
+    assert cells(terra, "cma", published=True)["location_38"] == "44.7 ± 2.4†"
+    assert any("swapped" in note for note in terra.notes)
+    assert terra.heads == ("L100", "L38", "L43", "L46", "average")
+    assert not any(row.published for row in terra.rows if row.algorithm == "vrex")
+    # The paper's averages are over five data sets, not over these two.
+    assert cells(both, "cma", published=True) == {
+        "colored-mnist": "62.5 ± 0.9",
+        "terra-incognita": "38.4 ± 1.2",
+        "average": "",
+    }
+    assert cells(both, "erm")["average"] == "50.0"
+
+
+def test_digits_are_not_mnist(tmp_path):
+    write_fake_sweep(tmp_path, dataset="colored-digits", trials=1, hparams=1)
+    assert not any(row.published for row in accuracy_table(read_runs(tmp_path), "oracle").sections[0].rows)
+
+
+def test_baselines_average_with_its_erratum(tmp_path):
+    for dataset, domains in (("colored-mnist", ("+90%",)), ("rotated-mnist", ("0",))):
+        sweep_of(tmp_path, [(0.5,)], domains=domains, dataset=dataset)
+    both = accuracy_table(read_runs(tmp_path), "training-domain").sections
+    # One domain cannot be validated on others: the table is there, its cells are missing.
+    assert cells(both[-1], "erm", published=True)["average"] == "75.8†"
+    assert "† the paper prints 75.8; its own numbers average to 74.75." in both[-1].notes
+
+
+def test_worst_group_has_two_decimals_and_the_standard_error(tmp_path):
+    write_fake_probes(tmp_path, algorithms=("erm", "cma"))
+    sweep = read_runs(tmp_path)
+    table = accuracy_table(sweep, "worst-group")
+    chosen = select(sweep, "worst-group")
+    values = 100 * chosen[chosen["algorithm"] == "cma"]["test"].to_numpy()
+    expected = f"{values.mean():.2f} ± {values.std(ddof=1) / np.sqrt(5):.2f}"
+    assert cells(table.sections[0], "cma")["worst group"] == expected
+    assert cells(table.sections[0], "cma", published=True) == {"average": "90.11 ± 0.17", "worst group": "86.16 ± 0.29"}
+    assert "ddof 1" in table.to_text()
+
+
+def test_the_rules_own_their_tables(tmp_path):
+    write_fake_sweep(tmp_path, trials=1, hparams=1, pairs=True)
+    for rule in ("oracle", "training-domain", "leave-one-domain-out"):
+        table = accuracy_table(read_runs(tmp_path), rule)
+        assert table.rule == rule
+        assert rule in table.sections[0].title
+        assert all(cell.mean is not None for row in table.sections[0].rows for cell in row.cells)
+    assert accuracy_table(read_runs(tmp_path), "worst-group").sections == ()
+
+
+def test_leave_one_out_without_pairs_says_what_it_takes(tmp_path):
+    write_fake_sweep(tmp_path, trials=1, hparams=1)
+    assert (
+        "a run for each pair of test domains" in accuracy_table(read_runs(tmp_path), "leave-one-domain-out").to_text()
+    )
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    sweep_of(tmp_path, [(0.5,) * len(HOSTILE)], domains=HOSTILE, dataset=HOSTILE[0], algorithm="[" + HOSTILE[2])
+    return accuracy_table(read_runs(tmp_path), "oracle")
+
+
+def test_hostile_names_stay_text_in_a_terminal(hostile):
+    text = hostile.to_text()
+    assert "\x1b" not in text
+    assert "line\\nbreak\\x1b[31m" in text
+
+
+def test_hostile_names_stay_text_in_markdown(hostile):
+    text = hostile.to_markdown()
+    assert "<script" not in text
+    assert "\x1b" not in text
+    assert "&lt;script&gt;" in text
+    assert r"\[k\](http://e)" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {len(HOSTILE) + 3}
+
+
+def test_hostile_names_stay_text_in_latex(hostile):
+    text = hostile.to_latex()
+    for bad in ("<script", "a & b", "b_c", "50% ", " $x", " #~", "\n[", "\\z", "\x1b"):
+        assert bad not in text
+    assert r"a \& b\_c \textbar{} 50\% \$x\textasciicircum{}2\$ \{y\} \textbackslash{}z \#" in text
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
+    assert len(re.findall(r"(?<!\\)&", body)) == len(HOSTILE) + 1
+
+
+def test_hostile_names_survive_csv(hostile):
+    rows = list(csv.DictReader(io.StringIO(hostile.to_csv())))
+    assert [row["column"] for row in rows] == [*HOSTILE[:3], "line\\nbreak\\x1b[31m", "average"]
+    assert {row["algorithm"] for row in rows} == {"[" + HOSTILE[2]}
+    assert float(rows[0]["mean"]) == 50.0
+
+
+def test_markdown_and_latex_show_what_text_shows(tmp_path):
+    write_fake_sweep(tmp_path, dataset="colored-mnist", failed=2)
+    table = accuracy_table(read_runs(tmp_path), "oracle")
+    numbers = re.findall(r"\d+\.\d ± \d+\.\d", table.to_text())
+    assert len(numbers) > 20
+    assert re.findall(r"\d+\.\d ± \d+\.\d", table.to_markdown()) == numbers
+    assert re.findall(r"\d+\.\d ± \d+\.\d", table.to_latex().replace(r"$\pm$", "±")) == numbers
+    for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
+        assert table.to_latex().count(rule) == 1
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["table", *map(str, arguments)])
+
+
+def test_the_command_prints_and_writes(tmp_path):
+    write_fake_sweep(tmp_path / "runs", failed=1)
+    result = command(tmp_path / "runs", "--select", "training-domain", "--format", "markdown")
+    assert result.exit_code == 0
+    assert result.stdout == accuracy_table(read_runs(tmp_path / "runs"), "training-domain").to_markdown()
+    assert "failed (RuntimeError: loss is not finite)" in result.stderr
+    out = tmp_path / "new" / "table.csv"
+    result = command(tmp_path / "runs", "--format", "csv", "-o", out)
+    assert result.exit_code == 0
+    assert out.read_text() == accuracy_table(read_runs(tmp_path / "runs"), "oracle").to_csv()
+    assert [path.name for path in out.parent.iterdir()] == ["table.csv"]
+    assert "momentalign report" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--select", "best"], "'--select' should be one of"),
+        (["--format", "html"], "'--format' should be text, markdown, latex or csv, but is 'html'."),
+        (["--select", "worst-group"], "None of the 3 runs can be selected by worst-group"),
+        (["-o", "."], "'--out' should name a file"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, arguments, message):
+    write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=1)
+    result = command(tmp_path, *arguments)
+    assert isinstance(result.exception, ValueError)
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)

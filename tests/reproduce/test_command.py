@@ -1,0 +1,114 @@
+"""The command, on data small enough to take seconds."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from momentalign.cli import app, main
+from momentalign.reproduce import _recipes
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env={"COLUMNS": "200"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def features(tmp_path: Path) -> Path:
+    """Two domains, two classes, four groups, three splits."""
+    rng = np.random.default_rng(0)
+    y, domain = rng.integers(2, size=240), rng.integers(2, size=240)
+    X = rng.normal(size=(240, 4)) + y[:, None] + 0.5 * domain[:, None]
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(4)])
+    frame = frame.assign(y=y, domain=np.array(["land", "water"])[domain], group=2 * y + domain)
+    frame["split"] = np.resize(["train", "train", "val", "test"], 240)
+    path = tmp_path / "features.parquet"
+    frame.to_parquet(path)
+    return path
+
+
+def test_list() -> None:
+    code, output = run("--list")
+    assert code == 0
+    for name in ("domainbed", "celeba-hessian", "costs", "1,260"):
+        assert name in output
+
+
+def test_missing_data_are_named_with_the_command(tmp_path: Path) -> None:
+    code, output = run("pacs", "--root", tmp_path, "--out", tmp_path / "out")
+    assert code == 2
+    assert f"momentalign data fetch pacs --root {tmp_path}" in output
+    assert "240 runs" in output
+    assert not (tmp_path / "out").exists()
+    code, output = run("celeba", "--root", tmp_path, "--dry-run")
+    assert code == 0
+    assert "celeba is not here" in output
+
+
+def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = _recipes.SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
+    monkeypatch.setattr(_recipes, "find_recipe", lambda name, scale="full": recipe)
+    out = tmp_path / "out"
+    code, output = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
+    assert code == 0, output
+    assert "3 runs" in output
+    assert "colored-digits: test accuracy in %, oracle selection" in output
+    assert "training-domain selection" in output
+    assert (out / "colored-mnist.html").exists()
+    # Run again, it has nothing left to do and shows the same.
+    code, again = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
+    assert "3 of them are done" in again
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, when forward mode loads
+def test_a_probe_s_table_with_the_published_beside(tmp_path: Path, features: Path) -> None:
+    code, output = run("waterbirds", "--scale", "small", "--features", features, "--out", tmp_path / "out")
+    assert code == 0, output
+    assert "90.11 / 86.16" in output
+    frame = pd.read_csv(tmp_path / "out" / "waterbirds-converged.csv", index_col="method")
+    assert set(frame.index) == {"erm", "erm-balanced", "coral", "fishr", "hgp", "cma"}
+    assert frame.loc["cma", "seeds"] == 2
+    assert (tmp_path / "out" / "waterbirds-converged-grid.csv").exists()
+
+
+def test_the_figure_of_penalty_and_worst_group(tmp_path: Path, features: Path) -> None:
+    out = tmp_path / "out"
+    code, output = run("celeba-hessian", "--scale", "small", "--features", features, "--out", out)
+    assert code == 0, output
+    assert (out / "celeba-hessian.html").exists()
+    names = {path.suffix for path in (out / "figures" / "celeba-hessian").glob("terms-*")}
+    assert names == {".png", ".svg", ".pdf"}
+
+
+def test_costs_are_the_benchmark_s(tmp_path: Path) -> None:
+    code, output = run("costs", "--dry-run", "--device", "cpu", "--out", tmp_path)
+    assert code == 0
+    assert "training step, OfficeHome (65)" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Name a recipe"),
+        (["pcas"], "Meant 'pacs'?"),
+        (["pacs", "--scale", "huge"], "'--scale' should be full or small"),
+        (["pacs", "--features", "x.parquet"], "'--features' is for probes"),
+        (["probing", "--features", "x.parquet"], "Name one."),
+        (["celeba", "--features", "nowhere.parquet"], "nowhere.parquet does not exist"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["momentalign", "reproduce", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1

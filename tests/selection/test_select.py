@@ -1,0 +1,209 @@
+"""Hand-made records with answers worked out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from momentalign.selection import candidates, read_runs, select
+from tests.selection.fake_sweep import make_config, record, write_run
+
+ABC = ("a", "b", "c")
+
+
+def accuracies(step, inside, outside, domains=ABC):
+    lines = [record(step, "accuracy", value, name, "in") for name, value in zip(domains, inside, strict=True)]
+    return lines + [record(step, "accuracy", value, name, "out") for name, value in zip(domains, outside, strict=True)]
+
+
+def run(folder, records, *, name, test=("c",), number=0, trial=0, **more):
+    config = make_config(dataset="toy", test_domains=list(test), hparams_seed=number, trial=trial, **more)
+    return write_run(folder, config, records, name=name, domains=ABC)
+
+
+def chosen(folder, rule):
+    rows = select(read_runs(folder), rule)
+    return [(row.test_domain, row.trial, row.hparams_seed, row.run, row.step) for row in rows.itertuples()]
+
+
+def test_training_domain_takes_the_best_record_by_the_other_domains(tmp_path):
+    run(
+        tmp_path,
+        [
+            *accuracies(0, (0.5, 0.5, 0.11), (0.5, 0.5, 0.99)),
+            *accuracies(100, (0.1, 0.1, 0.22), (0.7, 0.9, 0.0)),
+            *accuracies(200, (0.9, 0.9, 0.33), (0.6, 0.9, 0.9)),
+        ],
+        name="x",
+    )
+    row = select(read_runs(tmp_path), "training-domain").iloc[0]
+    assert (row.step, row.validation, row.test) == (100, pytest.approx(0.8), 0.22)
+
+
+def test_training_domain_takes_the_first_of_equal_records(tmp_path):
+    equal = (0.6, 0.8, 0.1)
+    records = [line for step in (0, 100, 200) for line in accuracies(step, (0, 0, step / 1000), equal)]
+    run(tmp_path, records, name="x")
+    assert chosen(tmp_path, "training-domain") == [("c", 0, 0, "x", 0)]
+
+
+def test_oracle_takes_the_last_record_only(tmp_path):
+    better_before = [
+        *accuracies(0, (0, 0, 0.9), (0, 0, 0.9)),
+        *accuracies(300, (0, 0, 0.4), (0, 0, 0.5)),
+    ]
+    steady = [
+        *accuracies(0, (0, 0, 0.1), (0, 0, 0.1)),
+        *accuracies(300, (0, 0, 0.3), (0, 0, 0.6)),
+    ]
+    run(tmp_path, better_before, name="x", number=0)
+    run(tmp_path, steady, name="y", number=1)
+    row = select(read_runs(tmp_path), "oracle").iloc[0]
+    assert (row.run, row.step, row.validation, row.test) == ("y", 300, 0.6, 0.3)
+
+
+def test_oracle_orders_records_by_step_and_not_by_line(tmp_path):
+    late, early = accuracies(300, (0, 0, 0.4), (0, 0, 0.5)), accuracies(0, (0, 0, 0.9), (0, 0, 0.9))
+    run(tmp_path, [*late, *early], name="x")
+    assert chosen(tmp_path, "oracle") == [("c", 0, 0, "x", 300)]
+
+
+@pytest.mark.parametrize("rule", ["oracle", "training-domain"])
+def test_equal_sets_go_to_the_one_with_the_higher_number(tmp_path, rule):
+    records = accuracies(300, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    # Folder names in the other order than the numbers: the numbers count.
+    run(tmp_path, records, name="z", number=0)
+    run(tmp_path, records, name="y", number=2)
+    run(tmp_path, records, name="x", number=10)
+    assert chosen(tmp_path, rule) == [("c", 0, 10, "x", 300)]
+
+
+def test_each_trial_and_test_domain_chooses_for_itself(tmp_path):
+    good, bad = accuracies(300, (0.9,) * 3, (0.9,) * 3), accuracies(300, (0.1,) * 3, (0.1,) * 3)
+    for trial, best in ((0, 0), (1, 1)):
+        for number in (0, 1):
+            for domain in ABC:
+                records = good if number == best else bad
+                run(tmp_path, records, name=f"{trial}{number}{domain}", test=(domain,), number=number, trial=trial)
+    expected = [(domain, trial, trial, f"{trial}{trial}{domain}", 300) for domain in ABC for trial in (0, 1)]
+    assert chosen(tmp_path, "oracle") == expected
+
+
+def leave_one_out_runs(folder, number, a, b, test):
+    """Test domain c; a and b are the accuracies on them in the runs that were trained without them too."""
+    steps = (0, 100, 200)
+    run(
+        folder,
+        [line for s, t in zip(steps, test, strict=True) for line in accuracies(s, (0.99, 0.99, t), (0.99,) * 3)],
+        name=f"c{number}",
+        number=number,
+    )
+    for name, values, column in (("a", a, 0), ("b", b, 1)):
+        records = []
+        for step, value in zip(steps, values, strict=True):
+            inside = [0.01, 0.01, 0.01]
+            inside[column] = value
+            records += accuracies(step, inside, (0.99,) * 3)
+        # Domains of a pair in either order.
+        test_domains = ("c", name) if name == "a" else (name, "c")
+        run(folder, records, name=f"{name}c{number}", number=number, test=test_domains)
+
+
+def test_leave_one_domain_out_averages_over_the_pairs(tmp_path):
+    leave_one_out_runs(tmp_path, 0, a=(0.2, 0.5, 0.3), b=(0.2, 0.5, 0.9), test=(0.1, 0.2, 0.3))  # 0.2, 0.5, 0.6
+    leave_one_out_runs(tmp_path, 1, a=(0.1, 0.55, 0.1), b=(0.1, 0.55, 0.1), test=(0.7, 0.8, 0.9))  # 0.1, 0.55, 0.1
+    row = select(read_runs(tmp_path), "leave-one-domain-out").iloc[0]
+    assert (row.run, row.step, row.test) == ("c0", 200, 0.3)
+    assert row.validation == pytest.approx(0.6)
+    second = candidates(read_runs(tmp_path), "leave-one-domain-out").iloc[1]
+    assert (second.run, second.step, second.test) == ("c1", 100, 0.8)
+
+
+def test_leave_one_domain_out_leaves_out_sets_without_all_pairs(tmp_path):
+    leave_one_out_runs(tmp_path, 0, a=(0.2, 0.2, 0.2), b=(0.2, 0.2, 0.2), test=(0.1, 0.1, 0.1))
+    run(tmp_path, accuracies(0, (1, 1, 1), (1, 1, 1)), name="alone", number=1)
+    run(tmp_path, accuracies(0, (1, 1, 1), (1, 1, 1)), name="half", number=1, test=("a", "c"))
+    assert chosen(tmp_path, "leave-one-domain-out") == [("c", 0, 0, "c0", 0)]
+
+
+def test_leave_one_domain_out_uses_steps_that_all_its_runs_have(tmp_path):
+    run(tmp_path, [*accuracies(0, (0, 0, 0.1), (0,) * 3), *accuracies(100, (0, 0, 0.2), (0,) * 3)], name="c")
+    run(
+        tmp_path, [*accuracies(0, (0.3, 0, 0), (0,) * 3), *accuracies(100, (0.9, 0, 0), (0,) * 3)], name="ac", test="ac"
+    )
+    run(tmp_path, accuracies(0, (0, 0.4, 0), (0,) * 3), name="bc", test="bc")
+    assert chosen(tmp_path, "leave-one-domain-out") == [("c", 0, 0, "c", 0)]
+
+
+@pytest.mark.parametrize("rule", ["oracle", "training-domain"])
+def test_runs_with_two_test_domains_count_for_leave_one_out_only(tmp_path, rule):
+    run(tmp_path, accuracies(0, (1, 1, 1), (1, 1, 1)), name="pair", number=1, test=("b", "c"))
+    run(tmp_path, accuracies(0, (0, 0, 0), (0, 0, 0)), name="single", number=0)
+    assert chosen(tmp_path, rule) == [("c", 0, 0, "single", 0)]
+
+
+@pytest.mark.parametrize("status", ["failed", "running"])
+def test_only_finished_runs_have_a_say(tmp_path, status):
+    records = accuracies(0, (1, 1, 1), (1, 1, 1))
+    config = make_config(dataset="toy", test_domains=["c"], hparams_seed=1)
+    write_run(tmp_path, config, records, name="better", domains=ABC, status=status)
+    run(tmp_path, accuracies(0, (0, 0, 0), (0, 0, 0)), name="whole")
+    assert chosen(tmp_path, "oracle") == [("c", 0, 0, "whole", 0)]
+
+
+def test_records_without_a_number_are_not_chosen(tmp_path):
+    run(
+        tmp_path,
+        [
+            *accuracies(0, (0, 0, 0.1), (0.2, 0.2, 0)),
+            *accuracies(100, (0, 0, 0.2), (0.9, float("nan"), 0)),
+            *accuracies(200, (0, 0, 0.3), (0.9, 0.9, 0))[:-2],  # a torn evaluation: b's out split is missing
+        ],
+        name="x",
+    )
+    assert chosen(tmp_path, "training-domain") == [("c", 0, 0, "x", 0)]
+
+
+def test_regressions_are_selected_by_r2(tmp_path):
+    lines = [
+        record(step, "r2", value, name, split)
+        for step, value in ((0, -0.5), (100, 0.4))
+        for name in ABC
+        for split in ("in", "out")
+    ]
+    run(tmp_path, [*lines, *(record(0, "mse", 9.0, name, "out") for name in ABC)], name="x")
+    row = select(read_runs(tmp_path), "training-domain").iloc[0]
+    assert (row.step, row.test) == (100, 0.4)
+
+
+def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
+    run(tmp_path, [], name="x")
+    for rule in ("training-domain", "leave-one-domain-out", "oracle", "worst-group"):
+        found = select(read_runs(tmp_path), rule)
+        assert len(found) == 0
+        assert {"dataset", "algorithm", "test_domain", "trial", "run", "step", "validation", "test"} <= set(found)
+
+
+def test_unknown_rules_are_refused(tmp_path):
+    run(tmp_path, [], name="x")
+    with pytest.raises(ValueError, match="one of training-domain, leave-one-domain-out, oracle, worst-group"):
+        select(read_runs(tmp_path), "best")
+
+
+def test_selection_changes_nothing(tmp_path):
+    run(tmp_path, accuracies(0, (0, 0, 0), (0, 0, 0)), name="x")
+    sweep = read_runs(tmp_path)
+    before = sweep.runs.copy(), sweep.records.copy()
+    select(sweep, "oracle")
+    pd.testing.assert_frame_equal(sweep.runs, before[0])
+    pd.testing.assert_frame_equal(sweep.records, before[1])
+
+
+def test_means_are_rounded_as_upstream_rounds_them(tmp_path):
+    """A tie within rounding is decided by the last bit, so the mean has to be NumPy's of the domains in order."""
+    rng = np.random.default_rng(0)
+    outside = rng.random((50, 3))
+    records = [line for step, row in enumerate(outside) for line in accuracies(step, (0, 0, 0), row)]
+    run(tmp_path, records, name="x")
+    row = select(read_runs(tmp_path), "training-domain").iloc[0]
+    means = [np.mean([float(values[0]), float(values[1])]) for values in outside]
+    assert row.validation == max(means)

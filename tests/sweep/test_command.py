@@ -1,0 +1,110 @@
+"""`momentalign sweep`, with real processes."""
+
+import json
+import re
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from momentalign.cli import app
+from momentalign.report import accuracy_table
+from momentalign.selection import read_runs, select
+
+SMALL = ["--trials", "1", "--hparams", "1", "--steps", "3", "--device", "cpu", "--test-domains=-90%"]
+
+
+@pytest.fixture
+def shared(engine, monkeypatch):
+    """The command with the tests' own processes, which stay when it ends."""
+    monkeypatch.setattr("momentalign.cli._sweep._engine", lambda *_: engine)
+    monkeypatch.setattr(engine, "close", lambda: None)
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+
+
+def test_a_sweep_ends_with_its_tables_and_the_next_command(tmp_path):
+    out = tmp_path / "runs"
+    result = command("colored-digits", "--algorithms", "erm,cma", *SMALL, "--jobs", "1", "-o", out)
+    assert result.exit_code == 0, result.output
+    assert (
+        "2 runs: 1 data set, 2 algorithms, 1 choice of test domains, 1 set of hyper-parameters, 1 trial;"
+        in result.output
+    )
+    assert re.search(r"On 1 process of \d+ threads?: about .* of disk\.", result.output)
+    sweep = read_runs(out)
+    for rule in ("oracle", "training-domain"):
+        assert accuracy_table(sweep, rule).to_text() in result.output
+    assert "2 runs were done now, 0 before, 0 failed." in result.output
+    assert f"momentalign report {out} -o report.html" in result.output
+    again = command("colored-digits", "--algorithms", "erm,cma", *SMALL, "--jobs", "1", "-o", out)
+    assert again.exit_code == 0
+    assert "2 of them are done, 0 are left." in again.output
+    assert "0 runs were done now, 2 before, 0 failed." in again.output
+
+
+def test_a_dry_run_says_the_cost_and_writes_nothing(tmp_path, shared):
+    result = command("colored-digits", "--algorithms", "erm", *SMALL, "-o", tmp_path / "runs", "--dry-run")
+    assert result.exit_code == 0
+    assert "1 run: " in result.output
+    assert "of disk" in result.output
+    assert result.output.rstrip().endswith("Nothing was run.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failures_are_named_and_tried_again_when_told(tmp_path, shared):
+    bad = "tests.sweep.algorithms:Raises"
+    result = command("colored-digits", "--algorithms", f"erm,{bad}", *SMALL, "-o", tmp_path)
+    assert result.exit_code == 1
+    assert "no such luck" in result.output
+    assert "1 runs were done now, 0 before, 1 failed." in result.output
+    assert "--retry-failed" in result.output
+
+
+def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
+    out = tmp_path / "runs"
+    options = ["--setting", "probe", "--algorithms", "erm,hessian-matching", "--trials", "3"]
+    result = command(grouped, *options, "-o", out)
+    assert result.exit_code == 0, result.output
+    number = 1 + 7 + 2 * (1 + 5)
+    assert f"{number} runs: " in result.output
+    assert f"{number} runs were done now, 0 before, 0 failed." in result.output
+    chosen = select(read_runs(out), "worst-group")
+    assert list(chosen["trial"]) == [0, 1, 2, 0, 1, 2]
+    assert "birds (probe): test accuracy in %" in result.output
+    statuses = [json.loads(path.read_text())["status"] for path in out.glob("*/run.json")]
+    assert statuses == ["finished"] * number
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["colored-digits", "--algorithms", "cmaa"], "Meant 'cma'?"),
+        (["colored-digits", "--algorithms", ""], "A sweep needs at least one algorithm."),
+        (["colored-digit", "--algorithms", "erm"], "colored-digits"),
+        (["colored-digits", "--algorithms", "erm", "--select", "best"], "'select' should be one of"),
+        (["colored-digits", "--algorithms", "erm", "--engine", "slurm"], "'--engine' should be local or ray"),
+        (["colored-digits", "--algorithms", "erm", "--address", "x:1"], "Use it with --engine ray."),
+        (["colored-digits", "--algorithms", "erm", "--setting", "tune"], "'--setting' should be finetune or probe"),
+        (["colored-digits", "--algorithms", "erm", "--set", "lr"], "'--set' should look like NAME=VALUE"),
+        (["colored-digits", "--algorithms", "erm", "--jobs", "0"], "'jobs' should be at least 1"),
+        (["colored-digits", "--algorithms", "erm", "--out", "pyproject.toml"], "'--out' should name a folder"),
+        (["x.csv", "--algorithms", "erm", "--setting", "probe", "--steps", "5"], "'--steps' is for --setting finetune"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, arguments, message):
+    result = command(*arguments)
+    assert isinstance(result.exception, ValueError), result.output
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
+def test_too_little_room_is_said_before_the_start(tmp_path, shared, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10))
+    result = command("colored-digits", "--algorithms", "erm", *SMALL, "-o", tmp_path / "runs")
+    assert isinstance(result.exception, ValueError)
+    assert re.search("The sweep needs about .* left. Use another --out, or --no-weights.", str(result.exception))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,254 @@
+"""Sweeps with real processes and short runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from momentalign.selection import read_runs
+from momentalign.sweep import LocalEngine, estimate, make_plan, run_sweep
+from momentalign.sweep._claims import Claims
+from momentalign.sweep._jobs import Job, Outcome, record_failure
+from momentalign.training import run
+
+BAD = "tests.sweep.algorithms"
+
+
+def plan_of(*algorithms, **options):
+    chosen = {"trials": 1, "hparams": 1, "steps": 3, "test_domains": ["-90%"], **options}
+    return make_plan(["colored-digits"], algorithms or ["erm"], **chosen)
+
+
+def statuses(out):
+    return {path.parent.name: json.loads(path.read_text())["status"] for path in out.glob("*/run.json")}
+
+
+def test_all_runs_are_done_once(tmp_path, engine):
+    plan = plan_of("erm", "cma", trials=2)
+    seen = []
+    tally = run_sweep(plan, tmp_path / "runs", engine, watch=lambda tally, event: seen.append(event))
+    assert (tally.finished, tally.before, tally.failed) == (4, 0, {})
+    assert statuses(tmp_path / "runs") == {run.hash(): "finished" for run in plan.runs}
+    assert len([event for event in seen if isinstance(event, Outcome)]) == 4
+    sweep = read_runs(tmp_path / "runs")
+    assert sweep.problems == []
+    assert set(sweep.runs["algorithm"]) == {"erm", "cma"}
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(run.hash() for run in plan.runs)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
+    tally = run_sweep(plan, tmp_path / "runs", engine)
+    assert (tally.finished, tally.before) == (0, 4)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_processes_are_used_again(tmp_path, engine):
+    run_sweep(plan_of(trials=2), tmp_path / "a", engine)
+    first = {worker.process.pid for worker in engine._workers}
+    run_sweep(plan_of(trials=3, steps=2), tmp_path / "b", engine)
+    assert {worker.process.pid for worker in engine._workers} == first
+
+
+def test_a_failing_run_is_recorded_and_stops_nothing(tmp_path, engine):
+    plan = plan_of(f"{BAD}:Raises", "erm")
+    tally = run_sweep(plan, tmp_path, engine)
+    failed = plan.runs[0].hash()
+    assert tally.finished == 1
+    assert list(tally.failed) == [failed]
+    assert "no such luck" in tally.failed[failed]
+    assert "\n" not in tally.failed[failed]
+    about = json.loads((tmp_path / failed / "run.json").read_text())
+    assert about["status"] == "failed"
+    assert about["config"] == plan.runs[0].to_dict()
+    assert any("no such luck" in problem for problem in read_runs(tmp_path).problems)
+    # Left alone the next time, and tried again when told to.
+    outcomes = []
+    again = run_sweep(plan, tmp_path, engine, watch=lambda tally, event: outcomes.append(event))
+    assert not any(isinstance(event, Outcome) for event in outcomes)
+    assert list(again.failed) == [failed]
+    run_sweep(plan, tmp_path, engine, retry_failed=True, watch=lambda tally, event: outcomes.append(event))
+    assert len([event for event in outcomes if isinstance(event, Outcome)]) == 1
+
+
+def test_a_process_that_dies_fails_its_run_only(tmp_path, engine):
+    plan = plan_of(f"{BAD}:Dies", "erm", "coral")
+    tally = run_sweep(plan, tmp_path, engine)
+    assert tally.finished == 2
+    assert tally.failed == {plan.runs[0].hash(): "Its process ended by signal 9, perhaps for want of memory."}
+
+
+def test_half_finished_runs_are_gone_on_with(tmp_path, engine):
+    plan = plan_of(steps=4, record_every=1)
+    config = plan.runs[0]
+    whole = tmp_path / "whole"
+    run_sweep(plan, whole, engine)
+
+    class Stop(BaseException):
+        pass
+
+    def stop(at):
+        if at.done == 3:
+            raise Stop
+
+    half = tmp_path / "half"
+    with pytest.raises(Stop):
+        run(config, half / config.hash(), accelerator="cpu", progress=stop)
+    assert statuses(half) == {config.hash(): "running"}
+    tally = run_sweep(plan, half, engine)
+    assert tally.finished == 1
+    accuracies = [
+        [
+            (row.step, row.domain, row.split, row.value)
+            for row in read_runs(out).records.itertuples()
+            if row.metric == "accuracy"
+        ]
+        for out in (whole, half)
+    ]
+    assert accuracies[0] == accuracies[1]
+
+
+def test_two_sweeps_share_a_folder(tmp_path, engine):
+    plan = plan_of(f"{BAD}:Slow", trials=3, steps=6)
+    other = LocalEngine(1, accelerator="cpu")
+    tallies = []
+
+    def second():
+        tallies.append(run_sweep(plan, tmp_path, other))
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    try:
+        tallies.append(run_sweep(plan, tmp_path, engine))
+        thread.join()
+    finally:
+        other.close()
+    assert sum(tally.finished for tally in tallies) == 3
+    assert all(tally.finished + tally.before == 3 for tally in tallies)
+    assert set(statuses(tmp_path).values()) == {"finished"}
+    assert len(read_runs(tmp_path).runs) == 3
+
+
+def test_folders_of_other_runs_are_not_touched(tmp_path, engine):
+    plan = plan_of("erm", "coral")
+    folder = tmp_path / plan.runs[0].hash()
+    folder.mkdir()
+    (folder / "run.json").write_text('{"format": 1, "status": "finished", "config": {}}')
+    tally = run_sweep(plan, tmp_path, engine)
+    assert tally.finished == 1
+    assert "another configuration" in tally.failed[folder.name]
+    assert (folder / "run.json").read_text() == '{"format": 1, "status": "finished", "config": {}}'
+
+
+def test_weights_need_not_stay(tmp_path, engine):
+    plan = plan_of()
+    run_sweep(plan, tmp_path / "a", engine, keep_weights=False)
+    assert sorted(path.name for path in (tmp_path / "a" / plan.runs[0].hash()).iterdir()) == [
+        "records.jsonl",
+        "run.json",
+    ]
+    run_sweep(plan, tmp_path / "b", engine)
+    assert (tmp_path / "b" / plan.runs[0].hash() / "checkpoint" / "model.safetensors").exists()
+
+
+def test_the_cost_is_measured_and_nothing_written(tmp_path, engine):
+    plan = plan_of("erm", f"{BAD}:Raises", steps=50)
+    cost = estimate(plan, plan.runs, engine, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert cost.seconds > 0
+    assert list(cost.errors) == [f"{BAD}:Raises on colored-digits"]
+    run_sweep(plan_of("erm", steps=50), tmp_path, engine)
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert 0.5 * size < cost.size < 2 * size
+
+
+class _Full(LocalEngine):
+    """An engine on whose disk nothing fits."""
+
+    def submit(self, job: Job) -> None:
+        self.job = job
+
+    def wait(self, seconds):
+        return [Outcome(self.job, "full", "The disk is full.")]
+
+
+def test_a_full_disk_stops_the_sweep_in_one_line(tmp_path):
+    with pytest.raises(OSError, match=r"No space left for .*run the same command again") as error:
+        run_sweep(plan_of(trials=3), tmp_path, _Full(1, accelerator="cpu"))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_run_on_a_full_disk_is_gone_on_with_later(tmp_path, engine):
+    plan = plan_of()
+    folder = tmp_path / plan.runs[0].hash()
+    record_failure(Job(plan.runs[0], folder, ()), "The disk is full.")
+    (folder / "records.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        run_sweep(plan, tmp_path, engine)
+    assert "is full" in json.loads((folder / "run.json").read_text())["error"]
+    (folder / "records.jsonl").unlink()
+    assert run_sweep(plan, tmp_path, engine).finished == 1
+
+
+def test_processes_that_cannot_start_stop_the_sweep(tmp_path, monkeypatch):
+    engine = LocalEngine(1, accelerator="cpu")
+    monkeypatch.setattr("momentalign.sweep._local._serve", _not_to_be_pickled_away)
+    try:
+        with pytest.raises(OSError, match="before its first run"):
+            run_sweep(plan_of(), tmp_path, engine)
+    finally:
+        engine.close()
+    assert not list(tmp_path.glob("*/run.json"))
+
+
+def _not_to_be_pickled_away(connection, threads):
+    sys.exit(3)
+
+
+def test_threads_are_divided():
+    cores = len(os.sched_getaffinity(0))
+    assert LocalEngine(accelerator="cpu").slots == cores
+    assert LocalEngine(1, accelerator="cpu").threads == cores
+    assert LocalEngine(4 * cores, accelerator="cpu").threads == 1
+    with pytest.raises(ValueError, match="'jobs' should be at least 1"):
+        LocalEngine(0)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_sweeps_go_on(tmp_path, how):
+    sign = tmp_path / "sign"
+    command = [sys.executable, "-c", "from momentalign.cli import main; main()", "sweep", "colored-digits"]
+    command += ["--algorithms", f"{BAD}:Slow", "--trials", "1", "--hparams", "1", "--steps", "2000", "--device", "cpu"]
+    command += ["--test-domains=-90%", "--jobs", "1", "--out", str(tmp_path / "runs"), "--record-every", "1"]
+    environment = {**os.environ, "MOMENTALIGN_TEST_SIGN": str(sign)}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    runs = tmp_path / "runs"
+    while not list(runs.glob("*/checkpoint/state.json")) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.1)
+    worker = int(sign.read_text().splitlines()[-1])
+    os.killpg(process.pid, how) if how == signal.SIGINT else process.kill()
+    output, _ = process.communicate(timeout=60)
+    while _alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _alive(worker)
+    assert list(statuses(runs).values()) == ["running"]
+    assert list((runs / ".plans").iterdir())
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert "Run the same command again to go on." in output
+        assert "Traceback" not in output
+    assert Claims(runs).take(next(runs.glob("*/run.json")).parent.name)
+
+
+def _alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

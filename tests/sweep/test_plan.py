@@ -1,0 +1,122 @@
+import itertools
+
+import pytest
+
+from momentalign.selection import read_runs, select
+from momentalign.sweep import make_plan, make_probe_plan
+from tests.selection.fake_sweep import record, write_run
+
+DOMAINS = ("+90%", "+80%", "-90%")
+
+
+def plan_of(*algorithms, **options):
+    return make_plan(["colored-digits"], algorithms or ["erm"], **{"trials": 1, "hparams": 1, "steps": 5, **options})
+
+
+def test_a_run_for_each_choice(tmp_path):
+    plan = plan_of("erm", "cma", trials=2, hparams=3)
+    assert len(plan.runs) == 2 * 3 * 3 * 2
+    assert len({run.hash() for run in plan.runs}) == len(plan.runs)
+    found = {(run.algorithm, run.test_domains, run.hparams_seed, run.trial) for run in plan.runs}
+    expected = itertools.product(("erm", "cma"), [(name,) for name in DOMAINS], range(3), range(2))
+    assert found == set(expected)
+    assert plan.rules == ("oracle", "training-domain")
+    assert plan.number_of_finals == 0
+
+
+def test_trials_repeat_one_setting():
+    plan = plan_of("cma", trials=2, hparams=2)
+    by_set = {}
+    for run in plan.runs:
+        by_set.setdefault(run.hparams_seed, []).append(run.hparams)
+    assert all(hparams == found[0] for found in by_set.values() for hparams in found)
+    assert by_set[0][0] != by_set[1][0]
+
+
+@pytest.mark.parametrize("rules", [["oracle"], ["training-domain"], ["oracle", "training-domain"]])
+def test_single_test_domains_are_enough_for_these_rules(rules):
+    assert {len(run.test_domains) for run in plan_of(rules=rules).runs} == {1}
+
+
+def test_leave_one_domain_out_needs_pairs():
+    plan = plan_of(rules=["leave-one-domain-out"])
+    tests = {run.test_domains for run in plan.runs}
+    assert tests == {*((name,) for name in DOMAINS), *itertools.combinations(DOMAINS, 2)}
+    only = plan_of(rules=["leave-one-domain-out"], test_domains=["-90%"])
+    assert {run.test_domains for run in only.runs} == {("-90%",), ("+90%", "-90%"), ("+80%", "-90%")}
+
+
+def test_some_test_domains():
+    assert {run.test_domains for run in plan_of(test_domains=["-90%", "-90%"]).runs} == {("-90%",)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test_domains": ["-9%"]}, "'test-domains' should be one of"),
+        ({"rules": ["best"]}, "'select' should be one of"),
+        ({"rules": ["worst-group"]}, "has no groups: it cannot be selected by worst-group"),
+        ({"trials": 0}, "'trials' should be at least 1"),
+        ({"hparams": 0}, "'hparams' should be at least 1"),
+        ({"overrides": {"weigth": 1}}, "no hyper-parameter 'weigth'"),
+    ],
+)
+def test_bad_plans_are_refused_before_any_work(options, message):
+    with pytest.raises(ValueError, match=message):
+        plan_of(**options)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="Meant 'fishr'"):
+        plan_of("fisher")
+    with pytest.raises(ValueError, match="colored-digits"):
+        make_plan(["colored-digit"], ["erm"])
+    with pytest.raises(ValueError, match="at least one algorithm"):
+        make_plan(["colored-digits"], [])
+
+
+def test_settings_that_are_not_searched():
+    plan = plan_of("cma", hparams=3, overrides={"gradient_weight": 7.0})
+    assert {run.hparams["gradient_weight"] for run in plan.runs} == {7.0}
+    assert len({run.hparams["hessian_weight"] for run in plan.runs}) == 3
+
+
+def test_worst_group_is_a_grid_on_one_trial_and_five_sets_on_the_others(grouped, tmp_path):
+    plan = make_plan([grouped], ["erm", "cma"], trials=3, hparams=7, steps=5)
+    assert plan.rules == ("worst-group",)
+    assert {(run.trial, run.test_domains) for run in plan.runs} == {(0, ())}
+    assert len(plan.runs) == 2 * 7
+    assert plan.number_of_finals == 2 * 5 * 2
+    assert plan.describe().startswith("34 runs:")
+    out = tmp_path / "runs"
+    for run in plan.runs:
+        validation = {0: 0.1, 3: 0.2}.get(run.hparams_seed, 0.5 + run.hparams_seed / 100)
+        lines = [record(4, "worst_group_accuracy", validation, split=split) for split in ("val", "test")]
+        write_run(out, run.to_dict(), lines, name=run.hash())
+    finals = plan.final_runs(read_runs(out))
+    assert {(run.algorithm, run.hparams_seed, run.trial) for run in finals} == {
+        (algorithm, number, trial) for algorithm in ("erm", "cma") for number in (1, 2, 4, 5, 6) for trial in (1, 2)
+    }
+    assert set(select(read_runs(out), "worst-group")["hparams_seed"]) == {6}
+
+
+def test_test_domains_do_not_go_with_groups(grouped):
+    with pytest.raises(ValueError, match="worst group, on all domains"):
+        make_plan([grouped], ["erm"], test_domains=["land"])
+    with pytest.raises(ValueError, match=r"cannot be selected by oracle\. Use --select worst-group"):
+        make_plan([grouped], ["erm"], rules=["oracle"])
+
+
+def test_probes_take_the_whole_grid_on_the_first_seed(grouped):
+    plan = make_probe_plan([grouped], ["erm", "hessian-matching"], trials=4)
+    assert plan.rules == ("worst-group",)
+    assert {run.setting for run in plan.runs} == {"probe"}
+    assert {(run.algorithm, run.hparams_seed, run.trial) for run in plan.runs} == {
+        ("erm", 0, 0),
+        *(("hessian-matching", number, 0) for number in range(7)),
+    }
+    assert plan.number_of_finals == 3 * (1 + 5)
+    assert plan.domains == {grouped: ("land", "water")}
+    few = make_probe_plan([grouped], ["hessian-matching"], trials=2, hparams=3, overrides={"components": 2})
+    assert [run.hparams_seed for run in few.runs] == [0, 1, 2]
+    assert {run.hparams["components"] for run in few.runs} == {2}

@@ -1,0 +1,124 @@
+"""Sweeps on a real Ray cluster of two nodes."""
+
+import json
+import socket
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="Ray is an extra")
+from ray.cluster_utils import Cluster  # noqa: E402
+
+from momentalign.selection import read_runs  # noqa: E402
+from momentalign.sweep import RayEngine, estimate, make_plan, run_sweep  # noqa: E402
+from momentalign.sweep._jobs import Outcome  # noqa: E402
+
+# Ray's own: files and sockets that it leaves to the garbage collector, and what it will do some day.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+)
+
+BAD = "tests.sweep.algorithms"
+
+
+def plan_of(*algorithms, **options):
+    chosen = {"trials": 1, "hparams": 1, "steps": 3, "test_domains": ["-90%"], **options}
+    return make_plan(["colored-digits"], algorithms or ["erm"], **chosen)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def test_a_node_that_dies_loses_no_run(tmp_path, cluster, monkeypatch):
+    sign = tmp_path / "sign"
+    monkeypatch.setenv("MOMENTALIGN_TEST_SIGN", str(sign))
+    node = cluster.add_node(num_cpus=1, env_vars={"MOMENTALIGN_TEST_SIGN": str(sign)})
+    cluster.wait_for_nodes()
+    plan = plan_of(f"{BAD}:Slow", trials=4, steps=40, record_every=10)
+    engine = RayEngine(tmp_path / "runs", cluster.address)
+    try:
+        assert engine.slots == 2
+        assert "2 nodes" in engine.description
+        killed = False
+
+        def kill_in_the_middle(tally, event):
+            nonlocal killed
+            checkpoints = list((tmp_path / "runs").glob("*/checkpoint/state.json"))
+            if not killed and len(checkpoints) == 2:
+                killed = True
+                cluster.remove_node(node, allow_graceful=False)
+
+        tally = run_sweep(plan, tmp_path / "runs", engine, watch=kill_in_the_middle)
+    finally:
+        engine.close()
+    assert killed
+    assert (tally.finished, tally.failed) == (4, {})
+    sweep = read_runs(tmp_path / "runs")
+    assert list(sweep.runs["status"]) == ["finished"] * 4
+    assert sweep.problems == []
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(run.hash() for run in plan.runs)
+
+
+def test_machines_without_the_folder_send_their_runs(tmp_path, cluster):
+    plan = plan_of("erm", f"{BAD}:Raises")
+    engine = RayEngine(tmp_path / "runs", cluster.address, jobs=1)
+    try:
+        engine._mark.unlink()  # as seen from a machine that shares no disk
+        tally = run_sweep(plan, tmp_path / "runs", engine)
+    finally:
+        engine.close()
+    assert tally.finished == 1
+    assert "no such luck" in next(iter(tally.failed.values()))
+    done, failed = (tmp_path / "runs" / run.hash() for run in plan.runs)
+    assert (done / "checkpoint" / "model.safetensors").exists()
+    assert json.loads((failed / "run.json").read_text())["status"] == "failed"
+    assert set(read_runs(tmp_path / "runs").runs["status"]) == {"finished", "failed"}
+
+
+def test_the_cost_is_measured_there(tmp_path, cluster):
+    engine = RayEngine(tmp_path, cluster.address)
+    try:
+        plan = plan_of(steps=50)
+        assert estimate(plan, plan.runs, engine, tmp_path).seconds > 0
+    finally:
+        engine.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_whose_process_always_dies_fails(tmp_path, cluster, monkeypatch):
+    monkeypatch.setattr("momentalign.sweep._ray._RETRIES", 1)
+    plan = plan_of(f"{BAD}:Dies")
+    engine = RayEngine(tmp_path, cluster.address)
+    events = []
+    try:
+        tally = run_sweep(plan, tmp_path, engine, watch=lambda tally, event: events.append(event))
+    finally:
+        engine.close()
+    error = tally.failed[plan.runs[0].hash()]
+    assert error.startswith("Lost 2 times: ")
+    assert [event.status for event in events if isinstance(event, Outcome)] == ["failed"]
+    assert json.loads((tmp_path / plan.runs[0].hash() / "run.json").read_text())["error"] == error
+
+
+def test_what_the_cluster_lacks_is_said_before_the_start(tmp_path, cluster):
+    with pytest.raises(ValueError, match=r"A run needs 64 cores on the Ray cluster, which has \d+ cores and 0 GPUs\."):
+        RayEngine(tmp_path, cluster.address, cpus=64)
+    with pytest.raises(ValueError, match=r"needs 1 cores and 0\.5 GPUs"):
+        RayEngine(tmp_path, cluster.address, gpus=0.5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unreachable_cluster_is_one_line(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+        with pytest.raises(ValueError, match=f"The Ray cluster at {address} cannot be reached") as error:
+            RayEngine(tmp_path, address)
+        assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="should be host:port"):
+        RayEngine(tmp_path, "nonsense")

@@ -1,0 +1,71 @@
+"""Small data sets and runs that the tests of this floor share."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from momentalign.data import DomainDataset, Split
+from momentalign.training import RunConfig, make_config, read_records
+
+TIMES = ("step_seconds", "memory_gib")
+"""What two runs of one configuration may differ in."""
+
+
+def images(rows: int, shift: float, seed: int) -> Split:
+    """Two classes of noisy 8×8 images, brighter in one; `shift` makes domains differ."""
+    generator = torch.Generator().manual_seed(seed)
+    targets = torch.arange(rows) % 2
+    inputs = torch.randn(rows, 1, 8, 8, generator=generator) + targets[:, None, None, None] + shift
+    return Split(inputs, targets)
+
+
+def three_domains(rows: int = 24) -> DomainDataset:
+    """Domains a, b and c, each with an "in" and an "out" split."""
+    domains = {
+        name: {"in": images(rows, shift, 2 * k), "out": images(rows // 2, shift, 2 * k + 1)}
+        for k, (name, shift) in enumerate({"a": 0.0, "b": 0.3, "c": -0.3}.items())
+    }
+    return DomainDataset("three", 2, domains, ("dark", "bright"))
+
+
+def grouped(rows: int = 20) -> DomainDataset:
+    """Domains land and water with published splits and the four groups of class and domain."""
+
+    def split(domain: int, seed: int) -> Split:
+        found = images(rows, 0.2 * domain, seed)
+        return Split(found.inputs, found.targets, 2 * found.targets + domain)
+
+    domains = {
+        name: {part: split(domain, 10 * domain + k) for k, part in enumerate(("train", "val", "test"))}
+        for domain, name in enumerate(("land", "water"))
+    }
+    return DomainDataset("birds", 2, domains, ("landbird", "waterbird"), ("ll", "lw", "wl", "ww"))
+
+
+def small_config(data: DomainDataset, algorithm: str = "erm", **options: object) -> RunConfig:
+    """A run of twenty steps with batches of eight."""
+    held_out = {"test_domains": ["c"]} if "c" in data.names else {}
+    hparams = {"batch_size": 8, **options.pop("hparams", {})}  # type: ignore[dict-item]
+    settings = {"steps": 20, "record_every": 4, **held_out, **options}
+    return make_config(data, algorithm, hparams=hparams, **settings)  # type: ignore[arg-type]
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    """What a run's checkpoint holds of its network."""
+    from safetensors.torch import load_file
+
+    return load_file(folder / "checkpoint" / "model.safetensors")
+
+
+def assert_same_weights(first: Path, second: Path) -> None:
+    """Bit by bit."""
+    one, other = weights(first), weights(second)
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), name
+
+
+def numbers(folder: Path) -> list[tuple[object, ...]]:
+    """A run's records but for the times."""
+    return [tuple(record.items()) for record in read_records(folder) if record["metric"] not in TIMES]

@@ -1,0 +1,87 @@
+"""All of a captured step but the recording, on the host: state that is put back, rows by a counter, sums."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import momentalign.training._capture as capture
+import momentalign.training._loop as loop
+from momentalign.training import find_position, run
+from momentalign.training._sampling import BLOCK
+from momentalign.training._steps import Training
+from tests.training.problems import assert_same_weights, numbers, small_config, three_domains
+
+
+@pytest.fixture(autouse=True)
+def _recorded_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of a CUDA graph: the steps that capturing takes, and then the step itself for its replay."""
+
+    def record(step: Callable[[], None], training: Training) -> Callable[[], None]:
+        for _ in range(4):
+            step()
+        return step
+
+    monkeypatch.setattr(capture, "_record", record)
+    monkeypatch.setattr(loop, "check_capture", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "name", ["erm", "cma", "cma-momentum", "fishr", "coral", "hgp", "irm", "vrex", "groupdro", "moment-alignment"]
+)
+def test_warming_up_leaves_no_trace(name: str, tmp_path: Path) -> None:
+    data = three_domains()
+    config = small_config(data, name, hparams={"lr": 2.0**-10})  # the same number as float32, which a device keeps
+    for way in (True, False):
+        run(config, tmp_path / str(way), data=data, accelerator="cpu", capture=way)
+    # Where an empty buffer became one of zeros the order of a sum may change: to rounding, else bit by bit.
+    if name in ("cma-momentum", "fishr"):
+        first, second = (torch.tensor([value or 0.0 for value in curve(tmp_path / str(way))]) for way in (True, False))
+        torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-6)
+    else:
+        assert_same_weights(tmp_path / "True", tmp_path / "False")
+        assert numbers(tmp_path / "True") == numbers(tmp_path / "False")
+
+
+def curve(folder: Path) -> list[float | None]:
+    return [dict(record)["value"] for record in numbers(folder) if dict(record)["metric"] == "loss"]  # type: ignore[call-overload,misc]
+
+
+def test_blocks_follow_one_another_and_a_cut_run_goes_on_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = three_domains()
+    config = small_config(data, "fishr", steps=BLOCK + 7, record_every=10, hparams={"anneal_steps": BLOCK + 2})
+    run(config, tmp_path / "eager", data=data, accelerator="cpu", capture=False)
+    real = capture.seed_step
+
+    def broken(trial: int, step: int, *rest: object) -> None:
+        if step == BLOCK + 5:
+            raise RuntimeError("power cut")
+        real(trial, step, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(capture, "seed_step", broken)
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True)
+    assert find_position(tmp_path / "cut").step == BLOCK + 1
+    monkeypatch.setattr(capture, "seed_step", real)
+    run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True)
+    first, second = (torch.tensor([value or 0.0 for value in curve(tmp_path / name)]) for name in ("cut", "eager"))
+    torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-5)
+
+
+def test_a_schedule_is_read_from_the_device(tmp_path: Path) -> None:
+    data = three_domains()
+    config = small_config(data, hparams={"schedule": "linear", "lr": 1e-2, "clip": 0.5})
+    for way in (True, False):
+        run(config, tmp_path / str(way), data=data, accelerator="cpu", capture=way)
+    first, second = (torch.tensor([value or 0.0 for value in curve(tmp_path / str(way))]) for way in (True, False))
+    torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-5)
+
+
+def test_a_host_cannot_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    data = three_domains()
+    with pytest.raises(ValueError, match="'capture' needs one CUDA device"):
+        run(small_config(data), tmp_path / "run", data=data, accelerator="cpu", capture=True)

@@ -1,0 +1,108 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch.optim import Optimizer
+
+from momentalign.algorithms import Algorithm, Batch
+from momentalign.training import find_position
+from momentalign.training._checkpoint import Position, load_weights, restore, save_checkpoint
+from momentalign.training._model import build_algorithm, describe, parts_of
+from tests.training.problems import images, small_config, three_domains
+
+
+def algorithm_after(steps: int, name: str = "fishr") -> tuple[Algorithm, dict[str, Optimizer]]:
+    algorithm = build_algorithm(small_config(three_domains(), name), three_domains())
+    optimizers = algorithm.optimizers()
+    advance(algorithm, optimizers, steps)
+    return algorithm, optimizers
+
+
+def advance(algorithm: Algorithm, optimizers: dict[str, Optimizer], steps: int) -> None:
+    for step in range(steps):
+        rows = images(8, 0.1, step)
+        batch = Batch(rows.tensor, rows.targets, torch.tensor([0] * 4 + [1] * 4))
+        algorithm.update(batch, optimizers, lambda loss: loss.backward())
+
+
+def save(folder: Path, algorithm: Algorithm, optimizers: dict[str, Optimizer], step: int = 3) -> None:
+    network, _ = parts_of(algorithm)
+    save_checkpoint(
+        folder, network, describe(network, three_domains()), (algorithm, optimizers, Position(step, 100 * step))
+    )
+
+
+@pytest.mark.parametrize("name", ["erm", "fishr", "cma-momentum", "groupdro"])
+def test_weights_averages_and_optimizer_come_back_bit_by_bit(name: str, tmp_path: Path) -> None:
+    algorithm, optimizers = algorithm_after(3, name)
+    save(tmp_path, algorithm, optimizers)
+    fresh, its = algorithm_after(0, name)
+    assert restore(tmp_path, fresh, its) == find_position(tmp_path) == Position(3, 300)
+    advance(algorithm, optimizers, 2)
+    advance(fresh, its, 2)
+    ours, theirs = algorithm.state_dict(), fresh.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(tensor, theirs[key]) for key, tensor in ours.items())
+
+
+def test_without_a_checkpoint_it_starts_at_the_beginning(tmp_path: Path) -> None:
+    assert restore(tmp_path, *algorithm_after(0)) == Position(0, 0)
+    with pytest.raises(ValueError, match=r"has no checkpoint with weights"):
+        load_weights(tmp_path)
+
+
+def test_a_failed_write_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm, optimizers = algorithm_after(1)
+    save(tmp_path, algorithm, optimizers)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("momentalign.training._checkpoint.write_json", full)
+    with pytest.raises(OSError, match=r"No space"):
+        save(tmp_path, algorithm, optimizers, step=7)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert find_position(tmp_path).step == 3
+
+
+def test_a_kill_between_the_renamings_loses_nothing(tmp_path: Path) -> None:
+    algorithm, optimizers = algorithm_after(1)
+    save(tmp_path, algorithm, optimizers)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "checkpoint.tmp")
+    (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
+    assert find_position(tmp_path).step == 3
+    save(tmp_path, algorithm, optimizers, step=4)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+    assert find_position(tmp_path).step == 4
+
+
+def test_the_finished_model_leaves_no_state_behind(tmp_path: Path) -> None:
+    algorithm, optimizers = algorithm_after(1)
+    save(tmp_path, algorithm, optimizers)
+    network, encoder = parts_of(algorithm)
+    save_checkpoint(tmp_path, network, describe(network, three_domains()))
+    assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["model.json", "model.safetensors"]
+    description, weights = load_weights(tmp_path)
+    assert description["encoder"] == encoder.config()
+    assert description["classes"] == ["dark", "bright"]
+    assert weights.keys() == network.state_dict().keys()
+
+
+def test_what_does_not_fit_or_cannot_be_read_is_named(tmp_path: Path) -> None:
+    algorithm, optimizers = algorithm_after(1, "erm")
+    save(tmp_path, algorithm, optimizers)
+    with pytest.raises(ValueError, match=r"does not fit this run .* Remove the folder"):
+        restore(tmp_path, *algorithm_after(0, "groupdro"))
+    path = tmp_path / "checkpoint" / "state.safetensors"
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(ValueError, match=r"state.safetensors cannot be read"):
+        restore(tmp_path, *algorithm_after(0, "erm"))
+    state = tmp_path / "checkpoint" / "state.json"
+    state.write_text(json.dumps({"format": 9}))
+    with pytest.raises(ValueError, match=r"is of format 9"):
+        find_position(tmp_path)
+    state.write_text("{")
+    with pytest.raises(ValueError, match=r"state.json cannot be read"):
+        find_position(tmp_path)

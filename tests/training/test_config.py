@@ -1,0 +1,97 @@
+import dataclasses
+import json
+
+import pytest
+
+from momentalign.data import DomainDataset, Split, Texts
+from momentalign.training import RunConfig, make_config
+from tests.training.problems import grouped, images, three_domains
+
+CONFIG = RunConfig("colored-digits", "erm", ("-90%",), 0, 0, {"lr": 1e-3, "batch_size": 64}, 500, 100)
+
+
+def test_json_and_back() -> None:
+    again = RunConfig.from_dict(json.loads(json.dumps(CONFIG.to_dict())))
+    assert again == CONFIG
+    assert again.hash() == CONFIG.hash()
+
+
+def test_the_hash_is_of_every_setting_and_of_no_machine() -> None:
+    assert CONFIG.hash() == "ae994a29799c66aa"
+    changed = {"hparams": {"lr": 1e-2, "batch_size": 64}, "trial": 1, "pool": True, "test_domains": ("+90%",)}
+    hashes = {dataclasses.replace(CONFIG, **{name: value}).hash() for name, value in changed.items()}
+    assert len(hashes | {CONFIG.hash()}) == len(changed) + 1
+
+
+def test_unknown_and_missing_settings_are_refused() -> None:
+    values = CONFIG.to_dict()
+    with pytest.raises(ValueError, match=r"no setting 'step'. Meant 'steps'?"):
+        RunConfig.from_dict({**values, "step": 3})
+    del values["trial"]
+    with pytest.raises(ValueError, match=r"should have a setting 'trial'"):
+        RunConfig.from_dict(values)
+
+
+def test_defaults_are_the_protocols() -> None:
+    config = make_config("colored-digits", "cma", test_domains=["-90%"])
+    assert (config.steps, config.record_every, config.hparams["batch_size"]) == (5001, 100, 64)
+    assert (config.hparams["lr"], config.hparams["anneal_steps"]) == (1e-3, 2500)
+    assert make_config("colored-digits", "cma", steps=500).hparams["anneal_steps"] == 250
+
+
+def test_what_is_set_stands_in_every_draw() -> None:
+    drawn = [make_config("colored-digits", "cma", hparams_seed=k, hparams={"lr": 0.5}).hparams for k in (1, 2)]
+    assert [hparams["lr"] for hparams in drawn] == [0.5, 0.5]
+    assert drawn[0]["gradient_weight"] != drawn[1]["gradient_weight"]
+
+
+def test_test_domains_are_put_in_order() -> None:
+    first, second = (make_config(three_domains(), test_domains=names) for names in (["c", "a"], ["a", "c"]))
+    assert first == second
+    assert first.test_domains == ("a", "c")
+
+
+def test_texts_are_fine_tuned_the_usual_way() -> None:
+    rows = {part: Split(Texts(["a"] * 50), images(50, 0, 0).targets) for part in ("train", "val")}
+    data = DomainDataset("sentences", 2, {"plain": rows, "negated": rows})
+    config = make_config(data, "erm")
+    expected = {"lr": 2e-5, "batch_size": 32, "optimizer": "adamw", "schedule": "linear", "clip": 1.0}
+    assert {name: config.hparams[name] for name in expected} == expected
+    assert config.pool
+    assert config.steps == 10  # three times 100 rows, 32 at a time
+    assert config.record_every == 4
+    aligned = make_config(data, "cma")
+    assert not aligned.pool
+    assert aligned.steps == 5  # the same rows, 2 x 32 at a time
+    with pytest.raises(ValueError, match=r"goes with 'erm'"):
+        make_config(data, "cma", pool=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test_domains": ["d"]}, "'test_domain' should be one of 'a', 'b', 'c', but is 'd'"),
+        ({"test_domains": ["a", "b", "c"]}, "All domains of three are test domains"),
+        ({"algorithm": "ermm"}, "Meant 'erm'?"),
+        ({"hparams": {"lrr": 1}}, "Meant 'lr'?"),
+        ({"hparams": {"batch_size": 0}}, "'batch_size' should be at least 1"),
+        ({"steps": 0}, "'steps' should be at least 1"),
+        ({"record_every": 0}, "'record_every' should be at least 1"),
+        ({"trial": -1}, "'trial' should be at least 0"),
+        ({"holdout": 1.0}, "'holdout' should be at least 0 and below 1"),
+        ({"precision": "16"}, "'precision' should be one of '32', 'bf16'"),
+    ],
+)
+def test_bad_settings(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_config(three_domains(), **options)  # type: ignore[arg-type]
+
+
+def test_numbers_are_no_classes() -> None:
+    rows = Split(images(8, 0, 0).inputs, images(8, 0, 0).targets.float())
+    with pytest.raises(ValueError, match=r"Use 'momentalign probe'"):
+        make_config(DomainDataset("dose", 1, {"a": {"in": rows}, "b": {"in": rows}}))
+
+
+def test_a_group_set_trains_on_all_domains() -> None:
+    assert make_config(grouped()).test_domains == ()

@@ -1,0 +1,103 @@
+"""What only an accelerator can show: a captured run is the run that was captured."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from momentalign.training import RunConfig, read_records, run
+from tests.references import assert_equal
+from tests.training.problems import TIMES, small_config, three_domains, weights
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+ANNEALED = {"cma": 7, "cma-momentum": 7, "fishr": 5, "irm": 3, "vrex": 3}
+NAMES = ("erm", "cma", "cma-momentum", "fishr", "coral", "hgp", "irm", "vrex", "mmd", "groupdro")
+
+
+def config_of(name: str, **options: object) -> RunConfig:
+    hparams = {"anneal_steps": ANNEALED[name]} if name in ANNEALED else {}
+    if name == "cma":
+        hparams |= {"gradient_weight": 10.0, "hessian_weight": 1.0}
+    return small_config(three_domains(), name, hparams=hparams, **options)
+
+
+@pytest.fixture(autouse=True)
+def _exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Convolutions in full float32, so that rounding does not hide an error."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def curve(folder: Path, metrics: tuple[str, ...] = ("loss",)) -> list[float]:
+    return [record["value"] or 0.0 for record in read_records(folder) if record["metric"] in metrics]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_captured_equals_eager(name: str, tmp_path: Path) -> None:
+    data, config = three_domains(), config_of(name)
+    for capture in (True, False):
+        run(config, tmp_path / str(capture), data=data, accelerator="cuda", capture=capture)
+    captured, eager = (
+        [(r["step"], r["domain"], r["split"], r["metric"]) for r in read_records(tmp_path / str(c))]
+        for c in (True, False)
+    )
+    assert captured == eager
+    assert curve(tmp_path / "True") == pytest.approx(curve(tmp_path / "False"), rel=1e-3, abs=1e-5)
+    for key, tensor in weights(tmp_path / "False").items():
+        assert_equal(weights(tmp_path / "True")[key], tensor, 1e-2)
+
+
+def test_the_device_gives_the_curve_of_the_host(tmp_path: Path) -> None:
+    data, config = three_domains(), config_of("cma")
+    for accelerator in ("cuda", "cpu"):
+        run(config, tmp_path / accelerator, data=data, accelerator=accelerator)
+    assert curve(tmp_path / "cuda") == pytest.approx(curve(tmp_path / "cpu"), rel=1e-2, abs=1e-3)
+
+
+def test_a_captured_run_that_was_cut_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import momentalign.training._capture as capture
+
+    data, config = three_domains(), config_of("fishr")
+    run(config, tmp_path / "whole", data=data, accelerator="cuda")
+    real = capture.seed_step
+
+    def broken(trial: int, step: int, *rest: object) -> None:
+        if step == 11:
+            raise RuntimeError("power cut")
+        real(trial, step, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(capture, "seed_step", broken)
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(config, tmp_path / "cut", data=data, accelerator="cuda")
+    monkeypatch.setattr(capture, "seed_step", real)
+    run(config, tmp_path / "cut", data=data, accelerator="cuda")
+    assert curve(tmp_path / "cut") == pytest.approx(curve(tmp_path / "whole"), rel=1e-3, abs=1e-5)
+
+
+def test_a_schedule_reaches_into_the_graph(tmp_path: Path) -> None:
+    data = three_domains()
+    config = small_config(data, hparams={"schedule": "linear", "lr": 1e-2, "clip": 0.5})
+    for capture in (True, False):
+        run(config, tmp_path / str(capture), data=data, accelerator="cuda", capture=capture)
+    assert curve(tmp_path / "True") == pytest.approx(curve(tmp_path / "False"), rel=1e-2, abs=1e-4)
+
+
+@pytest.mark.parametrize("parts", ["penalty", "all"])
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_compiled_equals_eager(parts: str, tmp_path: Path) -> None:
+    data, config = three_domains(), config_of("cma")
+    run(config, tmp_path / "compiled", data=data, accelerator="cuda", compile=parts)
+    run(config, tmp_path / "eager", data=data, accelerator="cuda", capture=False)
+    assert curve(tmp_path / "compiled") == pytest.approx(curve(tmp_path / "eager"), rel=1e-2, abs=1e-4)
+
+
+def test_bf16_is_near_float32(tmp_path: Path) -> None:
+    data = three_domains()
+    for precision in ("bf16", "32"):
+        run(config_of("erm", precision=precision), tmp_path / precision, data=data, accelerator="cuda")
+    assert curve(tmp_path / "bf16") == pytest.approx(curve(tmp_path / "32"), rel=0.1, abs=0.02)
+
+
+def test_memory_is_recorded(tmp_path: Path) -> None:
+    run(config_of("erm", steps=2), tmp_path / "run", data=three_domains(), accelerator="cuda")
+    assert min(curve(tmp_path / "run", TIMES)) > 0

@@ -1,0 +1,105 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from momentalign.training import read_records, read_run
+from momentalign.training._folder import RunFolder, write_json
+from tests.training.problems import small_config, three_domains
+
+RECORD = {"step": 0, "domain": "a", "split": "in", "metric": "accuracy", "value": 0.5}
+
+
+def opened(path: Path, records_bytes: int = 0) -> RunFolder:
+    folder = RunFolder(path, small_config(three_domains()))
+    folder.begin(three_domains(), "cpu", records_bytes)
+    return folder
+
+
+def test_run_json_says_what_is_run(tmp_path: Path) -> None:
+    folder = opened(tmp_path / "deep" / "run")
+    about = read_run(folder.path)
+    config = small_config(three_domains())
+    assert about["hash"] == config.hash()
+    assert about["config"] == config.to_dict()
+    assert (about["domains"], about["classes"], about["num_classes"]) == (["a", "b", "c"], ["dark", "bright"], 2)
+    assert (about["status"], about["error"], about["finished"], about["device"]) == ("running", None, None, "cpu")
+    assert about["versions"]["torch"]
+    folder.finish()
+    folder.close()
+    assert read_run(folder.path)["status"] == "finished"
+    assert read_run(folder.path)["finished"] >= about["started"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["records.jsonl", "run.json"]
+
+
+def test_records_are_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
+    folder = opened(tmp_path / "run")
+    length = folder.append([RECORD, {**RECORD, "value": float("nan")}])
+    folder.append([{**RECORD, "step": 4}])
+    folder.close()
+    with (tmp_path / "run" / "records.jsonl").open("a") as file:
+        file.write('{"step": 8, "dom')
+    assert [record["step"] for record in read_records(tmp_path / "run")] == [0, 0, 4]
+    again = opened(tmp_path / "run", length)
+    again.append([{**RECORD, "step": 5}])
+    found = read_records(tmp_path / "run")
+    assert [record["step"] for record in found] == [0, 0, 5]
+    assert found[1]["value"] is None
+    again.close()
+
+
+def test_another_configuration_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path / "run").close()
+    with pytest.raises(ValueError, match=r"another configuration: trial was 0 and is 1; lr was 0.001 and is 0.1. Name"):
+        RunFolder(tmp_path / "run", small_config(three_domains(), trial=1, hparams={"lr": 0.1}))
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    config = small_config(three_domains())
+    with pytest.raises(ValueError, match=r"holds something that is no run"):
+        RunFolder(tmp_path, config)
+    with pytest.raises(ValueError, match=r"should name a folder, but .* is a file"):
+        RunFolder(tmp_path / "thesis.tex", config)
+
+
+def test_run_json_of_the_wrong_kind(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"should be the folder of a run, but has no run.json"):
+        read_run(tmp_path)
+    with pytest.raises(ValueError, match=r"but does not exist"):
+        read_run(tmp_path / "nowhere")
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(ValueError, match=r"cannot be read"):
+        read_run(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({"format": 2}))
+    with pytest.raises(ValueError, match=r"is of format 2, but this version reads format 1"):
+        read_run(tmp_path)
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
+    opened(tmp_path / "run").close()
+    program = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    words = [sys.executable, "-c", program, str(tmp_path / "run" / "records.jsonl")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(ValueError, match=r"Another process trains in"):
+            opened(tmp_path / "run")
+        other.communicate("\n")
+    opened(tmp_path / "run").close()
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_json(tmp_path / "a.json", {"old": True})
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match=r"No space"):
+        write_json(tmp_path / "a.json", {"new": True})
+    assert os.listdir(tmp_path) == ["a.json"]  # noqa: PTH208
+    assert json.loads((tmp_path / "a.json").read_text()) == {"old": True}

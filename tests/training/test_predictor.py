@@ -1,0 +1,58 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import momentalign
+from momentalign.training import Predictor, run
+from tests.training.problems import small_config, three_domains, weights
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    data = three_domains()
+    run(small_config(data, hparams={"dropout": 0.5, "lr": 1e-2}), folder, data=data)
+    return folder
+
+
+def test_a_loaded_network_names_classes(trained: Path) -> None:
+    model = momentalign.load(trained)
+    assert isinstance(model, Predictor)
+    assert isinstance(model, torch.nn.Module)
+    assert model.classes == ("dark", "bright")
+    assert not model.training
+    rows = three_domains().split("a", "in")
+    logits = model(rows.tensor)
+    assert torch.equal(logits, model(rows.tensor))  # dropout is off
+    assert model.predict(rows.tensor, batch_size=7) == [model.classes[k] for k in logits.argmax(1).tolist()]
+    saved = weights(trained)
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in model.network.state_dict().items())
+
+
+def test_only_weights_and_a_description_are_read(trained: Path) -> None:
+    files = sorted(path.name for path in (trained / "checkpoint").iterdir())
+    assert files == ["model.json", "model.safetensors"]
+    assert json.loads((trained / "checkpoint" / "model.json").read_text())["encoder"]["kind"] == "mnist-cnn"
+
+
+def test_a_tensor_model_takes_no_words(trained: Path) -> None:
+    with pytest.raises(TypeError, match=r"'inputs' should be a tensor for this model"):
+        momentalign.load(trained).predict(["a.png"])
+
+
+def test_what_cannot_be_loaded(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"should be the folder of a run"):
+        momentalign.load(tmp_path)
+    (tmp_path / "run.json").write_text((trained / "run.json").read_text())
+    with pytest.raises(ValueError, match=r"has no checkpoint with weights"):
+        momentalign.load(tmp_path)
+    (tmp_path / "checkpoint").mkdir()
+    for path in (trained / "checkpoint").iterdir():
+        (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
+    description = json.loads((tmp_path / "checkpoint" / "model.json").read_text())
+    description["classes"].append("grey")
+    (tmp_path / "checkpoint" / "model.json").write_text(json.dumps(description))
+    with pytest.raises(ValueError, match=r"do not fit their description"):
+        momentalign.load(tmp_path)

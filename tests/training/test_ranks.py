@@ -1,0 +1,62 @@
+"""Two processes on CPU give the loss curve of one."""
+
+from pathlib import Path
+
+import pytest
+from torch.multiprocessing.spawn import ProcessRaisedException
+
+from momentalign.training import read_records, run
+from momentalign.training._devices import check_ranks, launch
+from momentalign.training._model import build_algorithm
+from tests.references import assert_equal
+from tests.training.problems import TIMES, small_config, three_domains, weights
+
+
+def curves(folder: Path) -> dict[tuple[object, ...], float]:
+    return {
+        (r["step"], r["domain"], r["split"], r["metric"]): r["value"] or 0.0
+        for r in read_records(folder)
+        if r["metric"] not in TIMES
+    }
+
+
+def test_two_ranks_are_one(tmp_path: Path) -> None:
+    data = three_domains()
+    config = small_config(data, "cma", hparams={"anneal_steps": 5, "gradient_weight": 10.0, "hessian_weight": 1.0})
+    run(config, tmp_path / "one", data=data, accelerator="cpu")
+    last = run(config, tmp_path / "two", data=data, accelerator="cpu", devices=2)
+    alone, together = curves(tmp_path / "one"), curves(tmp_path / "two")
+    assert alone.keys() == together.keys()
+    for key, value in alone.items():
+        assert together[key] == pytest.approx(value, rel=1e-4, abs=1e-5), key
+    for name, tensor in weights(tmp_path / "one").items():
+        assert_equal(weights(tmp_path / "two")[name], tensor, 1e-4)
+    assert {record["step"] for record in last} == {19}
+
+
+def test_batches_that_cannot_be_shared_out_are_refused_at_once(tmp_path: Path) -> None:
+    data = three_domains()
+    with pytest.raises(ValueError, match=r"'batch_size' should be a multiple of the number of devices"):
+        run(small_config(data, hparams={"batch_size": 7}), tmp_path / "run", data=data, devices=2)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_error_on_a_rank_is_one_line() -> None:
+    class Failing:
+        def launch(self, function: object) -> None:
+            text = (
+                "\n\n-- Process 1 terminated with the following error:\nTraceback …\nValueError: no such image: a.png"
+            )
+            raise ProcessRaisedException(text, 1, 123)
+
+    with pytest.raises(ValueError, match=r"^no such image: a.png$"):
+        launch(Failing(), lambda fabric: None)
+
+
+def test_algorithms_that_work_on_one_device_say_so() -> None:
+    data = three_domains()
+    algorithm = build_algorithm(small_config(data, "iga"), data)
+    check_ranks(algorithm, "iga", 1)
+    algorithm.distributed = False
+    with pytest.raises(ValueError, match=r"'iga' works on one device only. Use --devices 1."):
+        check_ranks(algorithm, "iga", 2)

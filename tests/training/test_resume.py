@@ -1,0 +1,90 @@
+"""A run that was killed goes on as if nothing had happened."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import momentalign.training._steps as steps
+from momentalign.training import find_position, read_run, run
+from tests.training.problems import assert_same_weights, numbers, small_config, three_domains
+
+KILLED = """
+import os, signal, sys
+import torch
+import momentalign.training._steps as steps
+from momentalign.training import RunConfig, run
+from tests.training.problems import small_config, three_domains
+
+torch.set_num_threads(1)
+real = steps.seed_step
+
+def seed_step(trial, step, *rest):
+    if step == 11:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(trial, step, *rest)
+
+steps.seed_step = seed_step
+data = three_domains()
+run(small_config(data, "fishr", hparams={"dropout": 0.3, "anneal_steps": 6}), sys.argv[1], data=data)
+"""
+
+
+def test_killed_at_step_11_and_resumed(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "killed")], capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    assert read_run(tmp_path / "killed")["status"] == "running"
+    assert find_position(tmp_path / "killed").step == 9
+    data = three_domains()
+    config = small_config(data, "fishr", hparams={"dropout": 0.3, "anneal_steps": 6})
+    said: list[str] = []
+    run(config, tmp_path / "killed", data=data, say=said.append)
+    assert "Going on from step 9 of 20." in said
+    run(config, tmp_path / "whole", data=data)
+    assert_same_weights(tmp_path / "killed", tmp_path / "whole")
+    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    "name", ["erm", "irm", "cma-momentum", "groupdro", "fish", "andmask", "dann", "cdann", "selfreg", "hutchinson"]
+)
+def test_an_error_in_between_changes_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = three_domains()
+    config = small_config(data, name, steps=8, record_every=3)
+    run(config, tmp_path / "whole", data=data)
+    real = steps.seed_step
+
+    def broken(trial: int, step: int, *rest: object) -> None:
+        if step == 5:
+            raise RuntimeError("power cut")
+        real(trial, step, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(steps, "seed_step", broken)
+    with pytest.raises(RuntimeError, match=r"power cut"):
+        run(config, tmp_path / "cut", data=data)
+    assert read_run(tmp_path / "cut")["error"] == "power cut"
+    monkeypatch.setattr(steps, "seed_step", real)
+    run(config, tmp_path / "cut", data=data)
+    assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_rarer_checkpoints_go_back_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = three_domains()
+    config = small_config(data)
+    run(config, tmp_path / "whole", data=data)
+
+    def broken(trial: int, step: int, *_: object) -> None:
+        if step == 15:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "seed_step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "cut", data=data, checkpoint_every=2)
+    assert find_position(tmp_path / "cut").step == 9  # records at 0, 4, 8, 12; checkpoints after 0 and 8
+    assert read_run(tmp_path / "cut")["status"] == "running"
+    monkeypatch.undo()
+    run(config, tmp_path / "cut", data=data, checkpoint_every=2)
+    assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
