@@ -60,6 +60,7 @@ def test_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
         (gzip.compress(b"\x00\x00\x08\x03\x00"), "its header and its length do not fit"),
         (gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abcde")[:-6], "should be a gzipped idx file"),
     ],
+    ids=["no gzip", "too short", "no bytes", "empty", "half a header", "cut off"],
 )
 def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(content)
