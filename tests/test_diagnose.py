@@ -84,3 +84,18 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_training_rows_are_compared_and_groups_are_no_features(table: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(table).assign(part=["train", "test"] * 80, team=[0, 1, 2, 3] * 40)
+    frame.to_csv(tmp_path / "parts.csv", index=False)
+    options = ("--target", "label", "--domain", "site", "--split", "part", "--group", "team", "--order", 1)
+    done = run(tmp_path / "parts.csv", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "160 rows, 5 columns" in done.stdout
+    assert "80 rows of the training split are compared" in done.stdout
+    assert "4 domains, 80 rows" in done.stdout
+    frame.assign(part="test").to_csv(tmp_path / "none.csv", index=False)
+    refused = run(tmp_path / "none.csv", *options, folder=tmp_path)
+    assert refused.returncode == 2
+    assert "should have training rows" in refused.stderr

@@ -36,6 +36,8 @@ def diagnose_table(
     *,
     target: str = "y",
     domain: str = "domain",
+    group: str | None = None,
+    split: str | None = None,
     test_domain: str | None = None,
     loss: str = "auto",
     components: int = 50,
@@ -46,6 +48,8 @@ def diagnose_table(
         path: A .csv, .csv.gz, .parquet or .npz file.
         target: Column of the labels.
         domain: Column that says where a row came from.
+        group: Column of groups, which is no feature; `group` is known without being named.
+        split: Column of splits: of the sources only training rows are compared; `split` is known as well.
         test_domain: A domain that counts as the unseen target instead of as a source.
         loss: `"cross_entropy"`, `"squared_error"`, or `"auto"`: the latter for many different numbers.
         components: Principal components to keep of wider features.
@@ -58,7 +62,7 @@ def diagnose_table(
     """
     check_choice("loss", loss, _LOSSES)
     check_count("components", components, 1)
-    table = read_table(path, target=target, domain=domain)
+    table = read_table(path, target=target, domain=domain, group=group, split=split)
     X, notes = feature_matrix(table.features, components=components)
     y = table.target
     names, counts = np.unique(table.domains, return_counts=True)
@@ -75,14 +79,20 @@ def diagnose_table(
     unseen = table.domains == test_domain
     if test_domain is not None:
         lines.append(f"'{test_domain}' is the target; the others are the sources.")
+    sources = ~unseen
+    if table.splits is not None:
+        sources = sources & np.isin(table.splits, ("train", "in"))
+        if not sources.any():
+            raise ValueError("The domains to compare should have training rows, but the split column has none.")
+        lines.append(f"{int(sources.sum())} rows of the training split are compared, the rest of the sources is not.")
 
     def run(
         *, l2: float, radius: float, order: int, seed: int, progress: Callable[[str, float], None] | None = None
     ) -> TransferReport:
         return transfer_report(
-            X[~unseen],
-            y[~unseen],
-            table.domains[~unseen],
+            X[sources],
+            y[sources],
+            table.domains[sources],
             l2=l2,
             radius=radius,
             order=order,

@@ -12,6 +12,8 @@ def diagnose(
     path: Annotated[Path, typer.Argument(help="A .csv, .csv.gz, .parquet or .npz file.")],
     target: Annotated[str, typer.Option(help="Column of the labels.")] = "y",
     domain: Annotated[str, typer.Option(help="Column that says where a row came from.")] = "domain",
+    group: Annotated[str | None, typer.Option(help="Column of groups, which is no feature.")] = None,
+    split: Annotated[str | None, typer.Option(help="Column of splits; training rows are compared.")] = None,
     test_domain: Annotated[
         str | None, typer.Option(help="A domain that counts as the unseen target instead of as a source.")
     ] = None,
@@ -32,7 +34,16 @@ def diagnose(
     if out.is_dir():
         raise ValueError(f"'--out' should name a file, but {out} is a folder.")
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    plan = diagnose_table(path, target=target, domain=domain, test_domain=test_domain, loss=loss, components=components)
+    plan = diagnose_table(
+        path,
+        target=target,
+        domain=domain,
+        group=group,
+        split=split,
+        test_domain=test_domain,
+        loss=loss,
+        components=components,
+    )
     for line in plan.lines:
         console.print(line)
     if dry_run:
