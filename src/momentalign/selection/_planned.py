@@ -5,7 +5,7 @@ A sweep writes them to `.plans/` in its folder when it starts and removes them w
 
 import hashlib
 import json
-import os
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[
     folder = out / PLANS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)

@@ -1,9 +1,9 @@
 """A run's folder as bytes, for machines that share no disk."""
 
 import io
-import os
 import shutil
 import tarfile
+import uuid
 from pathlib import Path
 
 
@@ -29,7 +29,7 @@ def unpack(content: bytes, folder: Path) -> None:
         content: Of :func:`pack`.
         folder: Takes the place of what is there.
     """
-    new = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    new = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
     shutil.rmtree(new, ignore_errors=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:

@@ -1,9 +1,9 @@
 """One run as a job that any process can do, and what comes back of it."""
 
 import json
-import os
 import shutil
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -201,7 +201,7 @@ def record_failure(job: Job, message: str) -> None:
         }
     about |= {"status": "failed", "error": message}
     job.folder.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"run.json.{os.getpid()}.tmp")
+    unfinished = path.with_name(f"run.json.{uuid.uuid4().hex}.tmp")
     unfinished.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     unfinished.replace(path)
 
