@@ -1,6 +1,5 @@
 """From a table to a transfer report: what the command `diagnose` does between parsing and printing."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._files import write_whole
 from momentalign._validation import check_choice, check_count
 from momentalign.data import feature_matrix, read_table
 from momentalign.theory import TransferReport, transfer_report
@@ -109,9 +109,7 @@ def diagnose_table(
 def write_page(report: TransferReport, path: Path) -> None:
     """Write the report's page, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    unfinished.write_text(report.to_html(), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, report.to_html())
 
 
 def _loss_for(y: NDArray[np.generic]) -> str:

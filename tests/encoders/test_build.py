@@ -104,6 +104,17 @@ def test_the_encoder_of_a_run(tmp_path: Path) -> None:
         build_encoder(str(tmp_path / "run"), tensors(1, 28, 28))
 
 
+def test_batch_norm_of_a_run_that_began_at_random_is_pretrained(tmp_path: Path) -> None:
+    save_model("resnet", tmp_path / "model")
+    encoder = build_encoder(f"hf-config:{tmp_path / 'model'}", image_dataset(tmp_path / "images"))
+    save_run(encoder, tmp_path / "run")
+    again = encoder_from_run(tmp_path / "run").train()
+    pairs = zip(encoder.modules(), again.modules(), strict=True)
+    norms = [(one, its) for one, its in pairs if isinstance(one, torch.nn.BatchNorm2d)]
+    assert norms
+    assert all(one.training and not its.training for one, its in norms)
+
+
 def test_the_text_encoder_of_a_run_needs_no_other_files(tmp_path: Path) -> None:
     save_model("bert", tmp_path / "bert")
     data = text_dataset()

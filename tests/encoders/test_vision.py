@@ -1,5 +1,6 @@
 """Vision encoders of the real architectures, tiny ones saved to folders and real ones built from a configuration."""
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,13 @@ import torch
 import transformers
 from torch import Tensor
 
-from momentalign.encoders import HuggingFaceVision, ImagePreprocessing, encoder_from_config, encoder_from_folder
+from momentalign.encoders import (
+    Encoder,
+    HuggingFaceVision,
+    ImagePreprocessing,
+    encoder_from_config,
+    encoder_from_folder,
+)
 from tests.encoders.models import pixels, save_model
 
 # What the features should be, written with the library's own output.
@@ -232,3 +239,60 @@ def test_refuses_a_broken_configuration(content: str, message: str, tmp_path: Pa
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(ValueError, match=message):
         encoder_from_folder(tmp_path)
+
+
+def _statistics(encoder: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in encoder.named_buffers() if "running" in name}
+
+
+def _train(encoder: Encoder, steps: int = 2) -> None:
+    """A few steps in training mode, with evaluation in between as the loop has it."""
+    encoder.eval()
+    network = torch.nn.Sequential(encoder, torch.nn.Linear(encoder.num_features, 2)).train()
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    for _ in range(steps):
+        loss = network(encoder.preprocessing.to_inputs(pixels(4, 32))).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet"])
+def test_pretrained_batch_norm_keeps_its_statistics_and_trains_its_scale(name: str, tmp_path: Path) -> None:
+    save_model(name, tmp_path)
+    encoder = encoder_from_folder(tmp_path)
+    before, weights = _statistics(encoder), copy.deepcopy(encoder.state_dict())
+    assert before
+    _train(encoder)
+    assert encoder.training
+    for key, tensor in _statistics(encoder).items():
+        assert torch.equal(tensor, before[key]), key
+    scales = [f"{key}.weight" for key, module in encoder.named_modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    assert any(not torch.equal(encoder.state_dict()[key], weights[key]) for key in scales)
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet"])
+def test_random_batch_norm_is_trained_as_usual(name: str, tmp_path: Path) -> None:
+    save_model(name, tmp_path)
+    encoder = encoder_from_folder(tmp_path, weights=False)
+    before = _statistics(encoder)
+    _train(encoder)
+    assert all(not torch.equal(tensor, before[key]) for key, tensor in _statistics(encoder).items())
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_statistics_are_kept_after_a_round_trip_as_before_it(weights: bool, tmp_path: Path) -> None:
+    save_model("resnet", tmp_path)
+    encoder = encoder_from_folder(tmp_path, weights=weights)
+    again = encoder_from_config(json.loads(json.dumps(encoder.config())))
+    again.load_state_dict(encoder.state_dict())
+    copied = copy.deepcopy(encoder)
+    for one in (again, copied):
+        before = _statistics(one)
+        _train(one)
+        assert all(torch.equal(tensor, before[key]) == weights for key, tensor in _statistics(one).items())
+
+
+def test_models_without_batch_norm_say_nothing_of_it(tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    assert "keep_statistics" not in encoder_from_folder(tmp_path).config()

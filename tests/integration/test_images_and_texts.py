@@ -12,7 +12,7 @@ from momentalign.data import load_dataset
 from momentalign.encoders import build_encoder
 from momentalign.training import evaluate, make_config, read_records, read_run, run
 from tests.encoders.models import save_model, text_dataset, write_images
-from tests.training.problems import assert_same_weights, numbers
+from tests.training.problems import assert_same_weights, numbers, weights
 
 SMALL = {"batch_size": 4}
 
@@ -65,6 +65,33 @@ def test_workers_and_resuming_change_nothing(
     run(config, tmp_path / "cut", workers=0, accelerator="cpu")
     assert_same_weights(tmp_path / "alone", tmp_path / "cut")
     assert numbers(tmp_path / "alone") == numbers(tmp_path / "cut")
+
+
+@pytest.mark.parametrize("prefix", ["", "hf-config:"])
+def test_batch_norm_of_a_run_that_was_cut(
+    prefix: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = save_model("resnet", tmp_path / "resnet")
+    spec = f"{prefix}{tmp_path / 'resnet'}"
+    config = make_config(str(images), steps=4, record_every=2, hparams=SMALL, encoder=spec)
+    run(config, tmp_path / "whole", workers=0, accelerator="cpu")
+    real = steps.seed_step
+
+    def broken(trial: int, step: int, *rest: object) -> None:
+        if step == 3:
+            raise RuntimeError("power cut")
+        real(trial, step, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(steps, "seed_step", broken)
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(config, tmp_path / "cut", workers=0, accelerator="cpu")
+    monkeypatch.setattr(steps, "seed_step", real)
+    run(config, tmp_path / "cut", workers=0, accelerator="cpu")
+    assert_same_weights(tmp_path / "whole", tmp_path / "cut")
+    trained = weights(tmp_path / "cut")
+    for name, tensor in model.named_buffers():
+        if "running" in name:
+            assert torch.equal(trained[f"encoder.model.{name}"], tensor) == (prefix == ""), name
 
 
 def test_augmentation_is_for_training_only(images: Path, vit: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from momentalign.cli import app
 from momentalign.report import accuracy_table
+from momentalign.report._names import dataset_labels
 from momentalign.selection import read_runs, select
 from momentalign.selection._planned import write_planned
 from tests.selection.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
@@ -256,3 +257,76 @@ def test_bad_options_are_one_line(tmp_path, arguments, message):
     assert isinstance(result.exception, ValueError)
     assert message in str(result.exception)
     assert "\n" not in str(result.exception)
+
+
+def probe_on(folder, dataset, *, recipe="table", features=None):
+    """One probe of a set with groups; published numbers have to find out what it is of."""
+    config = make_config(
+        dataset=dataset, algorithm="cma", test_domains=[], setting="probe", hparams={"l2": 1e-3, "recipe": recipe}
+    )
+    lines = [
+        record(9, metric, 0.8, split=split)
+        for split in ("val", "test")
+        for metric in ("worst_group_accuracy", "accuracy")
+    ]
+    write_run(folder, config, lines, domains=("land", "water"), features=features)
+
+
+WATERBIRDS = {"dataset": "waterbirds", "encoder": "hf:openai/clip-vit-base-patch32"}
+
+
+@pytest.mark.parametrize(
+    ("options", "published", "note"),
+    [
+        ({"features": WATERBIRDS}, True, "The file says that its features are of waterbirds, by hf:openai/clip-vit"),
+        (
+            {"features": WATERBIRDS | {"encoder": "/home/me/models/clip"}, "recipe": "celeba"},
+            True,
+            "features are of waterbirds, by clip.",
+        ),
+        ({"recipe": "waterbirds"}, True, "Taken for waterbirds because of --recipe waterbirds;"),
+        ({"features": {"dataset": "mine", "encoder": "mlp"}, "recipe": "waterbirds"}, False, None),
+        ({}, False, None),
+        ({"name": "waterbirds.parquet"}, False, "No published numbers: waterbirds is of waterbirds by its name only."),
+    ],
+)
+def test_published_numbers_of_probes_take_more_than_a_file_name(tmp_path, options, published, note):
+    path = f"/home/me/{options.pop('name', 'features.parquet')}"
+    probe_on(tmp_path, path, **options)
+    (section,) = accuracy_table(read_runs(tmp_path), "worst-group").sections
+    assert [row.published for row in section.rows] == ([False, True] if published else [False])
+    if published:
+        assert cells(section, "cma", published=True)["worst group"] == "86.16 ± 0.29"
+    about = [line for line in section.notes if "waterbirds" in line]
+    assert (note in about[0]) if note else not about
+    assert "/home" not in accuracy_table(read_runs(tmp_path), "worst-group").to_text()
+
+
+def test_data_sets_in_files_and_folders_go_by_short_names(tmp_path):
+    for dataset in ("/one/clip/birds.parquet", "/two/clip/birds.parquet", "/three/photos"):
+        sweep_of(tmp_path, [(0.5, 0.5)], dataset=dataset)
+    table = accuracy_table(read_runs(tmp_path), "oracle")
+    assert [section.label for section in table.sections] == ["one/clip/birds", "photos", "two/clip/birds", ""]
+    assert table.sections[-1].columns == ("one/clip/birds", "photos", "two/clip/birds", "average")
+    for text in (table.to_text(), table.to_markdown(), table.to_latex(), table.to_csv()):
+        assert "/one" not in text
+        assert "parquet" not in text
+    assert list(table.to_frame()["dataset"].unique()) == ["one/clip/birds", "photos", "two/clip/birds", ""]
+
+
+def test_a_folder_that_is_called_like_a_benchmark_is_not_it(tmp_path):
+    for dataset, domains in (("/mine/pacs", ("photo", "sketch")), ("vlcs", ("LabelMe", "SUN09"))):
+        sweep_of(tmp_path, [(0.5, 0.5)], domains=domains, dataset=dataset)
+    vlcs, pacs, both = accuracy_table(read_runs(tmp_path), "oracle").sections
+    assert (vlcs.label, pacs.label) == ("vlcs", "pacs")
+    assert not any(row.published for row in pacs.rows)
+    assert cells(both, "erm", published=True) == {"vlcs": "76.9 ± 0.3", "pacs": "", "average": ""}
+
+
+def test_labels_differ_whatever_the_paths():
+    names = ["/a/x.csv", "/a/x.parquet", "/b/x.csv", "x", "/x", r"C:\d\x.npz", "/a/y.v2.csv.gz", "/.csv", "/"]
+    labels = dataset_labels(names)
+    assert len(set(labels.values())) == len(names)
+    assert labels["x"] == "x"
+    assert labels["/a/y.v2.csv.gz"] == "y.v2"
+    assert labels[r"C:\d\x.npz"] == "d/x"

@@ -103,3 +103,42 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
         write_json(tmp_path / "a.json", {"new": True})
     assert os.listdir(tmp_path) == ["a.json"]  # noqa: PTH208
     assert json.loads((tmp_path / "a.json").read_text()) == {"old": True}
+
+
+def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
+    config = small_config(three_domains())
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "new"):
+        folder = RunFolder(path, config)
+        folder.fail("no such encoder")
+        folder.close()
+        assert not list(path.glob("*"))
+        again = opened(path)
+        again.fail("loss is nan")
+        again.close()
+        about = read_run(path)
+        assert (about["status"], about["error"], about["hash"]) == ("failed", "loss is nan", config.hash())
+
+
+def test_a_failure_elsewhere_does_not_touch_a_run_under_way(tmp_path: Path) -> None:
+    running = opened(tmp_path / "run")
+    other = RunFolder(tmp_path / "run", running.config)
+    other.fail("out of memory")
+    assert read_run(tmp_path / "run")["status"] == "running"
+    running.close()
+
+
+def test_a_full_disk_at_the_very_start_can_be_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    folder = RunFolder(tmp_path / "run", small_config(three_domains()))
+    with monkeypatch.context() as patch:
+        patch.setattr("momentalign.training._folder.write_json", full)
+        with pytest.raises(OSError, match=r"No space"):
+            folder.begin(three_domains(), "cpu", 0)
+        folder.fail("No space left on device")
+    folder.close()
+    (tmp_path / "run" / ".run.json.0123456789abcdef.tmp").write_text("{")
+    opened(tmp_path / "run").close()
+    assert read_run(tmp_path / "run")["status"] == "running"

@@ -1,5 +1,7 @@
 """A run that was killed goes on as if nothing had happened."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 import momentalign.training._steps as steps
 from momentalign.training import find_position, read_run, run
+from momentalign.training._folder import RunFolder
 from tests.training.problems import assert_same_weights, numbers, small_config, three_domains
 
 KILLED = """
@@ -87,4 +90,45 @@ def test_rarer_checkpoints_go_back_further(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     run(config, tmp_path / "cut", data=data, checkpoint_every=2)
     assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_a_kill_after_the_last_weights_only_finishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = three_domains()
+    config = small_config(data)
+
+    def killed(self: RunFolder) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(config, tmp_path / "run", data=data)
+    # As does a kill before the last-but-one checkpoint is removed.
+    shutil.copytree(tmp_path / "run" / "checkpoint", tmp_path / "run" / "checkpoint.old")
+    before, written = numbers(tmp_path / "run"), (tmp_path / "run" / "checkpoint" / "model.safetensors").stat()
+    assert read_run(tmp_path / "run")["status"] == "running"
+
+    monkeypatch.setattr(steps, "seed_step", None)  # a step would be an error
+    last = run(config, tmp_path / "run", data=data)
+    about = read_run(tmp_path / "run")
+    assert (about["status"], about["error"]) == ("finished", None)
+    assert about["finished"] >= about["started"]
+    assert {record["step"] for record in last} == {19}
+    assert numbers(tmp_path / "run") == before
+    assert (tmp_path / "run" / "checkpoint" / "model.safetensors").stat().st_mtime_ns == written.st_mtime_ns
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint", "records.jsonl", "run.json"]
+
+
+def test_weights_without_the_last_record_are_not_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = three_domains()
+    config = small_config(data)
+    run(config, tmp_path / "whole", data=data)
+    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    about = read_run(tmp_path / "cut")
+    (tmp_path / "cut" / "run.json").write_text(json.dumps(about | {"status": "running"}))
+    lines = (tmp_path / "cut" / "records.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "cut" / "records.jsonl").write_text("".join(line for line in lines if '"step": 19' not in line))
+    run(config, tmp_path / "cut", data=data)
+    assert read_run(tmp_path / "cut")["status"] == "finished"
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")

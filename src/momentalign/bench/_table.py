@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from rich.console import Group
 from rich.table import Table
 
+from momentalign._files import write_whole
 from momentalign.bench._rows import Row
 
 _UNITS = {
@@ -52,9 +52,7 @@ def write_json(path: Path, rows: Iterable[Row], environment: dict[str, object]) 
     """Write all numbers at once: a file that is there is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"environment": environment, "rows": [dataclasses.asdict(row) for row in rows]}
-    unfinished = path.with_name(path.name + f".{os.getpid()}.tmp")
-    unfinished.write_text(json.dumps(content, indent=1) + "\n")
-    unfinished.replace(path)
+    write_whole(path, json.dumps(content, indent=1) + "\n")
 
 
 def _number(value: float | None, factor: float = 1.0) -> str:

@@ -142,6 +142,7 @@ def _probe(
     device: str,
     dry_run: bool,
 ) -> None:
+    from momentalign._files import write_whole
     from momentalign.report import write_report
     from momentalign.reproduce import make_features, probe_curves, probe_table
 
@@ -176,8 +177,8 @@ def _probe(
             console.print(str(result))
             table = out / f"{name}-{solver}.csv"
             table.parent.mkdir(parents=True, exist_ok=True)
-            result.to_frame().to_csv(table)
-            result.grid_frame().to_csv(table.with_name(f"{name}-{solver}-grid.csv"), index=False)
+            write_whole(table, result.to_frame().to_csv())
+            write_whole(table.with_name(f"{name}-{solver}-grid.csv"), result.grid_frame().to_csv(index=False))
             console.print(f"The numbers lie in {table}, all fits beside them.")
     except KeyboardInterrupt:
         console.print("Interrupted. Features that are done are kept; run the same command again.")

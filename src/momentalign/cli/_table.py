@@ -1,6 +1,5 @@
 """`momentalign table`."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ def table(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")] = None,
 ) -> None:
     """Test accuracy of a sweep, per domain and averaged, under one selection rule."""
+    from momentalign._files import write_whole
     from momentalign.report import accuracy_table
     from momentalign.report._escape import printable
     from momentalign.selection import RULES, read_runs
@@ -38,11 +38,6 @@ def table(
         typer.echo(text, nl=False)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(out, text)
     where = " ".join(str(folder) for folder in folders)
     typer.echo(f"The table lies at {out}. Next: momentalign report {where} -o report.html")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from momentalign._files import whole_file
+
 Progress = Callable[[str, int, int | None], None]
 """Called now and then with what is being done, how many bytes of it are done, and how many there are if known."""
 
@@ -88,13 +90,11 @@ def write_manifest(folder: Path, manifest: Path, progress: Progress = quiet) -> 
     """
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     total, done = sum(path.stat().st_size for path in paths), 0
-    unfinished = manifest.with_name(manifest.name + ".tmp")
-    with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+    with whole_file(manifest) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         for path in paths:
             file.write(f"{digest(path)}  {path.relative_to(folder).as_posix()}\n")
             done += path.stat().st_size
             progress("recording checksums", done, total)
-    unfinished.replace(manifest)
     return len(paths)
 
 

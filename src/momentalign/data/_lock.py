@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from momentalign._files import write_whole
 from momentalign.data._checksums import Progress, digest
 from momentalign.data._root import data_folder
 
@@ -38,8 +39,5 @@ def record(root: Path, key: str, path: Path, url: str, progress: Progress) -> No
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     entry = {"sha256": digest(path, progress=progress), "bytes": path.stat().st_size, "from": url, "date": today}
     files[key] = entry
-    lock = root / LOCK
-    unfinished = lock.with_name(lock.name + ".tmp")
     content = json.dumps({"format": 1, "files": dict(sorted(files.items()))}, indent=1)
-    unfinished.write_text(content + "\n", encoding="utf-8")
-    unfinished.replace(lock)
+    write_whole(root / LOCK, content + "\n")

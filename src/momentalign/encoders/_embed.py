@@ -20,6 +20,8 @@ from momentalign.encoders._texts import TextPreprocessing
 FORMAT = 1
 _SECONDS = 20.0
 """Work that a kill may lose."""
+_NO_MATTER = ("source", "transformers", "keep_statistics")
+"""What an encoder's description says that changes none of its features in evaluation mode."""
 
 Progress = Callable[[int, int], None]
 
@@ -192,7 +194,7 @@ class Embedding:
 
 def _digest(encoder: Encoder) -> str:
     """What the encoder computes, its weights included, wherever it came from."""
-    config = {name: value for name, value in encoder.config().items() if name not in ("source", "transformers")}
+    config = {name: value for name, value in encoder.config().items() if name not in _NO_MATTER}
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
     for name, tensor in sorted(encoder.state_dict().items()):
         digest.update(name.encode())

@@ -73,7 +73,8 @@ def write_features(
         plan: What the features are of.
     """
     write = _write_parquet if path.suffix == ".parquet" else _write_npz
-    write_atomically(path, lambda temporary: write(temporary, shards, columns, names, plan))
+    # In the shards' folder, which goes when all is done: a kill leaves nothing of this size behind for good.
+    write_atomically(path, lambda temporary: write(temporary, shards, columns, names, plan), beside=shards.folder)
 
 
 def _write_npz(

@@ -12,7 +12,7 @@ from momentalign.encoders._mnist_cnn import MNIST_CNN
 from momentalign.encoders._preprocessing import Preprocessing, TensorPreprocessing
 from momentalign.encoders._text import text_from_config
 from momentalign.encoders._texts import TextPreprocessing
-from momentalign.encoders._vision import vision_from_config
+from momentalign.encoders._vision import HuggingFaceVision, vision_from_config
 
 MODEL_FILE = Path("checkpoint", "model.json")
 WEIGHTS_FILE = Path("checkpoint", "model.safetensors")
@@ -97,6 +97,9 @@ def encoder_from_run(folder: str | Path) -> Encoder:
             f"{folder / WEIGHTS_FILE} does not fit the encoder that {MODEL_FILE} describes: {first}{hint}"
         ) from None
     encoder.source, encoder.notes = str(folder), ()
+    if isinstance(encoder, HuggingFaceVision):
+        encoder.keep_statistics = True  # pretrained now, whatever the run itself began from
+        encoder.train()
     return encoder
 
 

@@ -1,7 +1,6 @@
 """Features that are done already, kept beside the file they will become."""
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from momentalign._files import whole_file
 
 _NAME = re.compile(r"(\d+)-(\d+)\.npy")
 _PLAN = "plan.json"
@@ -96,26 +97,24 @@ def check_plan(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path, 
             raise ValueError(f"{path} holds {state} features of another {what} ({which}). {elsewhere}")
 
 
-def write_atomically(path: Path, write: Any) -> None:
-    """Write a file beside its place and move it there, so that what lies under its name is whole.
+def write_atomically(path: Path, write: Any, *, beside: Path | None = None) -> None:
+    """Write a file that appears whole or not at all, and say what to do where it cannot be written.
 
     Args:
         path: The place.
         write: Called with the path to write to.
+        beside: Folder of that path; by default that of `path`.
 
     Raises:
         OSError: The disk is full, for instance.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        write(temporary)
-        os.replace(temporary, path)  # noqa: PTH105  (Path.replace is the same; this one says that it overwrites)
+        with whole_file(path, beside=beside) as temporary:
+            write(temporary)
     except OSError as error:
         raise OSError(
             f"{path} cannot be written: {error}. What was kept before stays; make room and run the same again to go on."
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _read_plan(path: Path) -> dict[str, Any]:

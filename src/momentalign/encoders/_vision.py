@@ -1,9 +1,9 @@
 """Vision encoders in Hugging Face format: ViT, DINOv2, CLIP's image tower, ResNet, MobileNetV2 and their like."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
@@ -31,10 +31,15 @@ class HuggingFaceVision(Encoder):
     Parameters that do not reach the features, such as a mask token, are frozen: a distributed run would wait for their
     gradients.
 
+    Batch normalisation of a pretrained model keeps its running statistics, in training as in evaluation, as in
+    DomainBed: a mini-batch of 32 images of one domain would replace those of a million. Its scale and shift are trained.
+    With random weights there is nothing to keep, and it is trained as usual.
+
     Args:
         model: The model.
         preprocessing: The images' size and normalisation.
         features: Which output, as above; the model's type decides if not given.
+        keep_statistics: Whether batch normalisation keeps its running statistics.
         source: What it was built from, as people type it.
         notes: What was assumed, a sentence each.
     """
@@ -47,15 +52,33 @@ class HuggingFaceVision(Encoder):
         preprocessing: ImagePreprocessing,
         features: str | None = None,
         *,
+        keep_statistics: bool = False,
         source: str = "",
         notes: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
-        self.model = model.train()
+        self.keep_statistics = keep_statistics
+        self.model = model
         self.preprocessing, self.source, self.notes = preprocessing, source, notes
         self.features, self.num_features, unused = inspect(model.config, preprocessing.size, features)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in unused)
+        self.train()
+
+    def train(self, mode: bool = True) -> Self:
+        """Go to training mode or, with False, to evaluation mode; statistics that are kept stay in the latter.
+
+        Args:
+            mode: Whether to train.
+
+        Returns:
+            The encoder.
+        """
+        super().train(mode)
+        if self.keep_statistics:
+            for norm in self._batch_norms():
+                norm.eval()
+        return self
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute the features of a batch.
@@ -70,6 +93,8 @@ class HuggingFaceVision(Encoder):
 
     def config(self) -> dict[str, Any]:
         """Describe architecture and preprocessing, in values that JSON can hold."""
+        # Only where it says something: most models have no batch normalisation.
+        statistics = {"keep_statistics": self.keep_statistics} if self._batch_norms() else {}
         return {
             "kind": "huggingface-vision",
             "source": self.source,
@@ -77,8 +102,12 @@ class HuggingFaceVision(Encoder):
             "num_features": self.num_features,
             "architecture": hf.architecture_to_dict(self.model.config),
             "preprocessing": self.preprocessing.config(),
+            **statistics,
             "transformers": hf.transformers().__version__,
         }
+
+    def _batch_norms(self) -> list[nn.Module]:
+        return [module for module in self.model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
 
 def vision_from_folder(
@@ -103,7 +132,7 @@ def vision_from_folder(
         return HuggingFaceVision(random_model(architecture), preprocessing, source=source, notes=notes)
     builder, settings = model_class(architecture)
     model, missing = hf.load_pretrained(builder, folder, architecture, **settings)
-    encoder = HuggingFaceVision(model, preprocessing, source=source, notes=notes)
+    encoder = HuggingFaceVision(model, preprocessing, keep_statistics=True, source=source, notes=notes)
     unused = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     hf.check_complete(folder, missing - unused)
     return encoder
@@ -113,8 +142,13 @@ def vision_from_config(config: dict[str, Any]) -> HuggingFaceVision:
     """Build a vision encoder with random weights from what :meth:`HuggingFaceVision.config` gave."""
     architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
     settings = {name: value for name, value in config["preprocessing"].items() if name != "kind"}
-    model = random_model(architecture)
-    return HuggingFaceVision(model, ImagePreprocessing(**settings), config["features"], source=config["source"])
+    return HuggingFaceVision(
+        random_model(architecture),
+        ImagePreprocessing(**settings),
+        config["features"],
+        keep_statistics=config.get("keep_statistics", False),
+        source=config["source"],
+    )
 
 
 def _image_tower(architecture: Any, folder: Path) -> Any:

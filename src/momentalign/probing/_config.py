@@ -76,7 +76,7 @@ def make_probe_config(
     unknown = [name for name in hparams or {} if name not in values]
     if unknown:
         raise ValueError(f"A probe by '{method}' has {', '.join(values)}, but no '{unknown[0]}'.")
-    values |= hparams or {}
+    values |= {**(hparams or {}), "recipe": plan.name}
     steps = MAX_ITER
     if solver == "sgd":
         steps = -(-rows // check_count("batch_size", values["batch_size"], 1)) * check_count(

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 import momentalign
+from momentalign._files import write_whole
 from momentalign.linear import LinearHead
 from momentalign.probing._columns import Column, Encoded, encode
 from momentalign.probing._features import ProbeFeatures
@@ -120,7 +120,7 @@ class ProbeModel:
         }
         weights = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         write_whole(folder / WEIGHTS, _safetensors().save(weights))
-        write_whole(folder / ABOUT, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+        write_whole(folder / ABOUT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -175,17 +175,6 @@ class ProbeModel:
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise ValueError(f"'{name}' should have shape {shape}, but has {getattr(self, name).shape}")
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file at once: what is there under its name is whole."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _safetensors() -> Any:

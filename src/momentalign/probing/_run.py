@@ -20,6 +20,7 @@ from momentalign.probing._methods import ProbeMethod, find_method
 from momentalign.probing._model import ProbeModel
 from momentalign.probing._sgd import SgdSettings, fit_sgd
 from momentalign.probing._solvers import absolute_l2
+from momentalign.probing._source import source_of
 from momentalign.training import RunConfig, read_records
 from momentalign.training._folder import Record, RunFolder
 
@@ -68,6 +69,7 @@ def run_probe(
     features = _features(config, data)
     if target is not None:
         target.begin(_named(features.data), "cpu", 0)
+        target.about["features"] = None if data is not None else source_of(config.dataset)
     try:
         last = _fit(config, method, features, target, progress, save)
     except Exception as error:

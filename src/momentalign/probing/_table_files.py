@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from momentalign._files import write_whole
 from momentalign.data import read_frame
 from momentalign.probing._columns import said_of
-from momentalign.probing._model import ABOUT, KIND, ProbeModel, write_whole
+from momentalign.probing._model import ABOUT, KIND, ProbeModel
 from momentalign.probing._table_probe import TableResult
 
 SCORES = "scores.csv"
@@ -36,7 +37,7 @@ def check_folder(out: Path) -> None:
 def write_probe(result: TableResult, out: Path) -> None:
     """Write scores and model; the model's description comes last, so that a folder that has one is whole."""
     out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / SCORES, result.scores.to_csv().encode())
+    write_whole(out / SCORES, result.scores.to_csv())
     result.model.save(out)
 
 
@@ -82,7 +83,7 @@ def predict_file(model: ProbeModel, path: str | Path, out: Path) -> Predictions:
     predicted = pandas.DataFrame(answers)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".csv":
-        write_whole(out, predicted.to_csv(index=False).encode())
+        write_whole(out, predicted.to_csv(index=False))
     else:
         write_whole(out, predicted.to_parquet(index=False))
     return Predictions(len(frame), tuple(said_of(encoded, Path(path).name)))

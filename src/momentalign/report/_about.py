@@ -105,6 +105,9 @@ def _shared(case: Case) -> list[tuple[str, str]]:
     ]
     if case.runs["classes"].iloc[0]:
         values.append(("classes", ", ".join(case.runs["classes"].iloc[0])))
+    features = [f"{one['dataset']}, by {one.get('encoder')}" for one in runs["features"] if "dataset" in one]
+    if features:
+        values.append(("features of", _counted(features)))
     names = dict.fromkeys(key for config in runs["config"] for key in config if key not in _NOT_SHARED)
     found = {name: _counted((config.get(name) for config in runs["config"]), "default") for name in names}
     return values + [(str(name).replace("_", " "), text) for name, text in found.items()]

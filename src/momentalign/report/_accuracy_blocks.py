@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from momentalign.report._blocks import Block, Group, Panel, Result, Tab
-from momentalign.report._cases import Case, Ordered, short_name
+from momentalign.report._cases import Case, Ordered
 from momentalign.report._charts import curves, dots
 from momentalign.report._frames import accuracy_curves, group_curves, rows_of
 from momentalign.report._table import Section, Table
@@ -129,7 +129,7 @@ def _interval_group(section: Section, looks: Looks) -> Group:
                     "published_mean": theirs.mean if theirs is not None else None,
                 }
             )
-    title = short_name(section.dataset) or "all data sets"
+    title = section.label or "all data sets"
     used = {row["method"] for row in rows}
     shown = looks if used <= set(looks.names) else Looks.of([*looks.names, *(row["method"] for row in rows)])
     columns = tuple(column for column in section.columns if any(row["column"] == column for row in rows))

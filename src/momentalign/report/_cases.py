@@ -1,11 +1,10 @@
 """A sweep put in order for the page: what belongs in one chart, in what order, and which runs stand for a method."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
-from momentalign.report._names import algorithm_label, algorithm_order, dataset_order
+from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order
 from momentalign.selection import RULES, Sweep, select
 
 PREFERRED = ("oracle", "training-domain", "leave-one-domain-out", "worst-group")
@@ -17,7 +16,7 @@ class Case:
     """One data set in one setting: what may be compared.
 
     Args:
-        dataset: Its name.
+        dataset: Its name or path.
         setting: "finetune" or "probe".
         title: What the page calls it.
         domains: In the data set's order.
@@ -78,19 +77,15 @@ def order(sweep: Sweep) -> Ordered:
     groups = runs.groupby(["dataset", "setting"], sort=False)
     both = len(groups) > runs["dataset"].nunique()
     metrics = _metrics(sweep)
+    labels = dataset_labels([*sweep.runs["dataset"], *sweep.planned["dataset"]])
     for (dataset, setting), own in sorted(groups, key=lambda group: (dataset_order(group[0][0]), group[0][1])):
-        title = f"{short_name(dataset)} ({setting})" if both else short_name(dataset)
+        title = f"{labels[dataset]} ({setting})" if both else labels[dataset]
         domains = tuple(dict.fromkeys(name for names in own["domains"] for name in names))
         standing, chosen_by = _chosen(own, choices)
         regression = set(own.index) & metrics.get("r2", set()) and not set(own.index) & metrics.get("accuracy", set())
         metric = "r2" if regression else "accuracy"
         ordered.cases.append(Case(str(dataset), str(setting), title, domains, metric, own, standing, chosen_by))
     return ordered
-
-
-def short_name(dataset: str) -> str:
-    """A data set's name; of a file or folder its last part, the folders above it are of one machine only."""
-    return Path(dataset).name if Path(dataset).is_absolute() else str(dataset)
 
 
 def _chosen(runs: pd.DataFrame, choices: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, str | None]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import vl_convert
 
+from momentalign._files import write_whole
 from momentalign.report._blocks import Block, Group
 from momentalign.report._theme import chart_config
 
@@ -43,7 +44,7 @@ def write_figures(blocks: list[Block], folder: Path, progress: Callable[[float],
         for ending, write in _WRITERS.items():
             content = write(spec)
             path = folder / f"{name}.{ending}"
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            write_whole(path, content)
             written.append(path)
         progress((number + 1) / len(figures))
     return written

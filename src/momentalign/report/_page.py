@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
@@ -16,10 +15,11 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 import momentalign
+from momentalign._files import write_whole
 from momentalign.report import _about
 from momentalign.report._accuracy_blocks import accuracy_block, curve_block
 from momentalign.report._blocks import Block, Panel, Result
-from momentalign.report._cases import PREFERRED, Ordered, order, short_name
+from momentalign.report._cases import PREFERRED, Ordered, order
 from momentalign.report._distance_block import distance_block
 from momentalign.report._figures import write_figures
 from momentalign.report._search_block import search_block
@@ -101,7 +101,7 @@ def page(ordered: Ordered, tables: dict[str, Table], blocks: list[Block], title:
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=PackageLoader(__package__, "templates")
     )
-    environment.globals |= {"spec": _spec, "common": _common_notes, "best": _best, "titled": _titled}
+    environment.globals |= {"spec": _spec, "common": _common_notes, "best": _best}
     script, library = _template("page.js"), javascript()
     runs = ordered.sweep.runs
     finished = runs[runs["status"] == "finished"]
@@ -216,11 +216,6 @@ def _best(section: Section, column: int) -> set[str]:
     return {cell.text for cell in cells if f"{cell.mean:.{cell.decimals}f}".rjust(9) == largest}
 
 
-def _titled(section: Section) -> str:
-    """A table's title, with the data set's short name."""
-    return section.title.replace(section.dataset, short_name(section.dataset)) if section.dataset else section.title
-
-
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
@@ -231,9 +226,4 @@ def _template(name: str) -> str:
 
 def _write(path: Path, content: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_text(content, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, content)

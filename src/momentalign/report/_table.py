@@ -67,7 +67,8 @@ class Section:
     """A table proper: algorithms in rows, and in columns the domains of one data set, or data sets.
 
     Args:
-        dataset: Name of the data set; empty for the section over data sets.
+        dataset: Name or path of the data set; empty for the section over data sets.
+        label: What it is called here, where no two are called the same.
         setting: "finetune" or "probe".
         title: One line.
         notes: What the numbers are, how they were selected, what is missing: a sentence or two each.
@@ -77,6 +78,7 @@ class Section:
     """
 
     dataset: str
+    label: str
     setting: str
     title: str
     notes: tuple[str, ...]
@@ -123,7 +125,7 @@ class Table:
         """One row a number.
 
         Returns:
-            rule, dataset (empty: over data sets), setting, algorithm, column, mean, error, trials, complete, published,
+            rule, dataset (as tables call it; empty: over data sets), setting, algorithm, column, mean, error, trials, complete, published,
             published_error; numbers in percent, missing ones NaN.
         """
         lines: list[dict[str, object]] = []
@@ -204,7 +206,7 @@ def _long(section: Section, rule: str) -> list[dict[str, object]]:
             lines.append(
                 {
                     "rule": rule,
-                    "dataset": section.dataset,
+                    "dataset": section.label,
                     "setting": section.setting,
                     "algorithm": row.algorithm,
                     "column": column,

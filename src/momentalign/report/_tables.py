@@ -12,9 +12,9 @@ from momentalign.published import (
     Published,
     published_accuracy,
     published_averages,
-    published_probing,
 )
-from momentalign.report._names import algorithm_label, algorithm_order, dataset_label, dataset_order, domain_head
+from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order, domain_head
+from momentalign.report._sources import published_for_probes
 from momentalign.report._table import INCOMPLETE, MISSING, Cell, Row, Section, Table
 from momentalign.selection import Sweep, candidates, select
 
@@ -34,7 +34,7 @@ _PUBLISHED_PROBING = (
 )
 _NOTE = "†"
 
-_Key = tuple[str, str]  # data set, setting
+_Key = tuple[str, str, str]  # data set, its label, setting
 
 
 def accuracy_table(sweep: Sweep, rule: str) -> Table:
@@ -58,9 +58,10 @@ def accuracy_table(sweep: Sweep, rule: str) -> Table:
         runs = runs[[dataset in grouped for dataset in runs["dataset"]]]
     else:
         runs = runs[[len(domains) == 1 for domains in runs["test_domains"]]]
-    keys = sorted(
-        set(zip(runs["dataset"], runs["setting"], strict=True)), key=lambda key: (dataset_order(key[0]), key[1])
-    )
+    labels = dataset_labels([*sweep.runs["dataset"], *sweep.planned["dataset"]])
+    pairs = set(zip(runs["dataset"], runs["setting"], strict=True))
+    keys = [(dataset, labels[dataset], setting) for dataset, setting in pairs]
+    keys.sort(key=lambda key: (dataset_order(key[0]), key[2]))
     measured = sweep.records.drop_duplicates(["run", "metric"])
     regressions = set(measured["run"][measured["metric"] == "r2"]) - set(
         measured["run"][measured["metric"] == "accuracy"]
@@ -69,7 +70,7 @@ def accuracy_table(sweep: Sweep, rule: str) -> Table:
     for key in keys:
         here = [_of(frame, key) for frame in (runs, chosen, listed)]
         if rule == "worst-group":
-            sections.append(_worst_group(key, *here))
+            sections.append(_worst_group(key, *here, _of(sweep.runs, key)))
         else:
             measure = "R² × 100" if regressions & set(here[0].index) else "test accuracy in %"
             sections.append(_domains(key, rule, measure, *here))
@@ -81,7 +82,7 @@ def accuracy_table(sweep: Sweep, rule: str) -> Table:
 def _domains(
     key: _Key, rule: str, measure: str, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame
 ) -> Section:
-    dataset, setting = key
+    dataset, label, setting = key
     trials, sets = sorted(set(runs["trial"])), runs["hparams_seed"].nunique()
     every = list(dict.fromkeys(name for names in runs["domains"] for name in names))
     tested = {names[0] for names in runs["test_domains"]}
@@ -107,10 +108,12 @@ def _domains(
     notes += [_PUBLISHED_FINE_TUNING, *theirs] if any(row.published for row in rows) else []
     heads = (*(domain_head(dataset, domain) for domain in domains), AVERAGE)
     title = f"{_title(key)}: {measure}, {rule} selection"
-    return Section(dataset, setting, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
+    return Section(dataset, label, setting, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
 
 
-def _worst_group(key: _Key, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame) -> Section:
+def _worst_group(
+    key: _Key, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame, begun: pd.DataFrame
+) -> Section:
     trials = int(chosen.groupby("algorithm").size().max()) if len(chosen) else 0
     rows = []
     for algorithm in sorted(set(runs["algorithm"]), key=algorithm_order):
@@ -123,17 +126,22 @@ def _worst_group(key: _Key, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd
     search = ", ".join(f"{algorithm_label(name)} {sets[name]}" for name in sorted(sets.index, key=algorithm_order))
     notes = [_HOW["worst-group"], f"Sets of hyper-parameters: {search}. " + _over(trials, population=False)]
     columns = (AVERAGE, WORST_GROUP)
-    rows, theirs = _with_published(
-        rows, columns, published_probing(dataset_label(key[0])) if key[1] == "probe" else {}, decimals=2
-    )
+    published, how = published_for_probes(key[0], key[1], begun) if key[2] == "probe" else ({}, [])
+    rows, theirs = _with_published(rows, columns, published, decimals=2)
     notes += _legend(rows, _count(trials, "trial"))
     notes += [_PUBLISHED_PROBING, *theirs] if any(row.published for row in rows) else []
+    notes += how
     title = f"{_title(key)}: test accuracy in %, over all rows and of the worst group, worst-group selection"
     return Section(*key, title, tuple(notes), columns, columns, tuple(rows))
 
 
 def _over_datasets(rule: str, sections: Sequence[Section]) -> Section:
-    columns = tuple(_title((section.dataset, section.setting)) for section in sections)
+    keys = [(section.dataset, section.label, section.setting) for section in sections]
+    columns = tuple(map(_title, keys))
+    # The paper's data sets go by their names. A folder of the same name may hold anything.
+    ours = {
+        dataset: column for (dataset, _, setting), column in zip(keys, columns, strict=True) if setting == "finetune"
+    }
     averages: dict[str, dict[str, Cell]] = defaultdict(dict)
     for column, section in zip(columns, sections, strict=True):
         for row in section.rows:
@@ -150,15 +158,16 @@ def _over_datasets(rule: str, sections: Sequence[Section]) -> Section:
     theirs: dict[str, dict[str, Published]] = {}
     for table in reversed(found):  # the main table's average goes before the baselines'
         for algorithm, numbers in table.items():
-            same = set(columns) == set(numbers) - {AVERAGE}
-            kept = {name: value for name, value in numbers.items() if name != AVERAGE or same}
+            same = set(ours) == set(numbers) - {AVERAGE} and len(ours) == len(columns)
+            kept = {ours[name]: value for name, value in numbers.items() if name in ours}
+            kept |= {AVERAGE: numbers[AVERAGE]} if same and AVERAGE in numbers else {}
             theirs.setdefault(algorithm, {}).update(kept)
     rows, marks = _with_published(rows, [*columns, AVERAGE], theirs)
     notes = [_HOW[rule], "average: of the data sets' averages."]
     notes += _legend(rows, "the runs of their data set")
     notes += [_PUBLISHED_FINE_TUNING, *marks] if any(row.published for row in rows) else []
     title = f"All data sets: test accuracy in %, {rule} selection"
-    return Section("", "", title, tuple(notes), (*columns, AVERAGE), (*columns, AVERAGE), tuple(rows))
+    return Section("", "", "", title, tuple(notes), (*columns, AVERAGE), (*columns, AVERAGE), tuple(rows))
 
 
 def _cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1) -> Cell:
@@ -217,9 +226,9 @@ def _count(number: int, noun: str) -> str:
 
 
 def _title(key: _Key) -> str:
-    name = dataset_label(key[0])
-    return name if key[1] == "finetune" else f"{name} ({key[1]})"
+    _, label, setting = key
+    return label if setting == "finetune" else f"{label} ({setting})"
 
 
 def _of(frame: pd.DataFrame, key: _Key) -> pd.DataFrame:
-    return frame[(frame["dataset"] == key[0]) & (frame["setting"] == key[1])]
+    return frame[(frame["dataset"] == key[0]) & (frame["setting"] == key[2])]

@@ -5,12 +5,13 @@ A sweep writes them to `.plans/` in its folder when it starts and removes them w
 
 import hashlib
 import json
-import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from momentalign._files import write_whole
 
 PLANS = ".plans"
 _COLUMNS = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting", "domains")
@@ -34,12 +35,7 @@ def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[
     folder = out / PLANS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, text)
     return path
 
 

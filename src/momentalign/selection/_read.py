@@ -144,6 +144,7 @@ def _run(folder: Path) -> dict[str, Any]:
             "num_classes": about.get("num_classes"),
             "classes": tuple(str(name) for name in about.get("classes") or ()),
             "versions": {"momentalign": about.get("momentalign"), **(about.get("versions") or {})},
+            "features": {str(key): str(value) for key, value in dict(about.get("features") or {}).items()},
         }
     except KeyError as error:
         raise UnreadableError(f"its run.json lacks {error}") from None

@@ -31,6 +31,7 @@ RUN_COLUMNS = (
     "num_classes",
     "classes",
     "versions",
+    "features",
 )
 
 # What makes two runs the same cell of a table: only one of them can be in it.
@@ -49,8 +50,8 @@ class Sweep:
         runs: One row a run, in the order of the folders' names; the index `run` is the folder's name. Columns:
             dataset, algorithm, test_domains (tuple), trial, hparams_seed, hparams (dict), steps, encoder, setting,
             status ("finished", "running" or "failed"), error, domains (tuple, in the data set's order), device,
-            started, finished, hash, folder, config (dict, the whole of it), num_classes, classes (tuple) and
-            versions (dict).
+            started, finished, hash, folder, config (dict, the whole of it), num_classes, classes (tuple),
+            versions (dict) and features (of a probe: dict with dataset and encoder, where the file said them).
         records: One row a number: run, step, domain, split, metric, group, value. All but step and value are
             categorical, and missing where they do not apply.
         problems: What was left out or looks wrong, a line each.

@@ -3,16 +3,14 @@
 import json
 import shutil
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-import momentalign
 from momentalign.sweep._measure import measure
 from momentalign.training import RunConfig, run
+from momentalign.training._folder import describe_run, write_json
 
 FULL = "is full"  # in the message of a run that a full disk ended: it goes on when there is room
 
@@ -181,29 +179,10 @@ def record_failure(job: Job, message: str) -> None:
     path = job.folder / "run.json"
     try:
         about = json.loads(path.read_bytes())
-        whole = "format" in about and "config" in about
-    except (OSError, ValueError, TypeError):
-        about, whole = {}, False
-    if not whole:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        about = {
-            "format": 1,
-            "momentalign": momentalign.__version__,
-            "hash": job.config.hash(),
-            "config": job.config.to_dict(),
-            "domains": list(job.domains),
-            "num_classes": None,
-            "classes": [],
-            "started": now,
-            "finished": None,
-            "versions": {},
-            "device": None,
-        }
-    about |= {"status": "failed", "error": message}
+    except (OSError, ValueError):  # it did not begin, or something else spoilt the file
+        about = describe_run(job.config, job.domains)
     job.folder.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"run.json.{uuid.uuid4().hex}.tmp")
-    unfinished.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_json(path, about | {"status": "failed", "error": message})
 
 
 def is_busy(folder: Path) -> bool:

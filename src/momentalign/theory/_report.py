@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from momentalign._files import write_whole
 from momentalign._validation import check_count
 from momentalign.theory._bounds import ManySourceBounds, many_source_bounds
 from momentalign.theory._distances import DerivativeDistances, check_level, derivative_distances
@@ -98,7 +99,7 @@ class TransferReport:
         """
         content = page(self)
         if path is not None:
-            Path(path).write_text(content, encoding="utf-8")
+            write_whole(Path(path), content)
         return content
 
 

@@ -51,7 +51,7 @@ def captured_step(training: Training, sums: Sums, start: int) -> Step:
     for optimizer in training.optimizers.values():
         for group in optimizer.param_groups:  # on the device, where a schedule can change it under the graph
             group["lr"] = torch.tensor(float(group["lr"]), device=training.device)
-    again = _record(step, training)
+    graph = _Graph(step, training)
     names = dict(sums.totals)
     before.restore()
     sums.clear()
@@ -62,27 +62,43 @@ def captured_step(training: Training, sums: Sums, start: int) -> Step:
             block.copy_(fresh.pin_memory() if block.is_cuda else fresh, non_blocking=True)
             position.fill_(number % BLOCK)
         seed_step(training.trial, number, training.rank, training.device)
-        again()
+        graph.replay()
         sums.count(names)
 
     return replay
 
 
-def _record(step: Callable[[], None], training: Training) -> Callable[[], None]:
-    """Do a step a few times and then record it; returns its replay. The recording itself does nothing."""
-    stream = torch.cuda.Stream(training.device)
-    stream.wait_stream(torch.cuda.current_stream(training.device))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream):
-        for _ in range(_WARM_UP):
-            step()
-        for optimizer in training.optimizers.values():
-            optimizer.zero_grad(set_to_none=True)  # so that the graph's own memory holds the gradients
-    with torch.cuda.graph(graph, stream=stream):
-        step()
-    torch.cuda.current_stream(training.device).wait_stream(stream)
-    replay: Callable[[], None] = graph.replay
-    return replay
+class _Graph:
+    """A function of no arguments as a CUDA graph. Recording does nothing but a few steps to warm up.
+
+    A graph knows addresses, not tensors. So it keeps the function: memory that the function reads and nobody else holds
+    would be given to others between two replays.
+
+    Args:
+        function: What to record.
+        training: Whose device and optimizers it uses.
+    """
+
+    def __init__(self, function: Callable[[], None], training: Training) -> None:
+        self.function = function
+        self._record(training)
+
+    def _record(self, training: Training) -> None:
+        self.graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream(training.device)
+        stream.wait_stream(torch.cuda.current_stream(training.device))
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UP):
+                self.function()
+            for optimizer in training.optimizers.values():
+                optimizer.zero_grad(set_to_none=True)  # so that the graph's own memory holds the gradients
+        with torch.cuda.graph(self.graph, stream=stream):
+            self.function()
+        torch.cuda.current_stream(training.device).wait_stream(stream)
+
+    def replay(self) -> None:
+        """Do it once more."""
+        self.graph.replay()
 
 
 def compile_parts(algorithm: Algorithm, network: Network, parts: str) -> None:

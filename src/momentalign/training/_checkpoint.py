@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from momentalign.algorithms import Algorithm
-from momentalign.training._folder import write_json
+from momentalign.training._folder import RunFolder, read_records, write_json
 
 FORMAT = 1
 
@@ -117,6 +117,29 @@ def restore(folder: Path, algorithm: Algorithm, optimizers: Mapping[str, Optimiz
             f"The checkpoint in {place} does not fit this run ({reason}). Remove the folder {folder} to start anew."
         ) from None
     return position
+
+
+def finish_trained(folder: RunFolder) -> bool:
+    """Finish a run that was ended between writing its last weights and saying that it is finished.
+
+    The weights of a finished run come without what going on needs, after the last record. A run that still has to
+    train is left as it is.
+
+    Args:
+        folder: Of a run that does not say that it is finished.
+
+    Returns:
+        Whether it is finished now.
+    """
+    place = _checkpoint(folder.path)
+    if not folder.about or not (place / "model.json").exists() or (place / "state.json").exists():
+        return False
+    records = read_records(folder.path)
+    if not records or records[-1]["step"] != folder.config.steps - 1:
+        return False
+    shutil.rmtree(folder.path / "checkpoint.old", ignore_errors=True)
+    folder.finish()
+    return True
 
 
 def load_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -166,15 +166,30 @@ def peak_gib(device: torch.device) -> dict[str, float]:
     return {"memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit}
 
 
-def check_capture(training: Training, encoder: Encoder, ranks: int) -> None:
-    """Raise ValueError where a step may not become a CUDA graph: nothing in it may wait for the device."""
+def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ranks: int) -> bool:
+    """Whether steps become a CUDA graph: where they can, unless somebody says otherwise.
+
+    Args:
+        asked: What was asked for; None for what is best.
+        training: What a step works with.
+        encoder: The network's encoder.
+        ranks: Number of processes.
+
+    Returns:
+        Whether.
+
+    Raises:
+        ValueError: It was asked for where something in a step has to wait for the device.
+    """
     ours = isinstance(encoder, MNIST_CNN | MLP)
     alone = ranks == 1 and training.rows.on_device and training.device.type == "cuda"
-    if not (ours and alone and training.algorithm.capturable):
+    possible = ours and alone and training.algorithm.capturable
+    if asked and not possible:
         raise ValueError(
             "'capture' needs one CUDA device with the data on it, MNIST_CNN or MLP, and an algorithm that reads "
             "nothing back. Leave it out."
         )
+    return possible if asked is None else asked
 
 
 def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:

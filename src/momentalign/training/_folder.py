@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import momentalign
+from momentalign._files import write_whole
 from momentalign.data import DomainDataset
 from momentalign.training._config import RunConfig
 
@@ -49,7 +50,7 @@ class RunFolder:
         self.about = read_run(path) if (path / "run.json").exists() else {}
         if self.about:
             _check_same(path, self.about, config)
-        elif path.is_dir() and any(path.iterdir()):
+        elif path.is_dir() and not all(map(_left_by_a_kill, path.iterdir())):
             raise ValueError(f"{path} holds something that is no run. Name a new or an empty folder.")
         self._records: BufferedRandom | None = None
 
@@ -72,18 +73,10 @@ class RunFolder:
         if (self.path / "records.jsonl").is_file():  # a link to a device cannot be cut
             file.truncate(records_bytes)
         self._records = file
-        self.about = {
-            "format": FORMAT,
-            "momentalign": momentalign.__version__,
-            "hash": self.config.hash(),
-            "config": self.config.to_dict(),
-            "domains": list(data.names),
+        self.about = describe_run(self.config, data.names) | {
             "num_classes": data.num_classes,
             "classes": list(data.classes),
-            "status": "running",
-            "error": None,
             "started": self.about.get("started", _now()),
-            "finished": None,
             "versions": _versions(),
             "device": device,
         }
@@ -106,15 +99,17 @@ class RunFolder:
 
     def finish(self) -> None:
         """Say that the run went to its end."""
-        self.about |= {"status": "finished", "finished": _now()}
+        self.about |= {"status": "finished", "error": None, "finished": _now()}
         write_json(self.path / "run.json", self.about)
 
     def fail(self, error: str) -> None:
-        """Say what ended the run, where the disk lets us.
+        """Say what ended the run, where the disk lets us; a run that did not begin changes nothing.
 
         Args:
             error: One line.
         """
+        if self._records is None:  # another process may be training here
+            return
         self.about |= {"status": "failed", "error": error}
         try:
             write_json(self.path / "run.json", self.about)
@@ -129,6 +124,33 @@ class RunFolder:
                 records.close()
             except OSError:  # what could not be written was reported when it was
                 return
+
+
+def describe_run(config: RunConfig, domains: Iterable[str]) -> dict[str, Any]:
+    """What `run.json` says of a run before anything but its plan is known.
+
+    Args:
+        config: What is run.
+        domains: Names of the data set's domains.
+
+    Returns:
+        All of its keys.
+    """
+    return {
+        "format": FORMAT,
+        "momentalign": momentalign.__version__,
+        "hash": config.hash(),
+        "config": config.to_dict(),
+        "domains": list(domains),
+        "num_classes": None,
+        "classes": [],
+        "status": "running",
+        "error": None,
+        "started": _now(),
+        "finished": None,
+        "versions": {},
+        "device": None,
+    }
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -178,13 +200,7 @@ def write_json(path: Path, content: object) -> None:
         path: Where to.
         content: What JSON can hold.
     """
-    unfinished = path.with_name(f"{path.name}.tmp")
-    try:
-        unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def is_full(error: OSError) -> bool:
@@ -203,6 +219,13 @@ def _check_same(path: Path, about: dict[str, Any], config: RunConfig) -> None:
         f"{path} holds a run of another configuration: {listed or 'written by another version'}"
         f"{'; …' if len(names) > 3 else ''}. Name another folder, or remove this one."
     )
+
+
+def _left_by_a_kill(path: Path) -> bool:
+    """Whether a file is what a run that ended before its first `run.json`, on a full disk perhaps, leaves."""
+    if path.name == "records.jsonl":
+        return path.is_file() and path.stat().st_size == 0
+    return path.name.startswith(".run.json.") and path.suffix == ".tmp"
 
 
 def _lock(file: BufferedRandom, path: Path) -> None:

@@ -12,7 +12,7 @@ from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._checkpoint import Position, restore, save_checkpoint
 from momentalign.training._config import RunConfig
 from momentalign.training._data import open_dataset, training_split, validation_split
-from momentalign.training._devices import check_capture, check_ranks, device_name, peak_gib, place, to_device
+from momentalign.training._devices import check_ranks, choose_capture, device_name, peak_gib, place, to_device
 from momentalign.training._evaluator import Evaluator
 from momentalign.training._folder import Record, RunFolder
 from momentalign.training._model import (
@@ -82,8 +82,7 @@ def train(
         algorithm, optimizers, fabric.backward, rows, sampler, encoder.preprocessing, config.trial, rank, workers
     )
     sums = Sums()
-    if options.capture:
-        check_capture(training, encoder, ranks)
+    if choose_capture(options.capture, training, encoder, ranks):
         advance = captured_step(training, sums, position.step)
     else:
         advance = eager_step(training, sums, position.step, config.steps)

@@ -57,8 +57,7 @@ class Options:
         checkpoint_every: Records from one checkpoint to the next.
         workers: Processes that read rows that are no tensors; None for one a core, eight at most.
         skip_bad_files: Leave unreadable images out.
-        capture: Step as a CUDA graph, for small networks and data on one GPU. Off unless asked for: on a GPU a captured
-            run of CMA has been seen to differ from an eager one after its annealing.
+        capture: Whether steps are a CUDA graph; None for where they can be: a small network and data on one GPU.
         compile: "none"; "penalty" to compile the penalty; "all" to compile the network as well. Compiling takes half
             a minute, once a process: it is for many runs.
         progress: Called now and then.
@@ -71,7 +70,7 @@ class Options:
     checkpoint_every: int = 1
     workers: int | None = None
     skip_bad_files: bool = False
-    capture: bool = False
+    capture: bool | None = None
     compile: str = "none"
     progress: Callable[[Progress], None] | None = None
     say: Callable[[str], None] | None = None

@@ -8,7 +8,7 @@ import torch
 
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset
-from momentalign.training._checkpoint import find_position
+from momentalign.training._checkpoint import find_position, finish_trained
 from momentalign.training._config import RunConfig
 from momentalign.training._devices import launch, leave, make_fabric, tuned_convolutions
 from momentalign.training._folder import Record, RunFolder, is_full, read_records
@@ -44,7 +44,7 @@ def run(
     """
     chosen = Options(**options)
     target = None if folder is None else RunFolder(Path(folder), config)
-    if target is not None and target.finished:
+    if target is not None and (target.finished or finish_trained(target)):
         return [record for record in read_records(target.path) if record["step"] == config.steps - 1]
     check_shares(config.hparams["batch_size"], check_count("devices", devices, 1))
     fabric = make_fabric(devices=devices, accelerator=accelerator, precision=config.precision)

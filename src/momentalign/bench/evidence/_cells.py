@@ -1,7 +1,6 @@
 """Cells, set × seed × domain left out: run side by side, each finished one kept in a JSON file."""
 
 import json
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ import scipy
 import sklearn
 
 import momentalign
+from momentalign._files import write_whole
 from momentalign.bench.evidence._methods import Prepared, all_methods
 from momentalign.bench.evidence._sets import SETS, draw_rows, read_set
 from momentalign.sklearn import (
@@ -150,9 +150,7 @@ def _write(out: Path, cells: dict[str, dict[str, Any]]) -> None:
         "scikit-learn": sklearn.__version__,
     }
     content = {"estimators": _estimators(), "versions": versions, "cells": dict(sorted(cells.items()))}
-    unfinished = out.with_name(f"{out.name}.{os.getpid()}")
-    unfinished.write_text(json.dumps(content, indent=1))
-    unfinished.replace(out)
+    write_whole(out, json.dumps(content, indent=1))
 
 
 def _estimators() -> dict[str, str]:

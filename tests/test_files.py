@@ -1,0 +1,80 @@
+"""A file is there whole, or what was there before is."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from momentalign._files import whole_file, write_whole
+
+
+@pytest.mark.parametrize("content", ["naïve\n", b"\x00\xff"])
+def test_content_is_there_and_nothing_else(content: str | bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text("before")
+    write_whole(path, content)
+    assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [ValueError("half"), KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_failure_keeps_what_was_there(error: BaseException, tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text("before")
+
+    def write() -> None:
+        with whole_file(path) as unfinished:
+            unfinished.write_text("hal")
+            raise error
+
+    with pytest.raises(type(error)):
+        write()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_error_names_the_file_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "file.txt"
+    with pytest.raises(FileNotFoundError) as caught:
+        write_whole(path, "text")
+    assert str(caught.value) == f"[Errno 2] No such file or directory: '{path}'"
+
+
+def test_folder_in_the_way_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    with pytest.raises(IsADirectoryError) as caught:
+        write_whole(path, "text")
+    assert str(caught.value).endswith(f": '{path}'")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_at_once_never_share_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    with whole_file(path) as first, whole_file(path) as second:
+        assert first != second
+        first.write_text("outer")
+        second.write_text("inner")
+    assert path.read_text() == "outer"
+
+
+def test_writers_side_by_side_leave_one_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    contents = [str(number) * 100_000 for number in range(8)]
+    threads = [threading.Thread(target=write_whole, args=(path, content)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_text() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_unfinished_file_can_lie_elsewhere(tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    with whole_file(tmp_path / "file.txt", beside=parts) as unfinished:
+        assert unfinished.parent == parts
+        unfinished.write_text("whole")
+    assert (tmp_path / "file.txt").read_text() == "whole"
+    assert not list(parts.iterdir())
