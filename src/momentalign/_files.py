@@ -43,4 +43,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         content: Text is written as UTF-8, its line ends as they are.
     """
     with whole_file(path) as unfinished:
-        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+        try:
+            unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+        except OSError as error:  # of a full disk the system does not say which file it was
+            raise OSError(error.errno, error.strerror, str(unfinished)) from None

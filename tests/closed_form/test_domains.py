@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from momentalign.closed_form import (
+    averages,
     counts,
     domain_means,
     gram_spread,
@@ -62,3 +63,20 @@ def test_gram_spread_is_the_spread_of_the_domains_vectors(weighted: bool) -> Non
     each = 1 / counts(DOMAINS).double() if weights is None else weights
     sums = torch.stack([(each[:, None] * vectors)[label == DOMAINS].sum(0) for label in DOMAINS.unique()])
     assert_equal(gram_spread(vectors @ vectors.T, DOMAINS, weights), spread(sums @ sums.T))
+
+
+def test_averages() -> None:
+    own, u, number, share = averages(DOMAINS, torch.float64)
+    values = torch.arange(12, dtype=torch.float64).reshape(6, 2)
+    assert_equal(own @ values, domain_means(values, DOMAINS))
+    assert torch.equal(own, own.T)
+    assert torch.equal(u, shares(DOMAINS, torch.float64))
+    assert number.item() == 3
+    assert_equal(share @ values[:, 0], mean_over_domains(values[:, 0], DOMAINS))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 49, 82])
+def test_averages_of_one_domain_are_exactly_alike(rows: int) -> None:
+    own, _, number, share = averages(torch.full((rows,), -4), torch.float32)
+    assert number.item() == 1
+    assert not (own - share).any()

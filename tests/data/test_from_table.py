@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from momentalign.data import load_dataset, read_table, table_dataset
+from momentalign.data import Split, TableRows, load_dataset, read_table, table_dataset
 
 REAL = Path(os.environ.get("MOMENTALIGN_DATA", "")) / "amazon-reviews" / "amazon_minilm_384d_fp16.npz"
 
@@ -23,6 +23,12 @@ def frame(n: int = 40) -> pd.DataFrame:
     )
 
 
+def values(rows: Split) -> pd.DataFrame:
+    assert isinstance(rows.inputs, TableRows)
+    assert len(rows.inputs) == len(rows)
+    return rows.inputs.frame
+
+
 def test_table_file_is_a_data_set(tmp_path: Path) -> None:
     frame().to_csv(tmp_path / "heart.csv", index=False)
     with pytest.warns(UserWarning, match="domain 'Basel' has no rows of 1 of the classes: ill"):
@@ -31,12 +37,8 @@ def test_table_file_is_a_data_set(tmp_path: Path) -> None:
     assert data.classes == ("ill", "well")
     assert data.names == ("Zurich", "Basel")  # as they first appear
     assert [len(data.split("Zurich", split)) for split in ("in", "out")] == [16, 4]
-    rows = torch.cat([data.split(d, s).tensor for d in data.names for s in ("in", "out")])
-    assert rows.dtype == torch.float32
-    assert rows.shape == (40, 3)
-    np.testing.assert_allclose(rows.mean(0), 0, atol=1e-6)
-    np.testing.assert_allclose(rows.std(0, correction=0), 1, atol=1e-6)
-    assert any("categories" in note for note in data.notes)
+    rows = pd.concat([values(data.split(d, s)) for d in data.names for s in ("in", "out")])
+    pd.testing.assert_frame_equal(rows.sort_index(), pd.read_csv(tmp_path / "heart.csv")[["age", "kind"]])
 
 
 def test_rows_stay_together(tmp_path: Path) -> None:
@@ -47,7 +49,7 @@ def test_rows_stay_together(tmp_path: Path) -> None:
     for name, parity in (("a", 0), ("b", 1)):
         for split in ("in", "out"):
             rows = data.split(name, split)
-            number = (rows.tensor[:, 0].double() * np.arange(30).std() + 14.5).round().long()
+            number = torch.tensor(values(rows)["x"].to_numpy()).long()
             assert torch.equal(number % 3, rows.targets)
             assert set((number % 2).tolist()) == {parity}
 
@@ -61,8 +63,9 @@ def test_published_splits_and_groups_are_kept(tmp_path: Path) -> None:
     assert data.split_names == ("train", "val", "test")
     assert data.group_names == ("g0", "g1", "g2", "g3")
     rows = data.split("water", "val")
-    numbers = (rows.tensor[:, 0].double() * np.arange(n).std() + 11.5).round().long()
-    assert numbers.tolist() == [13, 16, 19, 22]
+    assert values(rows)["x"].tolist() == [13, 16, 19, 22]
+    assert isinstance(rows.inputs, TableRows)
+    assert rows.inputs.names == ["13", "16", "19", "22"]
     assert rows.groups is not None
     assert rows.groups.tolist() == [1, 0, 3, 2]
     assert rows.targets.tolist() == [1, 0, 1, 0]
@@ -81,6 +84,17 @@ def test_many_numbers_are_a_regression(tmp_path: Path) -> None:
 def test_whole_numbers_read_as_floats_keep_their_names(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("x,y,domain\n" + "".join(f"{k},{k % 2}.0,a\n" for k in range(10)))
     assert load_dataset(tmp_path / "t.csv").classes == ("0", "1")
+
+
+def test_rows_of_a_table_are_told_apart() -> None:
+    rows = TableRows(pd.DataFrame({"x": [1.0, 2.0], "kind": ["a", None]}))
+    assert rows.names == ["0", "1"]
+    again = TableRows.joined([rows.rows(torch.tensor([0])), rows.rows(torch.tensor([1]))])
+    assert again.digest_bytes() == rows.digest_bytes()
+    others = [rows.frame.assign(x=[1.0, 3.0]), rows.frame.assign(x=[1, 2]), rows.frame.rename(columns={"x": "z"})]
+    assert len({TableRows(other).digest_bytes() for other in (rows.frame, *others)}) == 4
+    with pytest.raises(ValueError, match=r"'names' should have one entry per row \(2\), but has 1"):
+        TableRows(rows.frame, ["a"])
 
 
 @pytest.mark.skipif("MOMENTALIGN_DATA" not in os.environ or not REAL.exists(), reason=f"needs {REAL.name}")

@@ -1,6 +1,7 @@
 """ReLU and GroupNorm as one operation; needs a CUDA device, or Triton with TRITON_INTERPRET=1."""
 
 import os
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -18,15 +19,23 @@ needs_device = pytest.mark.skipif(
 )
 
 
-def example(shape: tuple[int, int, int, int], dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
+def example(shape: tuple[int, int, int, int], dtype: torch.dtype = torch.float32) -> tuple[Tensor, ...]:
+    """Images, the convolution's bias, weight and bias of the norm."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(shape, generator=generator).to(DEVICE, dtype)
-    weight, bias = torch.randn(2, shape[1], generator=generator).to(DEVICE)
-    return images.requires_grad_(), weight.requires_grad_(), bias.requires_grad_()
+    vectors = torch.randn(3, shape[1], generator=generator).to(DEVICE)
+    return images.requires_grad_(), *(vector.clone().requires_grad_() for vector in vectors)
 
 
-def plainly(images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return F.group_norm(F.relu(images.double()), 8, weight.double(), bias.double(), 1e-5)
+def fused(*inputs: Tensor, pool: bool = False) -> Tensor:
+    images, shift, weight, bias = inputs
+    return relu_group_norm(images, shift, weight, bias, 8, 1e-5, pool=pool)
+
+
+def plainly(*inputs: Tensor, pool: bool = False) -> Tensor:
+    images, shift, weight, bias = (tensor.double() for tensor in inputs)
+    found = F.group_norm(F.relu(images + shift[:, None, None]), 8, weight, bias, 1e-5)
+    return found.mean((2, 3)) if pool else found
 
 
 def error(found: Tensor, expected: Tensor) -> float:
@@ -37,42 +46,48 @@ def error(found: Tensor, expected: Tensor) -> float:
 @needs_device
 @pytest.mark.parametrize("shape", [(3, 16, 5, 7), (2, 24, 4, 4), (2, 64, 28, 28), (3, 128, 14, 14)], ids=str)
 @pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 3e-6), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize("pool", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 def test_value_and_gradients(
-    shape: tuple[int, int, int, int], channels_last: bool, dtype: torch.dtype, tolerance: float
+    shape: tuple[int, int, int, int], channels_last: bool, pool: bool, dtype: torch.dtype, tolerance: float
 ) -> None:
-    images, weight, bias = example(shape, dtype)
+    images, *vectors = example(shape, dtype)
     if channels_last:
         images = images.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
-    result = relu_group_norm(images, weight, bias, 8, 1e-5)
-    expected = plainly(images, weight, bias)
-    assert (result.dtype, result.stride()) == (dtype, images.stride())
+    result = fused(images, *vectors, pool=pool)
+    expected = plainly(images, *vectors, pool=pool)
+    assert result.shape == expected.shape
+    assert result.dtype == (torch.float32 if pool else dtype)
+    assert pool or result.stride() == images.stride()
     assert error(result, expected) < tolerance
-    gradient = torch.randn(shape, device=DEVICE).to(dtype)
-    found = torch.autograd.grad(result, (images, weight, bias), gradient)
-    wanted = torch.autograd.grad(expected, (images, weight, bias), gradient.double())
+    gradient = torch.randn(result.shape, device=DEVICE).to(result.dtype)
+    found = torch.autograd.grad(result, (images, *vectors), gradient)
+    wanted = torch.autograd.grad(expected, (images, *vectors), gradient.double())
     assert max(map(error, found, wanted)) < tolerance
 
 
 @needs_device
-def test_gradients_of_gradients_and_of_a_mean() -> None:
+@pytest.mark.parametrize("pool", [False, True])
+def test_gradients_of_gradients_and_of_a_mean(pool: bool) -> None:
     inputs = example((2, 16, 4, 4))
-    found, wanted = (
-        torch.autograd.grad(operation(*inputs).mean((2, 3)).square().sum(), inputs, create_graph=True)
-        for operation in (lambda *args: relu_group_norm(*args, 8, 1e-5), plainly)
-    )
+
+    def score(operation: Callable[..., Tensor]) -> Tensor:
+        found = operation(*inputs, pool=pool)
+        return (found if pool else found.mean((2, 3))).square().sum()
+
+    found, wanted = (torch.autograd.grad(score(operation), inputs, create_graph=True) for operation in (fused, plainly))
     assert max(map(error, found, wanted)) < 1e-5
-    second = [torch.autograd.grad(sum(g.square().sum() for g in first), inputs[:2]) for first in (found, wanted)]
+    second = [torch.autograd.grad(sum(g.square().sum() for g in first), inputs[:3]) for first in (found, wanted)]
     assert max(map(error, *second)) < 1e-5
-    plain = torch.autograd.grad(relu_group_norm(*inputs, 8, 1e-5).mean((2, 3)).square().sum(), inputs)
+    plain = torch.autograd.grad(score(fused), inputs)
     assert max(map(error, plain, wanted)) < 1e-5
 
 
 @needs_device
-def test_what_is_not_a_number_stays_so_and_the_type_can_be_chosen() -> None:
-    images, weight, bias = example((1, 8, 2, 2), torch.bfloat16)
-    assert relu_group_norm(images, weight, bias, 8, 1e-5, torch.float32).dtype == torch.float32
-    assert relu_group_norm(images * torch.nan, weight, bias, 8, 1e-5).isnan().all()
+@pytest.mark.parametrize("pool", [False, True])
+def test_what_is_not_a_number_stays_so(pool: bool) -> None:
+    images, *vectors = example((1, 8, 2, 2), torch.bfloat16)
+    assert fused(images * torch.nan, *vectors, pool=pool).isnan().all()
 
 
 @needs_device

@@ -60,7 +60,7 @@ def test_workers_and_resuming_change_nothing(
 
     monkeypatch.setattr(steps, "seed_step", broken)
     with pytest.raises(RuntimeError, match="power cut"):
-        run(config, tmp_path / "cut", workers=0, accelerator="cpu")
+        run(config, tmp_path / "cut", workers=0, accelerator="cpu", checkpoint_every=1)
     monkeypatch.setattr(steps, "seed_step", real)
     run(config, tmp_path / "cut", workers=0, accelerator="cpu")
     assert_same_weights(tmp_path / "alone", tmp_path / "cut")
@@ -84,7 +84,7 @@ def test_batch_norm_of_a_run_that_was_cut(
 
     monkeypatch.setattr(steps, "seed_step", broken)
     with pytest.raises(RuntimeError, match="power cut"):
-        run(config, tmp_path / "cut", workers=0, accelerator="cpu")
+        run(config, tmp_path / "cut", workers=0, accelerator="cpu", checkpoint_every=1)
     monkeypatch.setattr(steps, "seed_step", real)
     run(config, tmp_path / "cut", workers=0, accelerator="cpu")
     assert_same_weights(tmp_path / "whole", tmp_path / "cut")

@@ -147,3 +147,30 @@ def test_the_base_class_is_abstract() -> None:
     options = {"anneal_steps": 0, "loss": "cross_entropy", "bias": True, "num_domains": None, "gather": True}
     with pytest.raises(TypeError, match="abstract"):
         DomainPenalty({}, validate=None, **options)
+
+
+class KnownTerms(DomainPenalty):
+    """Sums of features and of logits, one of weight 0."""
+
+    def __init__(self, **options: Any) -> None:
+        weights = {"first": 3.0, "second": 0.0, "third": 1.0}
+        everything = {"loss": "cross_entropy", "bias": True, "num_domains": None, "gather": False, "validate": False}
+        super().__init__(weights, **everything, **options)
+
+    def _terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
+        return {"first": batch.features.sum(), "second": batch.logits.sum(), "third": batch.features[0].sum()}
+
+
+@pytest.mark.parametrize(("initial_weight", "named"), [(0.0, {"first", "third"}), (0.5, {"first", "second", "third"})])
+def test_weights_of_several_terms_before_and_after_annealing(initial_weight: float, named: set[str]) -> None:
+    penalty = KnownTerms(anneal_steps=1, initial_weight=initial_weight)
+    features, logits, targets, domains = changed(logits=torch.ones(6, 3))
+    weights = [dict.fromkeys(("first", "second", "third"), initial_weight), penalty.weights]
+    for step in range(2):
+        inputs = features.clone().requires_grad_(), logits.clone().requires_grad_()
+        total, terms = penalty.with_terms(*inputs, targets, domains)
+        assert set(terms) == named
+        assert total.item() == weights[step]["first"] * 12 + weights[step]["second"] * 18 + weights[step]["third"] * 2
+        slopes = torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
+        assert slopes[0].unique().tolist() == sorted({weights[step]["first"] + w for w in (0, weights[step]["third"])})
+        assert slopes[1].unique().tolist() == [weights[step]["second"]]

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from momentalign.data._columns import Column
 from momentalign.probing import ProbeModel, predict_file
-from momentalign.probing._columns import Column
 
 MODEL = ProbeModel(
     (Column("age", 3.0), Column("kind", categories=("a", "b"))),

@@ -1,4 +1,6 @@
+import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +56,34 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert message in error
     assert len(error.strip().splitlines()) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "runs"]
+
+
+@pytest.mark.parametrize("command", [["report"], ["report", "--figures", "figures"], ["table"]])
+def test_a_full_disk_is_one_line_and_leaves_nothing(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        wanted = "figures" if "--figures" in command else ""
+        if wanted not in str(path):
+            real(path, content)
+            return
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_fake_sweep(tmp_path / "runs", algorithms=("erm",), domains=("a", "b"), trials=1, hparams=1)
+    monkeypatch.chdir(tmp_path)
+    real = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("sys.argv", ["momentalign", *command, "runs", "-o", "out.txt"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    (error,) = capsys.readouterr().err.strip().splitlines()
+    assert re.fullmatch(
+        r"Error: (out.txt|figures/.*): No space left on device\. Make room and run the same command again\.", error
+    )
+    left = ["out.txt", "runs"] if "--figures" in command else ["runs"]  # the page is whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 def test_a_missing_extra_is_answered_with_the_command_that_installs_it(tmp_path: Path) -> None:

@@ -247,7 +247,11 @@ def test_the_command_prints_and_writes(tmp_path):
     [
         (["--select", "best"], "'--select' should be one of"),
         (["--format", "html"], "'--format' should be text, markdown, latex or csv, but is 'html'."),
-        (["--select", "worst-group"], "None of the 3 runs can be selected by worst-group"),
+        (
+            ["--select", "worst-group"],
+            "None of the 3 runs can be selected by worst-group: it takes runs with groups (a val and a test split). "
+            "Use --select training-domain.",
+        ),
         (["-o", "."], "'--out' should name a file"),
     ],
 )
@@ -330,3 +334,11 @@ def test_labels_differ_whatever_the_paths():
     assert labels["x"] == "x"
     assert labels["/a/y.v2.csv.gz"] == "y.v2"
     assert labels[r"C:\d\x.npz"] == "d/x"
+
+
+def test_a_table_of_probes_by_the_default_rule_names_theirs(tmp_path):
+    write_fake_probes(tmp_path, trials=1, hparams=1)
+    result = command(tmp_path)
+    assert str(result.exception) == (
+        "None of the 2 runs can be selected by oracle: it takes runs with one test domain. Use --select worst-group."
+    )

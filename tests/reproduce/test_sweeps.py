@@ -45,9 +45,9 @@ def test_the_same_by_hand(tmp_path: Path) -> None:
     digits, images = by_hand(recipe, tmp_path, None)
     assert digits == (
         "momentalign sweep colored-mnist rotated-mnist --algorithms erm,coral,fishr,cma --trials 3 --hparams 5 "
-        f"--out {tmp_path}"
+        f"--no-weights --out {tmp_path}"
     )
     assert "vlcs pacs terra-incognita" in images
     assert "--encoder hf:timm/vit_small_patch16_224.augreg_in21k" in images
-    (own,) = by_hand(without(recipe, ("colored-mnist", "rotated-mnist")), tmp_path, "models/mine")
-    assert "--encoder models/mine" in own
+    (own,) = by_hand(without(recipe, ("colored-mnist", "rotated-mnist")), tmp_path, "my models/mine", Path("my data"))
+    assert "--root 'my data' --encoder 'my models/mine'" in own

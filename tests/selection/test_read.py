@@ -7,6 +7,8 @@ import pytest
 from momentalign.selection import read_runs
 from tests.selection.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
 
+LINES = [record(0, "loss", 1.0)]
+
 
 def test_a_sweep_becomes_two_frames(tmp_path):
     folders = write_fake_sweep(tmp_path, algorithms=("erm", "cma"), trials=2, hparams=3)
@@ -106,8 +108,8 @@ def test_records_written_again_after_a_crash_hold_as_written_last(tmp_path):
 
 
 def test_a_run_of_a_newer_version_is_named(tmp_path):
-    write_run(tmp_path, make_config(), [], name="new", format=2, momentalign="9.0")
-    write_run(tmp_path, make_config(trial=1), [], name="old")
+    write_run(tmp_path, make_config(), LINES, name="new", format=2, momentalign="9.0")
+    write_run(tmp_path, make_config(trial=1), LINES, name="old")
     sweep = read_runs(tmp_path)
     assert list(sweep.runs.index) == ["old"]
     expected = "new: its run.json has format 2, this version reads 1 (written by momentalign 9.0: update momentalign); "
@@ -116,8 +118,8 @@ def test_a_run_of_a_newer_version_is_named(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "config": []}', "null"])
 def test_an_unreadable_run_is_named(tmp_path, text):
-    write_run(tmp_path, make_config(), [], name="bad")
-    write_run(tmp_path, make_config(trial=1), [], name="good")
+    write_run(tmp_path, make_config(), LINES, name="bad")
+    write_run(tmp_path, make_config(trial=1), LINES, name="good")
     (tmp_path / "bad" / "run.json").write_text(text)
     sweep = read_runs(tmp_path)
     assert list(sweep.runs.index) == ["good"]
@@ -127,16 +129,16 @@ def test_an_unreadable_run_is_named(tmp_path, text):
 
 
 def test_records_of_nothing_are_named(tmp_path):
-    write_run(tmp_path, make_config(), [], name="good")
-    bad = write_run(tmp_path, make_config(trial=1), [], name="bad")
+    write_run(tmp_path, make_config(), LINES, name="good")
+    bad = write_run(tmp_path, make_config(trial=1), LINES, name="bad")
     (bad / "run.json").unlink()
     assert read_runs(tmp_path).problems == ["bad: it has records but no run.json that says of what; left out."]
 
 
 def test_failed_and_unfinished_runs_are_kept_and_named(tmp_path):
-    write_run(tmp_path, make_config(), [], name="a", status="failed", error="RuntimeError: no")
-    write_run(tmp_path, make_config(trial=1), [], name="b", status="running")
-    write_run(tmp_path, make_config(trial=2), [], name="c")
+    write_run(tmp_path, make_config(), LINES, name="a", status="failed", error="RuntimeError: no")
+    write_run(tmp_path, make_config(trial=1), LINES, name="b", status="running")
+    write_run(tmp_path, make_config(trial=2), LINES, name="c")
     sweep = read_runs(tmp_path)
     assert list(sweep.runs["status"]) == ["failed", "running", "finished"]
     assert sweep.problems == ["a: failed (RuntimeError: no).", "Unfinished, 1 of 3 runs: b."]
@@ -165,8 +167,8 @@ def test_two_runs_of_one_cell_do_not_both_count(tmp_path):
 
 
 def test_one_hash_with_two_configurations_is_named(tmp_path):
-    write_run(tmp_path, make_config(trial=0), [], name="a", hash="0123456789abcdef")
-    write_run(tmp_path, make_config(trial=1), [], name="b", hash="0123456789abcdef")
+    write_run(tmp_path, make_config(trial=0), LINES, name="a", hash="0123456789abcdef")
+    write_run(tmp_path, make_config(trial=1), LINES, name="b", hash="0123456789abcdef")
     assert read_runs(tmp_path).problems == ["2 runs have the hash 0123456789abcdef and different configurations."]
 
 
@@ -211,3 +213,26 @@ def test_many_files_are_read_in_several_goes(tmp_path, monkeypatch):
     together = read_runs(tmp_path).records
     assert apart.astype(object).equals(together.astype(object))
     assert together["run"].nunique() == len(folders)
+
+
+def test_finished_runs_without_records_are_named(tmp_path):
+    write_run(tmp_path, make_config(), [], name="empty")
+    write_run(tmp_path, make_config(trial=1), [], name="gone")
+    (tmp_path / "gone" / "records.jsonl").unlink()
+    write_run(tmp_path, make_config(trial=2), [], name="begun", status="running")
+    assert read_runs(tmp_path).problems == [
+        "Unfinished, 1 of 3 runs: begun.",
+        "Finished, but without a record that can be read, 2 of 3 runs: empty, gone.",
+    ]
+
+
+def test_a_sweep_that_cannot_be_read_at_all_is_one_short_line(tmp_path):
+    for number in range(50):
+        folder = tmp_path / f"{number:02d}"
+        folder.mkdir()
+        (folder / "run.json").write_text("[]")
+    with pytest.raises(ValueError, match="None of the runs can be read") as error:
+        read_runs(tmp_path)
+    assert str(error.value).endswith(
+        "02: its run.json holds something else than a run; left out. And 47 more like these."
+    )

@@ -1,5 +1,6 @@
 """Algorithms that end badly, for processes to import by path."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -28,3 +29,10 @@ class Slow(ERM):
                 file.write(f"{os.getpid()}\n")
         time.sleep(0.05)
         return super().update(batch, optimizers, backward)
+
+
+class Tells(ERM):
+    """Says how its process would start others."""
+
+    def update(self, batch, optimizers, backward):
+        raise ValueError(multiprocessing.get_start_method())

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from momentalign.cli import app
 from momentalign.report import accuracy_table
 from momentalign.selection import read_runs, select
+from tests.encoders.models import save_model, write_images
 
 SMALL = ["--trials", "1", "--hparams", "1", "--steps", "3", "--device", "cpu", "--test-domains=-90%"]
 
@@ -17,7 +18,7 @@ SMALL = ["--trials", "1", "--hparams", "1", "--steps", "3", "--device", "cpu", "
 @pytest.fixture
 def shared(engine, monkeypatch):
     """The command with the tests' own processes, which stay when it ends."""
-    monkeypatch.setattr("momentalign.cli._sweep._engine", lambda *_: engine)
+    monkeypatch.setattr("momentalign.cli._sweep.make_engine", lambda *_, **__: engine)
     monkeypatch.setattr(engine, "close", lambda: None)
 
 
@@ -61,6 +62,35 @@ def test_failures_are_named_and_tried_again_when_told(tmp_path, shared):
     assert "no such luck" in result.output
     assert "1 runs were done now, 0 before, 1 failed." in result.output
     assert "--retry-failed" in result.output
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Two folders of images, one of them with a file that is none, and an encoder for both."""
+    save_model("resnet", tmp_path / "resnet")
+    for name in ("good", "broken"):
+        write_images(tmp_path / name, per_class=5)
+    (tmp_path / "broken" / "night" / "dog" / "3.png").write_bytes(b"no image")
+    return tmp_path
+
+
+def test_a_broken_image_fails_its_runs_alone_or_is_left_out(pictures, shared):
+    words = [pictures / "good", pictures / "broken", "--algorithms", "erm", "--encoder", pictures / "resnet"]
+    words += [*SMALL[:-1], "--set", "batch_size=4", "--test-domains=day", "-o", pictures / "runs"]
+    result = command(*words)
+    assert result.exit_code == 1, result.output
+    assert "1 runs were done now, 0 before, 1 failed." in result.output
+    sweep = read_runs(pictures / "runs")
+    assert dict(zip(sweep.runs["dataset"], sweep.runs["status"], strict=True)) == {
+        str(pictures / "good"): "finished",
+        str(pictures / "broken"): "failed",
+    }
+    assert re.search(r"failed \(.*night/dog/3.png should be an image, but cannot be read", result.output)
+    result = command(*words, "--retry-failed", "--skip-bad-files")
+    assert result.exit_code == 0, result.output
+    assert "Note: broken: 1 unreadable files are left out: night/dog/3.png." in result.output
+    assert result.output.count("unreadable files") == 1
+    assert "1 runs were done now, 1 before, 0 failed." in result.output
 
 
 def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):

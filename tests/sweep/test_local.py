@@ -1,6 +1,7 @@
 """Sweeps with real processes and short runs."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -51,6 +52,11 @@ def test_processes_are_used_again(tmp_path, engine):
     first = {worker.process.pid for worker in engine._workers}
     run_sweep(plan_of(trials=3, steps=2), tmp_path / "b", engine)
     assert {worker.process.pid for worker in engine._workers} == first
+
+
+def test_processes_start_those_that_read_images_as_any_other_would(tmp_path, engine):
+    (error,) = run_sweep(plan_of(f"{BAD}:Tells"), tmp_path, engine).failed.values()
+    assert error == multiprocessing.get_start_method()
 
 
 def test_a_failing_run_is_recorded_and_stops_nothing(tmp_path, engine):
@@ -205,7 +211,7 @@ def test_processes_that_cannot_start_stop_the_sweep(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*/run.json"))
 
 
-def _not_to_be_pickled_away(connection, threads):
+def _not_to_be_pickled_away(connection, threads, start_method):
     sys.exit(3)
 
 

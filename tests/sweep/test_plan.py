@@ -1,9 +1,11 @@
 import itertools
+import json
 
 import pytest
 
 from momentalign.selection import read_runs, select
 from momentalign.sweep import make_plan, make_probe_plan
+from momentalign.sweep._clashes import find_clashes
 from tests.selection.fake_sweep import record, write_run
 
 DOMAINS = ("+90%", "+80%", "-90%")
@@ -120,3 +122,21 @@ def test_probes_take_the_whole_grid_on_the_first_seed(grouped):
     few = make_probe_plan([grouped], ["hessian-matching"], trials=2, hparams=3, overrides={"components": 2})
     assert [run.hparams_seed for run in few.runs] == [0, 1, 2]
     assert {run.hparams["components"] for run in few.runs} == {2}
+
+
+def test_runs_that_cannot_stand_in_one_table_are_found(tmp_path):
+    chosen = {"trials": 1, "hparams": 1, "test_domains": ["-90%"]}
+    before = make_plan(["colored-digits"], ["erm", "cma"], steps=3, **chosen)
+    for run in before.runs:
+        folder = tmp_path / run.hash()
+        folder.mkdir()
+        (folder / "run.json").write_text(json.dumps({"config": run.to_dict()}))
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "run.json").write_text("[]")
+    assert find_clashes(before, tmp_path) == {}
+    assert find_clashes(make_plan(["colored-digits"], ["erm"], steps=4, **chosen), tmp_path) == {"steps": 1}
+    longer = make_plan(["colored-digits"], ["erm", "cma"], steps=40, precision="bf16", **chosen)
+    # The annealing of CMA goes with the number of steps.
+    assert find_clashes(longer, tmp_path) == {"precision, steps": 1, "hparams, precision, steps": 1}
+    assert find_clashes(make_plan(["colored-digits"], ["coral"], steps=4, **chosen), tmp_path) == {}
+    assert find_clashes(before, tmp_path / "nowhere") == {}

@@ -11,6 +11,7 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from momentalign.selection import read_runs  # noqa: E402
 from momentalign.sweep import RayEngine, estimate, make_plan, run_sweep  # noqa: E402
 from momentalign.sweep._jobs import Outcome  # noqa: E402
+from tests.encoders.models import save_model, write_images  # noqa: E402
 
 # Ray's own: files and sockets that it leaves to the garbage collector, and what it will do some day.
 pytestmark = pytest.mark.filterwarnings(
@@ -47,8 +48,8 @@ def test_a_node_that_dies_loses_no_run(tmp_path, cluster, monkeypatch):
 
         def kill_in_the_middle(tally, event):
             nonlocal killed
-            checkpoints = list((tmp_path / "runs").glob("*/checkpoint/state.json"))
-            if not killed and len(checkpoints) == 2:
+            begun = [path for path in (tmp_path / "runs").glob("*/records.jsonl") if path.stat().st_size]
+            if not killed and len(begun) == 2:
                 killed = True
                 cluster.remove_node(node, allow_graceful=False)
 
@@ -122,3 +123,24 @@ def test_an_unreachable_cluster_is_one_line(tmp_path):
         assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="should be host:port"):
         RayEngine(tmp_path, "nonsense")
+
+
+def test_a_broken_image_is_left_out_there_too(tmp_path, cluster):
+    save_model("resnet", tmp_path / "resnet")
+    write_images(tmp_path / "images", per_class=5)
+    (tmp_path / "images" / "night" / "dog" / "3.png").write_bytes(b"no image")
+    plan = make_plan(
+        [str(tmp_path / "images")],
+        ["erm"],
+        **{"trials": 1, "hparams": 1, "steps": 2, "test_domains": ["day"], "encoder": str(tmp_path / "resnet")},
+        overrides={"batch_size": 4},
+    )
+    engine = RayEngine(tmp_path / "runs", cluster.address)
+    try:
+        without = run_sweep(plan, tmp_path / "runs", engine)
+        assert "3.png should be an image" in without.failed[plan.runs[0].hash()]
+        tally = run_sweep(plan, tmp_path / "runs", engine, retry_failed=True, skip_bad_files=True)
+    finally:
+        engine.close()
+    assert (tally.finished, tally.failed) == (1, {})
+    assert "images: 1 unreadable files are left out: night/dog/3.png." in tally.notes

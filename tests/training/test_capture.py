@@ -62,7 +62,7 @@ def test_blocks_follow_one_another_and_a_cut_run_goes_on_in_the_middle(
 
     monkeypatch.setattr(capture, "seed_step", broken)
     with pytest.raises(RuntimeError, match="power cut"):
-        run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True)
+        run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True, checkpoint_every=1)
     assert find_position(tmp_path / "cut").step == BLOCK + 1
     monkeypatch.setattr(capture, "seed_step", real)
     run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True)

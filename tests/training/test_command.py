@@ -153,7 +153,7 @@ def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         real(folder, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(loop, "save_checkpoint", full)
-    words = ("train", "colored-digits", *SHORT, "--out", tmp_path / "one")
+    words = ("train", "colored-digits", *SHORT, "--checkpoint-every", 1, "--out", tmp_path / "one")
     error = error_of(*words, capsys=capsys, monkeypatch=monkeypatch)
     assert "is full. Make room and run the same again: it goes on from step 1." in error
     monkeypatch.setattr(loop, "save_checkpoint", real)
@@ -171,6 +171,8 @@ def test_a_real_interruption_can_be_gone_on_with(tmp_path: Path) -> None:
         "5000",
         "--record-every",
         "5",
+        "--checkpoint-every",
+        "1",
         "--device",
         "cpu",
     ]

@@ -68,7 +68,7 @@ def test_a_captured_run_that_was_cut_goes_on(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(capture, "seed_step", broken)
     with pytest.raises(RuntimeError, match="power cut"):
-        run(config, tmp_path / "cut", data=data, accelerator="cuda")
+        run(config, tmp_path / "cut", data=data, accelerator="cuda", checkpoint_every=1)
     monkeypatch.setattr(capture, "seed_step", real)
     run(config, tmp_path / "cut", data=data, accelerator="cuda")
     assert curve(tmp_path / "cut") == pytest.approx(curve(tmp_path / "whole"), rel=1e-3, abs=1e-5)

@@ -11,6 +11,7 @@ import pytest
 import momentalign.training._steps as steps
 from momentalign.training import find_position, read_run, run
 from momentalign.training._folder import RunFolder
+from momentalign.training._options import CHECKPOINT_SECONDS, Options
 from tests.training.problems import assert_same_weights, numbers, small_config, three_domains
 
 KILLED = """
@@ -30,7 +31,8 @@ def seed_step(trial, step, *rest):
 
 steps.seed_step = seed_step
 data = three_domains()
-run(small_config(data, "fishr", hparams={"dropout": 0.3, "anneal_steps": 6}), sys.argv[1], data=data)
+config = small_config(data, "fishr", hparams={"dropout": 0.3, "anneal_steps": 6})
+run(config, sys.argv[1], data=data, checkpoint_every=1)
 """
 
 
@@ -65,7 +67,7 @@ def test_an_error_in_between_changes_nothing(name: str, tmp_path: Path, monkeypa
 
     monkeypatch.setattr(steps, "seed_step", broken)
     with pytest.raises(RuntimeError, match=r"power cut"):
-        run(config, tmp_path / "cut", data=data)
+        run(config, tmp_path / "cut", data=data, checkpoint_every=1)
     assert read_run(tmp_path / "cut")["error"] == "power cut"
     monkeypatch.setattr(steps, "seed_step", real)
     run(config, tmp_path / "cut", data=data)
@@ -91,6 +93,16 @@ def test_rarer_checkpoints_go_back_further(tmp_path: Path, monkeypatch: pytest.M
     run(config, tmp_path / "cut", data=data, checkpoint_every=2)
     assert_same_weights(tmp_path / "cut", tmp_path / "whole")
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_a_checkpoint_follows_when_the_last_is_old() -> None:
+    config = small_config(three_domains())  # 20 steps, a record every 4
+    options = Options()
+    assert not options.saves(config, 4, CHECKPOINT_SECONDS - 0.1)
+    assert options.saves(config, 4, CHECKPOINT_SECONDS + 0.1)
+    assert not options.saves(config, 19, CHECKPOINT_SECONDS + 0.1)  # the last step leaves the finished model
+    assert not Options(save=False).saves(config, 4, CHECKPOINT_SECONDS + 0.1)
+    assert [Options(checkpoint_every=2).saves(config, step, 0.0) for step in (0, 4, 8)] == [True, False, True]
 
 
 def test_a_kill_after_the_last_weights_only_finishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -238,7 +238,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(checkpoint, "_save", full)
     with pytest.raises(OSError, match=r"is full. Make room and run the same again: it goes on from step 5"):
-        run(config, tmp_path / "run", data=data)
+        run(config, tmp_path / "run", data=data, checkpoint_every=1)
     assert read_run(tmp_path / "run")["status"] == "failed"
     assert not (tmp_path / "run" / "checkpoint.tmp").exists()
     monkeypatch.setattr(checkpoint, "_save", real)

@@ -1,6 +1,7 @@
 """The command line, thin: parse, call, print. One module a command; what a command needs is imported when it runs."""
 
 import sys
+from errno import EDQUOT, ENOSPC
 
 try:
     import typer
@@ -37,5 +38,13 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
-        Console(stderr=True, highlight=False).print(f"Error: {error}", markup=False, soft_wrap=True)
+        Console(stderr=True, highlight=False).print(f"Error: {_in_words(error)}", markup=False, soft_wrap=True)
         sys.exit(2)
+
+
+def _in_words(error: Exception) -> str:
+    """An error in one line; what the system says of a file without its numbers, and what to do where that is plain."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return " ".join(str(error).split("\n"))
+    what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    return what + (" Make room and run the same command again." if error.errno in (ENOSPC, EDQUOT) else "")

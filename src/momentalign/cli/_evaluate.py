@@ -24,6 +24,7 @@ def evaluate(
     """Try a trained run on any data set with its classes: accuracy per domain, and of the worst group."""
     import torch
 
+    from momentalign._files import whole_file
     from momentalign._validation import check_choice
     from momentalign.training import Score, read_run
     from momentalign.training import evaluate as score
@@ -64,7 +65,7 @@ def evaluate(
         console.print("The run was trained on the first split of the domains without a *.")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("w", newline="", encoding="utf-8") as file:
+        with whole_file(out) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(Score._fields)
             writer.writerows(scores)

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from momentalign.cli._settings import parse_settings
+from momentalign.cli._sweep_output import SweepBar, announce, make_engine, say_notes
 from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
-    from momentalign.sweep import Engine, Plan, Tally
+    from momentalign.sweep import Plan, Tally
 
 
 def sweep(
@@ -55,11 +56,13 @@ def sweep(
     ] = None,
     cpus: Annotated[int, typer.Option(help="Cores for each run on a Ray cluster.")] = 1,
     weights: Annotated[bool, typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.")] = True,
+    skip_bad_files: Annotated[
+        bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded, after trying all.")
+    ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and its cost, and stop.")] = False,
 ) -> None:
     """Compare algorithms: run what a selection rule needs, in folders that can be gone on with, and show the table."""
-    from momentalign.cli._train import _settings
     from momentalign.sweep import make_plan, make_probe_plan, run_sweep
 
     if out.exists() and not out.is_dir():
@@ -72,7 +75,7 @@ def sweep(
         raise ValueError("'--address' is of a Ray cluster. Use it with --engine ray.")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with Notes(console):
-        common: dict[str, Any] = {"overrides": _settings(set_ or []), "record_every": record_every}
+        common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
             _refuse_with_probes(select, test_domains, steps, encoder)
             plan = make_probe_plan(
@@ -100,51 +103,21 @@ def sweep(
                 **common,
             )
         console.print(plan.describe())
-        where = _engine(engine, out, jobs, device, per_gpu, address, cpus)
+        where = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
+        options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
         try:
-            _announce(console, plan, where, out, root=root, retry_failed=retry_failed, weights=weights)
+            announce(console, plan, where, out, weights=weights, **options)
             if dry_run:
                 console.print("Nothing was run.")
                 return
-            with _Bar(console, plan) as bar:
-                tally = run_sweep(
-                    plan, out, where, root=root, retry_failed=retry_failed, keep_weights=weights, watch=bar.show
-                )
+            with SweepBar(console, plan) as bar:
+                tally = run_sweep(plan, out, where, keep_weights=weights, watch=bar.show, **options)
         except KeyboardInterrupt:
             console.print("Interrupted. Run the same command again to go on.")
             raise typer.Exit(130) from None
         finally:
             where.close()
     _finish(console, plan, out, tally)
-
-
-def _announce(
-    console: Console, plan: "Plan", engine: "Engine", out: Path, *, root: Path | None, retry_failed: bool, weights: bool
-) -> None:
-    """Say what there is to do and what it will cost."""
-    import shutil
-
-    from momentalign.sweep import estimate, remaining, volume
-
-    left = remaining(plan, out, retry_failed=retry_failed)
-    if len(left) < len(plan.runs):
-        console.print(f"{len(plan.runs) - len(left)} of them are done, {len(left)} are left.")
-    if not left:
-        return
-    with console.status("Measuring a few steps …"):
-        cost = estimate(
-            plan, left, engine, out.absolute(), root=root, finals=plan.number_of_finals, keep_weights=weights
-        )
-    console.print(f"On {engine.description}: {cost}.")
-    for what, error in cost.errors.items():
-        console.print(f"{what} could not be measured: {error}")
-    existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    if cost.size > free:
-        raise ValueError(
-            f"The sweep needs about {volume(cost.size)}, but {existing} has {volume(free)} left. Use another --out"
-            + (", or --no-weights." if weights else ".")
-        )
 
 
 def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally") -> None:
@@ -157,6 +130,7 @@ def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally") -> None:
         console.print()
         console.print(accuracy_table(done, rule).to_text(), end="")
     console.print()
+    say_notes(console, tally)
     for problem in done.problems:
         console.print(printable(problem))
     console.print(f"{tally.finished} runs were done now, {tally.before} before, {len(tally.failed)} failed.")
@@ -164,53 +138,6 @@ def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally") -> None:
     if tally.failed:
         console.print("To try the failed ones again, add --retry-failed to the same command.")
         raise typer.Exit(1)
-
-
-class _Bar:
-    """Progress over runs, those under way counting by their share."""
-
-    def __init__(self, console: Console, plan: "Plan") -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self.progress = Progress(*columns, console=console)
-        self.total = len(plan.runs) + plan.number_of_finals
-        self.task = self.progress.add_task("", total=self.total)
-        self.shares: dict[str, float] = {}
-
-    def __enter__(self) -> "_Bar":
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def show(self, tally: "Tally", event: Any) -> None:
-        """Show where the sweep is.
-
-        Args:
-            tally: What is done.
-            event: What happened, if anything.
-        """
-        share = getattr(event, "share", None)
-        if share is not None:
-            self.shares[event.job.name] = share
-        elif event is not None:
-            self.shares.pop(event.job.name, None)
-        done = tally.finished + tally.before + len(tally.failed)
-        failed = f", {len(tally.failed)} failed" if tally.failed else ""
-        text = f"{done} of {self.total} runs{failed}"
-        self.progress.update(self.task, completed=done + sum(self.shares.values()), description=text)
-
-
-def _engine(
-    name: str, out: Path, jobs: int | None, device: str, per_gpu: int, address: str | None, cpus: int
-) -> "Engine":
-    from momentalign.sweep import LocalEngine
-
-    if name == "local":
-        return LocalEngine(jobs, accelerator=device, per_gpu=per_gpu)
-    from momentalign.sweep import RayEngine
-
-    return RayEngine(out, address, jobs=jobs, cpus=cpus, gpus=1 / per_gpu if device == "cuda" else 0.0)
 
 
 def _refuse_with_probes(

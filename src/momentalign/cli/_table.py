@@ -32,7 +32,11 @@ def table(
     found = accuracy_table(sweep, rule)
     if not found.sections:
         what = "groups (a val and a test split)" if rule == "worst-group" else "one test domain"
-        raise ValueError(f"None of the {len(sweep.runs)} runs can be selected by {rule}: it takes runs with {what}.")
+        fitting = [other for other in RULES if other != rule and accuracy_table(sweep, other).sections]
+        raise ValueError(
+            f"None of the {len(sweep.runs)} runs can be selected by {rule}: it takes runs with {what}."
+            + (f" Use --select {fitting[0]}." if fitting else "")
+        )
     text = {"text": found.to_text, "markdown": found.to_markdown, "latex": found.to_latex, "csv": found.to_csv}[form]()
     if out is None:
         typer.echo(text, nl=False)

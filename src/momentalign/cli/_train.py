@@ -1,12 +1,12 @@
 """`momentalign train`."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from momentalign.cli._settings import parse_settings
 from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, duration
 
 
@@ -30,7 +30,9 @@ def train(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     precision: Annotated[str, typer.Option(help="32 or bf16.")] = "32",
     record_every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
-    checkpoint_every: Annotated[int, typer.Option(help="Records between checkpoints.")] = 1,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Records between checkpoints. [default: as many as take five seconds]")
+    ] = None,
     holdout: Annotated[float, typer.Option(help="Share of each domain that is never trained on.")] = 0.2,
     root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
     skip_bad_files: Annotated[bool, typer.Option("--skip-bad-files", help="Leave out unreadable images.")] = False,
@@ -49,7 +51,7 @@ def train(
             test_domains=test_domain or (),
             trial=seed,
             hparams_seed=hparams_seed,
-            hparams=_settings(set_ or []),
+            hparams=parse_settings(set_ or []),
             steps=steps,
             record_every=record_every,
             encoder=encoder,
@@ -84,17 +86,3 @@ def train(
         if any(record["metric"] == "loss" and record["value"] is None for record in records):
             console.print("The loss is not a finite number any more: try a smaller lr or weight with --set.")
         console.print(f"Records and weights lie in {out}. Next: momentalign evaluate {out} {dataset}")
-
-
-def _settings(pairs: list[str]) -> dict[str, Any]:
-    """Values of `--set NAME=VALUE`: numbers where they look like numbers, else words."""
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise ValueError(f"'--set' should look like NAME=VALUE, but is '{pair}'.")
-        try:
-            settings[name] = json.loads(value)
-        except ValueError:
-            settings[name] = value
-    return settings

@@ -68,6 +68,25 @@ def gram_spread(gram: Tensor, domains: Tensor, weights: Tensor | None = None) ->
     return (gram * pair_weights("spread", domains, v, domains, v, number_of_domains(u))).sum()
 
 
+def averages(domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""What averages over domains, all from one comparison of the labels.
+
+    Args:
+        domains: Any integers, shape (n,).
+        dtype: Of the numbers.
+
+    Returns:
+        Own (n, n), symmetric, which takes values to the mean of each sample's domain:
+        :math:`u_j\,\mathrm{same}_{ij}`; its diagonal u; the number of domains K; and u/K, which takes values to the
+        mean of the domains' means.
+    """
+    together = domains[:, None] == domains
+    own = together / together.sum(1, keepdim=True, dtype=dtype)
+    u = own.diagonal()
+    number = number_of_domains(u)
+    return own, u, number, u / number
+
+
 def domain_means(values: Tensor, domains: Tensor) -> Tensor:
     """Mean of `values` (n, m) over each sample's domain, laid out by sample; shape (n, m)."""
     together = same(domains, domains, values.dtype)

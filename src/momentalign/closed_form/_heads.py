@@ -34,6 +34,11 @@ class Residuals(ABC):
         self.state = self.prepare(logits, targets)
 
     @classmethod
+    def gradient_of(cls, logits: Tensor, targets: Tensor) -> Tensor:
+        """:attr:`gradient` where nothing else is asked for, shape (n, C)."""
+        return cls(logits, targets).gradient
+
+    @classmethod
     def of_rows(cls, state: tuple[Tensor, ...]) -> Self:
         """Residuals of a block of rows, from those rows of :attr:`state`."""
         block = cls.__new__(cls)

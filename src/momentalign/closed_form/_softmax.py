@@ -24,6 +24,7 @@ from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._second_order import polynomial, second_order_cross_gram, second_order_gram
 from momentalign.closed_form._self_product import self_product
 from momentalign.closed_form._shifted_softmax import shifted_softmax
+from momentalign.closed_form._softmax_gradient import softmax_gradient
 
 
 class SoftmaxResiduals(Residuals):
@@ -38,6 +39,10 @@ class SoftmaxResiduals(Residuals):
         signs = torch.arange(1, -2, -2, dtype=R.dtype, device=R.device)
         wrong = (likeliest != targets)[:, None]
         return R, mass, likeliest, torch.stack([likeliest, targets], 1), wrong * signs
+
+    @classmethod
+    def gradient_of(cls, logits: Tensor, targets: Tensor) -> Tensor:
+        return softmax_gradient(logits, targets)
 
     @property
     def gradient(self) -> Tensor:

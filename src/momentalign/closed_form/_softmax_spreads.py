@@ -1,7 +1,8 @@
 r"""Spreads of gradients and Hessians of the cross-entropy together, forward and backward written out by hand.
 
-What `gram_statistics` computes for orders 1 and 2 of a batch that fits one tile, in about seventy operations instead of
-ninety and with one node in the autograd graph: at the size of a mini-batch the operations themselves are the cost.
+What `gram_statistics` computes for orders 1 and 2 of a batch that fits one tile, with one node in the autograd graph.
+At the size of a mini-batch the number of operations is the cost: here about seventy instead of ninety, and six on a
+CUDA device with Triton (`_softmax_kernels.py`).
 
 Legend (see `_softmax.py`, `_second_order.py`, `_domains.py`): R (n, C) shifted probabilities, a (n, 1) mass, top (n,)
 the likeliest class, G (n, C) = P − Y; e = [top_i = top_j]; W (n, n) pair weights; S = X Xᵀ, plus 1 with a bias;
@@ -15,13 +16,21 @@ be replaced by the cheaper
 The values are :math:`\sum W S\,(G G^\top)` and :math:`\sum W S^2 F'`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from momentalign.closed_form import _softmax_kernels as kernels
 from momentalign.closed_form._gram import gram_statistics
 from momentalign.closed_form._softmax import SoftmaxResiduals
+
+_CLASSES = 16
+"""Classes that a program can hold in registers with a tile of pairs."""
+
+_BLOCK = 16
+"""Rows and columns of such a tile."""
 
 
 def softmax_spreads(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool) -> list[Tensor]:
@@ -37,8 +46,15 @@ def softmax_spreads(features: Tensor, logits: Tensor, targets: Tensor, domains: 
     Returns:
         The two spreads.
     """
-    gradient, hessian, *_ = _SoftmaxSpreads.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
+    operation = _FusedSpreads if _can_fuse(features, logits) else _SoftmaxSpreads
+    gradient, hessian, *_ = operation.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
     return [gradient, hessian]
+
+
+def _can_fuse(features: Tensor, logits: Tensor) -> bool:
+    """Whether the kernels take it: float32 on CUDA, with Triton, few classes, and not where a compiler does it."""
+    plain = features.dtype == logits.dtype == torch.float32 and not torch.compiler.is_compiling()
+    return kernels.AVAILABLE and features.is_cuda and plain and logits.shape[1] <= _CLASSES
 
 
 def _spread_weights(domains: Tensor, dtype: torch.dtype) -> Tensor:
@@ -75,24 +91,91 @@ class _SoftmaxSpreads(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[2:])
-        ctx.set_materialize_grads(False)
-        *tensors, ctx.bias = inputs
-        ctx.save_for_backward(*tensors, *output[2:])
+        _keep(ctx, inputs, output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-        features, logits, targets, domains, *saved = ctx.saved_tensors
-        if gradient is None and hessian is None:
-            return None, None, None, None, None
-        # One of them may be left out of the loss; a zero in its place is rare enough not to need formulas of its own.
-        gradient = torch.zeros_like(hessian) if gradient is None else gradient  # type: ignore[arg-type]
-        hessian = torch.zeros_like(gradient) if hessian is None else hessian
-        if torch.is_grad_enabled():
-            return *_derive_again((features, logits), targets, domains, ctx.bias, (gradient, hessian)), None, None, None
-        dfeatures = _features_gradient(features, saved, gradient, hessian) if ctx.needs_input_grad[0] else None
-        dlogits = _logits_gradient(saved, gradient, hessian) if ctx.needs_input_grad[1] else None
-        return dfeatures, dlogits, None, None, None
+        return _derive(ctx, gradient, hessian, _slopes)
+
+
+class _FusedSpreads(torch.autograd.Function):
+    @staticmethod
+    def forward(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool) -> tuple[Tensor, ...]:
+        n, C = logits.shape
+        R, G = torch.empty(2, n, C, device=logits.device)
+        mass, share = torch.empty(2, n, device=logits.device)
+        top = torch.empty(n, dtype=torch.int32, device=logits.device)
+        S = features @ features.T
+        tiles = _tiles(n), _tiles(n)
+        values = torch.empty(tiles[0] * tiles[1], 2, device=logits.device)
+        width = _width(C)
+        kernels.rows[(tiles[0],)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **width)
+        kernels.spreads[tiles](S, R, G, mass, top, domains, share, values, n, C, BIAS=int(bias), **width)
+        gradient, hessian = values.sum(0).unbind()
+        return gradient, hessian, S, R, G, mass, top, share
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        _keep(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
+        return _derive(ctx, gradient, hessian, _fused_slopes)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    """Behind the two spreads a forward pass returns what its backward pass reads."""
+    ctx.mark_non_differentiable(*output[2:])
+    ctx.set_materialize_grads(False)
+    *tensors, ctx.bias = inputs
+    ctx.save_for_backward(*tensors, *output[2:])
+
+
+_Slopes = Callable[[Any, tuple[Tensor, ...], Tensor, Tensor], tuple[Tensor | None, Tensor | None]]
+
+
+def _derive(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, slopes: _Slopes) -> tuple[Any, ...]:
+    """Gradients of all arguments; `slopes` gives those of features and logits."""
+    if gradient is None and hessian is None:
+        return None, None, None, None, None
+    # One of them may be left out of the loss; a zero in its place is rare enough not to need formulas of its own.
+    gradient = torch.zeros_like(hessian) if gradient is None else gradient  # type: ignore[arg-type]
+    hessian = torch.zeros_like(gradient) if hessian is None else hessian
+    tensors = ctx.saved_tensors
+    if torch.is_grad_enabled():
+        features, logits, targets, domains, *_ = tensors
+        return *_derive_again((features, logits), targets, domains, ctx.bias, (gradient, hessian)), None, None, None
+    return *slopes(ctx, tensors, gradient, hessian), None, None, None
+
+
+def _slopes(
+    ctx: Any, tensors: tuple[Tensor, ...], gradient: Tensor, hessian: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    features, _, _, _, *saved = tensors
+    dfeatures = _features_gradient(features, saved, gradient, hessian) if ctx.needs_input_grad[0] else None
+    dlogits = _logits_gradient(saved, gradient, hessian) if ctx.needs_input_grad[1] else None
+    return dfeatures, dlogits
+
+
+def _fused_slopes(
+    ctx: Any, tensors: tuple[Tensor, ...], gradient: Tensor, hessian: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    features, logits, _, domains, S, R, G, mass, top, share = tensors
+    n, C = logits.shape
+    dS, dlogits = torch.empty_like(S), torch.empty_like(R)
+    kernels.slopes[(_tiles(n),)](
+        S, R, G, mass, top, domains, share, gradient, hessian, dS, dlogits, n, C, BIAS=int(ctx.bias), **_width(C)
+    )
+    return dS @ features if ctx.needs_input_grad[0] else None, dlogits
+
+
+def _tiles(n: int) -> int:
+    return -(-n // _BLOCK)
+
+
+def _width(C: int) -> dict[str, int]:
+    """Sizes of a program's blocks; a matrix product needs sixteen at least."""
+    return {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": max(16, 1 << (C - 1).bit_length())}
 
 
 def _features_gradient(features: Tensor, saved: list[Tensor], gradient: Tensor, hessian: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Domain data sets: named domains, each with named splits, and groups where there are any.
 
 A data set is a :class:`DomainDataset`; :func:`load_dataset` makes one from a name, a folder or a table. Small data are
-tensors. Images and sentences are :class:`Items`, which an encoder's preprocessing reads when they are needed.
+tensors. Images, sentences and rows of tables are :class:`Items`, which an encoder's preprocessing reads.
 ``ColoredDigits`` and ``RotatedDigits`` need no download.
 """
 
@@ -18,6 +18,7 @@ from momentalign.data._root import data_folder
 from momentalign.data._rotated import RotatedDigits, RotatedMNIST, rotate, rotate_domains
 from momentalign.data._splits import holdout_indices, split_in_out
 from momentalign.data._table_files import read_frame
+from momentalign.data._table_rows import TableRows
 from momentalign.data._tables import Table, feature_matrix, read_table
 from momentalign.data._verify import dataset_path, is_complete, verify
 
@@ -31,6 +32,7 @@ __all__ = [
     "RotatedMNIST",
     "Split",
     "Table",
+    "TableRows",
     "Texts",
     "color_domains",
     "data_folder",

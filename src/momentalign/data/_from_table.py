@@ -6,14 +6,18 @@ from numpy.typing import NDArray
 
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._splits import split_in_out
-from momentalign.data._tables import Table, feature_matrix
+from momentalign.data._table_rows import TableRows
+from momentalign.data._tables import Table
 
 _MANY = 20
 """Different numbers from which on a column of them counts as a quantity, not as classes."""
 
 
 def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0.2) -> DomainDataset:
-    """Make a data set of a table, its features as numbers of mean 0 and variance 1 over all rows.
+    """Make a data set of a table.
+
+    The features stay as they are: what the columns mean, medians and variances is learned by an encoder's
+    preprocessing from the rows that it is trained on, never from those of a test domain.
 
     Where the table says which split a row is in, that is kept; otherwise every domain is divided into "in" and "out".
     A target of more than 20 different numbers makes it a regression, with float targets and `num_classes` 1.
@@ -27,13 +31,12 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
     Returns:
         The data set; domains are in the order in which the table first names them, and its notes say what was done.
     """
-    matrix, notes = feature_matrix(table.features)
     targets, classes = _targets(table.target)
     groups, group_names = None, None
     if table.groups is not None:
         group_names, indices = np.unique(table.groups, return_inverse=True)
         groups = torch.from_numpy(indices).long()
-    rows = Split(torch.from_numpy(matrix).float(), targets, groups)
+    rows = Split(TableRows(table.features), targets, groups)
     domains = {domain: rows.rows(_where(table.domains == domain)) for domain in dict.fromkeys(table.domains.tolist())}
     if table.splits is None:
         divided = split_in_out(domains, trial, fraction=holdout)
@@ -50,7 +53,7 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
         classes,
         None if group_names is None else [str(group) for group in group_names],
         "table",
-        (*table.notes, *notes),
+        table.notes,
     )
 
 

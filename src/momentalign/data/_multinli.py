@@ -7,12 +7,15 @@ from pathlib import Path
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._groups import group_dataset, integers, read_columns
 from momentalign.data._items import Texts
+from momentalign.data._parsed import FOLDER as CACHE
+from momentalign.data._parsed import parsed_columns
 
 FOLDER = "multinli_1.0"
 # In the order in which the rows of the metadata count them.
 PARTS = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl", "multinli_1.0_dev_mismatched.jsonl")
 METADATA = "metadata_random.csv"
 CLASSES = ("contradiction", "entailment", "neutral")
+FIELDS = ("gold_label", "sentence1", "sentence2", "pairID")
 NEGATIONS = frozenset({"nobody", "no", "never", "nothing"})
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -40,7 +43,7 @@ def read_multinli(root: Path) -> DomainDataset:
 
     That split is one draw, which only its published table `metadata_random.csv` holds: the row number in the three
     files one after the other, the label, whether there is a negation, and the split. The first two are checked against
-    the texts.
+    the texts. What was read of the corpus is kept in `.cache` of the data folder, where that can be written to.
 
     Args:
         root: Data folder, with `multinli_1.0` and in it the three .jsonl files of the corpus and the table.
@@ -58,7 +61,14 @@ def read_multinli(root: Path) -> DomainDataset:
     labels, negations, splits = (
         integers(rows, k, table, allowed) for k, allowed in ((1, (0, 1, 2)), (2, (0, 1)), (3, (0, 1, 2)))
     )
-    pairs = [pair for part in PARTS for pair in _read_pairs(folder / part)]
+    parts = [folder / part for part in PARTS]
+    for part in parts:
+        if not part.exists():
+            raise FileNotFoundError(f"{part} does not exist. Run 'momentalign data fetch multinli', or put it there.")
+    columns = parsed_columns(
+        root / CACHE / f"{FOLDER}.parquet", parts, FIELDS, lambda: _columns([p for f in parts for p in _read_pairs(f)])
+    )
+    pairs = list(zip(*columns, strict=True))
     for row, (number, label, negation) in enumerate(zip(numbers, labels, negations, strict=True)):
         fits = 0 <= number < len(pairs) and pairs[number][0] == CLASSES[label]
         if not fits or has_negation(pairs[number][2]) != bool(negation):
@@ -73,16 +83,18 @@ def read_multinli(root: Path) -> DomainDataset:
     )
 
 
-def _read_pairs(path: Path) -> list[tuple[str, str, str, str]]:
+def _columns(pairs: list[tuple[str, ...]]) -> list[list[str]]:
+    return [[pair[field] for pair in pairs] for field in range(len(FIELDS))]
+
+
+def _read_pairs(path: Path) -> list[tuple[str, ...]]:
     """Label, premise, hypothesis and identifier of each line."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch multinli', or put it there.")
     pairs = []
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file):
             try:
                 pair = json.loads(line)
-                pairs.append((pair["gold_label"], pair["sentence1"], pair["sentence2"], str(pair["pairID"])))
+                pairs.append(tuple(str(pair[field]) for field in FIELDS))
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(
                     f"{path}: line {number + 1} should be a JSON object with gold_label, sentence1, sentence2 and "

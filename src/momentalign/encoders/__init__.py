@@ -12,6 +12,7 @@ from momentalign.encoders._mlp import MLP
 from momentalign.encoders._mnist_cnn import MNIST_CNN
 from momentalign.encoders._preprocessing import Preprocessing, TensorPreprocessing
 from momentalign.encoders._run import encoder_from_config, encoder_from_run, preprocessing_from_config
+from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import HuggingFaceText
 from momentalign.encoders._texts import TextPreprocessing
 from momentalign.encoders._vision import HuggingFaceVision
@@ -25,6 +26,7 @@ __all__ = [
     "HuggingFaceVision",
     "ImagePreprocessing",
     "Preprocessing",
+    "TablePreprocessing",
     "TensorPreprocessing",
     "TextPreprocessing",
     "build_encoder",

@@ -2,20 +2,21 @@
 
 import difflib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from momentalign.data import DomainDataset, Items
+from momentalign.data import DomainDataset, Items, Split, TableRows
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._hub import fetch_model
 from momentalign.encoders._mlp import MLP
 from momentalign.encoders._mnist_cnn import MNIST_CNN
 from momentalign.encoders._run import MODEL_FILE, encoder_from_run
+from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import text_from_folder
 from momentalign.encoders._timm import convert_timm, is_timm
 from momentalign.encoders._vision import vision_from_folder
@@ -25,7 +26,7 @@ _SMALL = 16
 """Pixels below which MNIST_CNN has a quarter of its width."""
 
 
-def build_encoder(spec: str | None, dataset: DomainDataset) -> Encoder:
+def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[Split] | None = None) -> Encoder:
     """Build the encoder that people name, for a data set.
 
     Args:
@@ -34,6 +35,8 @@ def build_encoder(spec: str | None, dataset: DomainDataset) -> Encoder:
             finished run. `?size=112` after a vision model's name or folder sets the size of its images. None for the
             default of the data set: `mnist-cnn` for images that are tensors, `mlp` for tables.
         dataset: What it should read.
+        training: The rows that it will be trained on. Of a table only these tell what its columns mean; None takes
+            the "train" or "in" split of every domain.
 
     Returns:
         The encoder.
@@ -50,7 +53,7 @@ def build_encoder(spec: str | None, dataset: DomainDataset) -> Encoder:
                 f"{dataset.name} needs an encoder of its own, for instance '--encoder hf:{example}' or a folder in "
                 "Hugging Face format."
             )
-    encoder = _named(spec, inputs)
+    encoder = _for_table(dataset, training) if spec == "mlp" and _is_table(dataset) else _named(spec, inputs)
     try:
         encoder.preprocessing.open(_no_rows(inputs))
     except ValueError as error:
@@ -95,6 +98,29 @@ def _named(spec: str, inputs: Tensor | Items) -> Encoder:
         f"There is no encoder '{spec}'. Known: {', '.join(_SMALL_NETWORKS)}, hf:NAME, hf-config:FOLDER, a folder in "
         "Hugging Face format and the folder of a finished run." + (f" Meant '{near[0]}'?" if near else "")
     )
+
+
+def _is_table(dataset: DomainDataset) -> bool:
+    return any(isinstance(rows.inputs, TableRows) for splits in dataset.domains.values() for rows in splits.values())
+
+
+def _for_table(dataset: DomainDataset, training: Sequence[Split] | None) -> Encoder:
+    """An MLP for the columns of a table, as the training rows show them."""
+    if training is None:
+        name = "train" if "train" in dataset.split_names else "in"
+        training = [splits[name] for splits in dataset.domains.values() if name in splits]
+    everything = [rows for splits in dataset.domains.values() for rows in splits.values()]
+    preprocessing, notes = TablePreprocessing.learn(_table(training))
+    encoder = MLP(preprocessing.width, preprocessing=preprocessing)
+    encoder.notes = (*dataset.notes, *notes, *preprocessing.remarks(_table(everything), dataset.name))
+    return encoder
+
+
+def _table(parts: Sequence[Split]) -> TableRows:
+    found = [part.inputs for part in parts if isinstance(part.inputs, TableRows) and len(part)]
+    if not found:
+        raise ValueError("A table should have rows to train on, but has none.")
+    return TableRows.joined(found)
 
 
 def _from_folder(folder: Path, *, weights: bool, size: int | None, source: str) -> Encoder:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from momentalign.data import DomainDataset, ImageFiles, Items, Split, Texts
+from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows, Texts
 
 _DRAWN = {"in", "out"}
 """Splits that a trial draws; others were published with the data."""
@@ -95,6 +95,8 @@ def fingerprint(parts: Sequence[Part], columns: dict[str, NDArray[np.generic]]) 
             digest.update(inputs.detach().cpu().contiguous().numpy().tobytes())
         elif isinstance(inputs, Texts):
             digest.update("\0".join([*inputs.first, *(inputs.second or [])]).encode())
+        elif isinstance(inputs, TableRows):
+            digest.update(inputs.digest_bytes())
     return digest.hexdigest()
 
 
@@ -116,6 +118,8 @@ def _join_inputs(inputs: Sequence[Tensor | Items]) -> Tensor | Items:
         second = None if first.second is None else [text for part in texts for text in part.second or ()]
         names = [name for part in texts for name in part.names]
         return Texts([text for part in texts for text in part.first], second, names)
+    if isinstance(first, TableRows):
+        return TableRows.joined([part for part in inputs if isinstance(part, TableRows)])
     return torch.cat([part for part in inputs if isinstance(part, Tensor)])
 
 

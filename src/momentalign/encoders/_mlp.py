@@ -6,7 +6,8 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from momentalign.encoders._base import Encoder
-from momentalign.encoders._preprocessing import TensorPreprocessing
+from momentalign.encoders._preprocessing import Preprocessing, TensorPreprocessing
+from momentalign.encoders._table import TablePreprocessing
 
 
 class MLP(Encoder):
@@ -16,6 +17,7 @@ class MLP(Encoder):
         in_features: Numbers a row.
         width: Units of each layer, and width of the features.
         depth: Number of layers; at least one.
+        preprocessing: Makes such rows; None where they are tensors already.
 
     Example:
         >>> import torch
@@ -23,14 +25,16 @@ class MLP(Encoder):
         torch.Size([5, 32])
     """
 
-    def __init__(self, in_features: int, width: int = 256, depth: int = 2) -> None:
+    def __init__(
+        self, in_features: int, width: int = 256, depth: int = 2, preprocessing: TablePreprocessing | None = None
+    ) -> None:
         for name, value in (("in_features", in_features), ("width", width), ("depth", depth)):
             if value < 1:
                 raise ValueError(f"'{name}' should be at least 1, but is {value}.")
         super().__init__()
         self.in_features, self.width, self.depth = in_features, width, depth
         self.num_features = width
-        self.preprocessing = TensorPreprocessing((in_features,))
+        self.preprocessing: Preprocessing = preprocessing or TensorPreprocessing((in_features,))
         self.source = "mlp"
         sizes = pairwise([in_features, *[width] * depth])
         self.layers = nn.Sequential(*(layer for a, b in sizes for layer in (nn.Linear(a, b), nn.ReLU())))
@@ -48,4 +52,9 @@ class MLP(Encoder):
 
     def config(self) -> dict[str, Any]:
         """Describe the architecture, in values that JSON can hold."""
-        return {"kind": "mlp", "in_features": self.in_features, "width": self.width, "depth": self.depth}
+        learned = {"preprocessing": self.preprocessing.config()} if self._of_a_table else {}
+        return {"kind": "mlp", "in_features": self.in_features, "width": self.width, "depth": self.depth, **learned}
+
+    @property
+    def _of_a_table(self) -> bool:
+        return isinstance(self.preprocessing, TablePreprocessing)

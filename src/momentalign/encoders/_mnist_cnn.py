@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from momentalign.encoders._base import Encoder
@@ -59,15 +60,18 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         return cast(Tensor, self.layers(inputs))
 
     def _fused(self, images: Tensor) -> Tensor:
-        """The same with ReLU and GroupNorm as one operation; the features are float32, also under autocast."""
+        """The same with all between the convolutions as one operation; the features are float32 under autocast too."""
         images = images.contiguous(memory_format=torch.channels_last)
-        *layers, pool, flatten = self.layers
+        *layers, _, _ = self.layers
         for convolution, norm in zip(layers[::3], layers[2::3], strict=True):
+            assert isinstance(convolution, nn.Conv2d)
             assert isinstance(norm, nn.GroupNorm)
-            images = convolution(images)
-            dtype = torch.float32 if norm is layers[-1] else images.dtype
-            images = relu_group_norm(images, norm.weight, norm.bias, norm.num_groups, norm.eps, dtype)
-        return cast(Tensor, flatten(pool(images)))
+            assert convolution.bias is not None
+            images = F.conv2d(images, convolution.weight, None, convolution.stride, convolution.padding)
+            images = relu_group_norm(
+                images, convolution.bias, norm.weight, norm.bias, norm.num_groups, norm.eps, pool=norm is layers[-1]
+            )
+        return images
 
     def config(self) -> dict[str, Any]:
         """Describe the architecture, in values that JSON can hold."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from momentalign.data import Items
+from momentalign.data import Items, TableRows
 
 
 class Preprocessing(ABC):
@@ -86,9 +86,10 @@ class TensorPreprocessing(Preprocessing):
             ValueError: Not tensors, or rows of another shape.
         """
         if isinstance(inputs, Items):
+            other = "mlp" if isinstance(inputs, TableRows) else "hf:NAME or a folder in Hugging Face format"
             raise ValueError(
                 f"The encoder takes tensors, but these rows are {type(inputs).__name__}. "
-                "Use an encoder for them: hf:NAME or a folder in Hugging Face format."
+                f"Use an encoder for them: {other}."
             )
         found = tuple(inputs.shape[1:])
         if len(found) != len(self.shape) or any(e not in (None, f) for e, f in zip(self.shape, found, strict=True)):

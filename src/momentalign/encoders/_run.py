@@ -10,6 +10,7 @@ from momentalign.encoders._images import ImagePreprocessing
 from momentalign.encoders._mlp import MLP
 from momentalign.encoders._mnist_cnn import MNIST_CNN
 from momentalign.encoders._preprocessing import Preprocessing, TensorPreprocessing
+from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import text_from_config
 from momentalign.encoders._texts import TextPreprocessing
 from momentalign.encoders._vision import HuggingFaceVision, vision_from_config
@@ -21,12 +22,18 @@ _T = TypeVar("_T")
 
 _ENCODERS: dict[str, Callable[[dict[str, Any]], Encoder]] = {
     "mnist-cnn": lambda config: MNIST_CNN(config["in_channels"], config["width"]),
-    "mlp": lambda config: MLP(config["in_features"], config["width"], config["depth"]),
+    "mlp": lambda config: MLP(
+        config["in_features"],
+        config["width"],
+        config["depth"],
+        TablePreprocessing.from_config(config["preprocessing"]) if "preprocessing" in config else None,
+    ),
     "huggingface-vision": vision_from_config,
     "huggingface-text": text_from_config,
 }
 _PREPROCESSING: dict[str, Callable[[dict[str, Any]], Preprocessing]] = {
     "tensor": lambda config: TensorPreprocessing(config["shape"]),
+    "table": TablePreprocessing.from_config,
     "image": lambda config: ImagePreprocessing(config["size"], config["mean"], config["std"]),
     "text": lambda config: TextPreprocessing(config["tokenizer"], tuple(config["padding"]), config["length"]),
 }

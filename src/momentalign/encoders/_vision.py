@@ -32,7 +32,7 @@ class HuggingFaceVision(Encoder):
     gradients.
 
     Batch normalisation of a pretrained model keeps its running statistics, in training as in evaluation, as in
-    DomainBed: a mini-batch of 32 images of one domain would replace those of a million. Its scale and shift are trained.
+    DomainBed: mini-batches of 32 images would soon replace those of a million. Its scale and shift are trained.
     With random weights there is nothing to keep, and it is trained as usual.
 
     Args:

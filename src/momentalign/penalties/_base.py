@@ -110,8 +110,7 @@ class DomainPenalty(nn.Module, ABC):
             needed = [name for name, weight in self.weights.items() if weight or starts]
             computed = self._terms(batch, needed, update=self.training)
             terms = {name: computed[name] for name in needed}
-            weighted = [self._weighted(name, term) for name, term in terms.items()]
-            total = sum(weighted[1:], start=weighted[0]) if weighted else batch.features.new_zeros(())
+            total = self._total(terms) if terms else batch.features.new_zeros(())
         if self.training:
             self.step.add_(1)
         return total, terms
@@ -136,12 +135,15 @@ class DomainPenalty(nn.Module, ABC):
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Compute the named terms; move moving averages only where `update` says so."""
 
-    def _weighted(self, name: str, term: Tensor) -> Tensor:
-        weight = self.weights[name]
+    def _total(self, terms: dict[str, Tensor]) -> Tensor:
+        """Sum of the terms at this step's weights; the step is not read back."""
+        full = _weighted_sum([(self.weights[name], term) for name, term in terms.items()])
         if self.anneal_steps == 0:
-            return term if weight == 1 else weight * term
-        full = (self.step >= self.anneal_steps).to(term.dtype)
-        return (weight * full + self.initial_weight * (1 - full)) * term
+            return full
+        reached = self.step >= self.anneal_steps
+        if self.initial_weight == 0:
+            return full * reached
+        return torch.where(reached, full, _weighted_sum([(self.initial_weight, term) for term in terms.values()]))
 
     def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int) -> Batch:
         """Check and gather the batch; the user's line, where a warning points, is `callers` frames up."""
@@ -168,6 +170,14 @@ class DomainPenalty(nn.Module, ABC):
         listed = ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
         loss = "" if self.features_only else f", loss={self.loss!r}"
         return f"{listed}, anneal_steps={self.anneal_steps}{loss}"
+
+
+def _weighted_sum(parts: list[tuple[float, Tensor]]) -> Tensor:
+    (weight, term), *others = parts
+    total = term if weight == 1 else weight * term
+    for weight, term in others:
+        total = torch.add(total, term, alpha=weight)
+    return total
 
 
 def _argument(term: str) -> str:

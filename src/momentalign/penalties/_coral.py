@@ -1,6 +1,5 @@
 """Correlation alignment: means and covariances of the features."""
 
-import torch
 from torch import Tensor
 
 from momentalign import closed_form
@@ -24,6 +23,7 @@ class CORAL(DomainPenalty):
         validate: Check values. None checks on CPU only; never while compiling or capturing.
 
     Example:
+        >>> import torch
         >>> features, domains = torch.tensor([[0.0], [2.0], [1.0], [3.0]]), torch.tensor([0, 0, 1, 1])
         >>> CORAL().terms(features, torch.zeros(4, 2), torch.zeros(4, dtype=torch.long), domains)
         {'mean': tensor(1.), 'covariance': tensor(0.)}
@@ -51,21 +51,5 @@ class CORAL(DomainPenalty):
         )
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        X, domains = batch.features, batch.domains
-        X = X - X.mean(0).detach()  # differences stay, their rounding shrinks
-        means = closed_form.domain_means(X, domains)
-        centred = X - means
-        u = closed_form.shares(domains, X.dtype)
-        pairs = pairs_per_spread(u)
-        covariance_weights = torch.where(u < 1, u / (1 - u), 0.0)  # 1/(n_e − 1)
-        squares = (centred @ centred.T).square()
-        return {
-            "mean": pairs * closed_form.gram_spread(means @ means.T, domains) / X.shape[1],
-            "covariance": pairs * closed_form.gram_spread(squares, domains, covariance_weights) / X.shape[1] ** 2,
-        }
-
-
-def pairs_per_spread(u: Tensor) -> Tensor:
-    """Mean squared distance over pairs of K domains, in units of their spread: 2K/(K − 1), and 0 for one domain."""
-    number = closed_form.number_of_domains(u)
-    return torch.where(number > 1, 2 * number / (number - 1).clamp(min=1), 0.0)
+        mean, covariance = closed_form.moment_distances(batch.features, batch.domains)
+        return {"mean": mean, "covariance": covariance}

@@ -1,6 +1,5 @@
 """Variances of the per-sample gradients."""
 
-import torch
 from torch import Tensor
 
 from momentalign import closed_form
@@ -29,6 +28,7 @@ class Fishr(DomainPenalty):
         validate: Check values. None checks on CPU only; never while compiling or capturing.
 
     Example:
+        >>> import torch
         >>> features, domains = torch.tensor([[0.0], [2.0], [0.0], [4.0]]), torch.tensor([0, 0, 1, 1])
         >>> Fishr(bias=False, loss="logistic")(features, torch.zeros(4, 1), torch.zeros(4), domains)
         tensor(0.1406)
@@ -59,16 +59,14 @@ class Fishr(DomainPenalty):
         self.sums = DecayedSums(["variance"], self.num_domains, self.momentum)
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        X = closed_form.with_constant(batch.features, self.bias)
-        R = HEADS[self.loss](batch.logits, batch.targets).gradient
-        labels, weights = self.sums.index(batch.domains, X.dtype)
-        variances = _domain_moments(R.square(), X.square(), weights) - _domain_moments(R, X, weights).square()
-        values = self.sums({"variance": variances}, labels, update=update)["variance"]
-        present = (weights.sum(0) > 0).to(X.dtype)[:, None]
-        mean = (present * values).sum(0) / present.sum()
-        return {"gradient_variance": (present * (values - mean).square()).mean(1).sum() / present.sum()}
-
-
-def _domain_moments(left: Tensor, right: Tensor, weights: Tensor) -> Tensor:
-    """Domains' means of the products of two vectors' entries, shape (K, Cd)."""
-    return torch.stack([((left * weight[:, None]).T @ right).flatten() for weight in weights.T])
+        residuals = HEADS[self.loss].gradient_of(batch.logits, batch.targets)
+        labels, member = self.sums.members(batch.domains, residuals.dtype)
+        past = self.sums.past("variance", labels)
+        if past is not None:
+            past = past.to(residuals.dtype)  # the module may have been cast since it was written
+        value, sums = closed_form.variance_spread(
+            residuals, batch.features, member, past, self.sums.decay, bias=self.bias
+        )
+        if update:
+            self.sums.remember({"variance": sums}, labels)
+        return {"gradient_variance": value}

@@ -61,22 +61,13 @@ class HGP(DomainPenalty):
         self.center = check_choice("center", center, ("mean", "product"))
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        # X (n, d) features, R (n, C) residuals, u (n,) shares of the domains' means, K domains
-        X, domains = batch.features, batch.domains
-        residuals = HEADS[self.loss](batch.logits, batch.targets)
-        R = residuals.gradient
-        inner = X @ X.T + int(self.bias)
-        u = closed_form.shares(domains, R.dtype)
-        together = closed_form.same(domains, domains, R.dtype)
-        own = residuals.hessian_times((inner * together * u) @ R)  # A_i g_e x_i: v_e = Σ_i u_i own_i x_iᵀ
-        products = (own @ own.T) * inner
-        if self.center == "mean":
-            hessian = closed_form.gram_spread(products, domains)
-        else:
-            share = u / closed_form.number_of_domains(u)
-            pooled = residuals.hessian_times((inner * share) @ R).detach()  # A_i ḡ x_i: v̄ = Σ_i share_i pooled_i x_iᵀ
-            with_center = (own @ pooled.T) * (X @ X.detach().T + int(self.bias))
-            center = (pooled @ pooled.T) * inner.detach()
-            squares = u @ (products * together) @ share
-            hessian = squares - 2 * share @ with_center @ share + share @ center @ share
-        return {"gradient": closed_form.gram_spread((R @ R.T) * inner, domains), "hessian": hessian}
+        gradient, hessian = closed_form.product_spreads(
+            HEADS[self.loss],
+            batch.features,
+            batch.logits,
+            batch.targets,
+            batch.domains,
+            bias=self.bias,
+            center=self.center,
+        )
+        return {"gradient": gradient, "hessian": hessian}

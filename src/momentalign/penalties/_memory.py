@@ -31,10 +31,14 @@ class DomainMemory(nn.Module):
         self.fixed = num_domains is not None
         self.register_buffer("labels", torch.arange(num_domains or 0))
 
+    def members(self, domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Labels with those of the batch included, and (n, K) with 1 where a sample is of a domain."""
+        labels = self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
+        return labels, same(domains, labels, dtype)
+
     def index(self, domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Labels with those of the batch included, and weights (n, K) that average each domain's samples."""
-        labels = self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
-        member = same(domains, labels, dtype)
+        labels, member = self.members(domains, dtype)
         return labels, member / member.sum(0).clamp(min=1)
 
     def spread_out(self, kept: Tensor, labels: Tensor, axes: tuple[int, ...] = (0,)) -> Tensor:
@@ -50,6 +54,8 @@ class DomainMemory(nn.Module):
     def keep(self, name: str, value: Tensor) -> None:
         """Write to a buffer, in place where it has the shape, so that a captured step finds it again."""
         buffer = self.get_buffer(name)
+        if buffer is value:
+            return
         if buffer.shape == value.shape and buffer.dtype == value.dtype:
             buffer.copy_(value.detach())
         else:
@@ -90,10 +96,19 @@ class DecayedSums(DomainMemory):
         """
         sums = {}
         for name, value in values.items():
-            past = self.get_buffer(name)
-            sums[name] = value + self.decay * self.spread_out(past, labels) if past.numel() else value
+            past = self.past(name, labels)
+            sums[name] = value if past is None else torch.add(value, past, alpha=self.decay)
         if update:
-            for name, total in sums.items():
-                self.keep(name, total)
-            self.keep("labels", labels)
+            self.remember(sums, labels)
         return sums
+
+    def past(self, name: str, labels: Tensor) -> Tensor | None:
+        """The sums kept so far, laid out over `labels`; None before the first batch."""
+        kept = self.get_buffer(name)
+        return self.spread_out(kept, labels) if kept.numel() else None
+
+    def remember(self, sums: dict[str, Tensor], labels: Tensor) -> None:
+        """Keep the sums for the next batch."""
+        for name, total in sums.items():
+            self.keep(name, total)
+        self.keep("labels", labels)

@@ -6,7 +6,6 @@ from torch import Tensor
 from momentalign import closed_form
 from momentalign._validation import Batch
 from momentalign.penalties._base import DomainPenalty
-from momentalign.penalties._coral import pairs_per_spread
 
 _GAMMAS = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
 _ROUNDING = 16
@@ -61,5 +60,5 @@ class MMD(DomainPenalty):
         # What rounding leaves of a sample's distance to itself is not nothing to the narrowest kernels.
         squares = torch.where(squares > _ROUNDING * torch.finfo(X.dtype).eps * together, squares, 0.0)
         kernel = torch.stack([torch.exp(-gamma * squares) for gamma in _GAMMAS]).sum(0)
-        pairs = pairs_per_spread(closed_form.shares(domains, X.dtype))
+        pairs = closed_form.pairs_per_spread(closed_form.shares(domains, X.dtype))
         return {"discrepancy": pairs * closed_form.gram_spread(kernel, domains)}

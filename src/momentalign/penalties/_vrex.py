@@ -1,5 +1,6 @@
 """Risk extrapolation: variance of the domains' losses."""
 
+import torch
 from torch import Tensor, nn
 
 from momentalign import closed_form
@@ -21,7 +22,6 @@ class VREx(DomainPenalty):
         validate: Check values. None checks on CPU only; never while compiling or capturing.
 
     Example:
-        >>> import torch
         >>> logits, targets, domains = torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, 3.0]), torch.tensor([0, 1])
         >>> VREx(loss="squared_error")(torch.zeros(2, 1), logits, targets, domains)
         tensor(4.)
@@ -49,9 +49,9 @@ class VREx(DomainPenalty):
         )
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        losses = closed_form.domain_means(self._losses(batch)[:, None], batch.domains)[:, 0]
-        mean = closed_form.mean_over_domains(losses, batch.domains)
-        return {"loss_variance": closed_form.mean_over_domains((losses - mean).square(), batch.domains)}
+        own, _, _, share = closed_form.averages(batch.domains, batch.logits.dtype)
+        deviations = torch.mv(own - share, self._losses(batch))  # of each sample's domain from the mean of the domains
+        return {"loss_variance": torch.dot(share, deviations.square())}
 
     def _losses(self, batch: Batch) -> Tensor:
         """Loss of each sample, shape (n,)."""

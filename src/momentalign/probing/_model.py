@@ -12,8 +12,8 @@ from scipy.special import expit, softmax
 
 import momentalign
 from momentalign._files import write_whole
+from momentalign.data._columns import Column, Encoded, encode
 from momentalign.linear import LinearHead
-from momentalign.probing._columns import Column, Encoded, encode
 from momentalign.probing._features import ProbeFeatures
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ import numpy as np
 
 from momentalign._files import write_whole
 from momentalign.data import read_frame
-from momentalign.probing._columns import said_of
+from momentalign.data._columns import said_of
 from momentalign.probing._model import ABOUT, KIND, ProbeModel
 from momentalign.probing._table_probe import TableResult
 

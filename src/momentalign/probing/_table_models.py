@@ -11,8 +11,8 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from momentalign.data._columns import encode, learn_columns, said_of
 from momentalign.linear import fit_head, fit_least_squares
-from momentalign.probing._columns import encode, learn_columns, said_of
 from momentalign.probing._model import ProbeModel
 from momentalign.sklearn import MomentAlignedClassifierCV, MomentAlignedRegressorCV
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from momentalign._validation import check_choice, check_count
 from momentalign.data import read_table
-from momentalign.probing._columns import encode, said_of
+from momentalign.data._columns import encode, said_of
 from momentalign.probing._model import ProbeModel
 from momentalign.probing._table_folds import TASKS, Fold, Rows, make_folds, take_targets
 from momentalign.probing._table_models import Prepared, fit_aligned, fit_plain, prepare, ticks, time_one_fit, with_head

@@ -1,5 +1,6 @@
 """The page's charts as files."""
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -39,14 +40,18 @@ def write_figures(blocks: list[Block], folder: Path, progress: Callable[[float],
                 number = sum(known == name or known.startswith(f"{name}~") for known in figures)
                 figures[name if not number else f"{name}~{number + 1}"] = group
     written = []
-    for number, (name, group) in enumerate(figures.items()):
-        spec = figure(group)
-        for ending, write in _WRITERS.items():
-            content = write(spec)
-            path = folder / f"{name}.{ending}"
-            write_whole(path, content)
-            written.append(path)
-        progress((number + 1) / len(figures))
+    try:
+        for number, (name, group) in enumerate(figures.items()):
+            spec = figure(group)
+            for ending, write in _WRITERS.items():
+                path = folder / f"{name}.{ending}"
+                write_whole(path, write(spec))
+                written.append(path)
+            progress((number + 1) / len(figures))
+    except OSError:
+        with contextlib.suppress(OSError):  # not empty
+            folder.rmdir()
+        raise
     return written
 
 

@@ -125,8 +125,8 @@ class Table:
         """One row a number.
 
         Returns:
-            rule, dataset (as tables call it; empty: over data sets), setting, algorithm, column, mean, error, trials, complete, published,
-            published_error; numbers in percent, missing ones NaN.
+            rule, dataset (as tables call it; empty: over data sets), setting, algorithm, column, mean, error, trials,
+            complete, published, published_error; numbers in percent, missing ones NaN.
         """
         lines: list[dict[str, object]] = []
         for section in self.sections:

@@ -68,12 +68,12 @@ def accuracy_table(sweep: Sweep, rule: str) -> Table:
     )
     sections = []
     for key in keys:
-        here = [_of(frame, key) for frame in (runs, chosen, listed)]
+        here, taken, all_sets = (_of(frame, key) for frame in (runs, chosen, listed))
         if rule == "worst-group":
-            sections.append(_worst_group(key, *here, _of(sweep.runs, key)))
+            sections.append(_worst_group(key, here, taken, all_sets, _of(sweep.runs, key)))
         else:
-            measure = "R² × 100" if regressions & set(here[0].index) else "test accuracy in %"
-            sections.append(_domains(key, rule, measure, *here))
+            measure = "R² × 100" if regressions & set(here.index) else "test accuracy in %"
+            sections.append(_domains(key, rule, measure, here, taken, all_sets))
     if len(sections) > 1 and rule != "worst-group":
         sections.append(_over_datasets(rule, sections))
     return Table(rule, tuple(sections))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from momentalign.data import is_complete
+from momentalign.data import dataset_path, is_complete
 from momentalign.data._sources import EMBEDDED, find_source
 from momentalign.reproduce._recipes import CostRecipe, Recipe
 
@@ -16,14 +16,19 @@ class Missing:
         dataset: Its name.
         command: Fetches it.
         gigabytes: To download.
+        folder: Where it would lie.
     """
 
     dataset: str
     command: str
     gigabytes: float
+    folder: Path
 
     def __str__(self) -> str:
-        return f"{self.dataset} is not here ({self.gigabytes:.3g} GB). Fetch it with: {self.command}"
+        return (
+            f"{self.dataset} is not here ({self.gigabytes:.3g} GB). Fetch it with: {self.command} (or put it at "
+            f"{self.folder})"
+        )
 
 
 def missing_data(recipe: Recipe, root: str | Path | None = None) -> list[Missing]:
@@ -43,5 +48,7 @@ def missing_data(recipe: Recipe, root: str | Path | None = None) -> list[Missing
         if name not in EMBEDDED and not is_complete(name, root):
             source, about = find_source(name)
             where = f" --root {root}" if root is not None else ""
-            found.append(Missing(name, f"momentalign data fetch {source}{where}", about.gigabytes))
+            found.append(
+                Missing(name, f"momentalign data fetch {source}{where}", about.gigabytes, dataset_path(name, root))
+            )
     return found

@@ -83,6 +83,8 @@ class ProbeRecipe:
         methods: Names of the methods.
         seeds: Seeds of the best sets; and of the figure.
         figure: Whether it is the figure of one setting over steps, with the published best weights.
+        rows: Most rows of each group and split to compute features of; None takes all.
+        steps: Most steps of fine-tuning an encoder before it computes features; None is three epochs.
         scale: "full" is the paper's; "small" shows that it works.
     """
 
@@ -92,6 +94,8 @@ class ProbeRecipe:
     methods: tuple[str, ...] = _IN_THE_PAPER
     seeds: int = 5
     figure: bool = False
+    rows: int | None = None
+    steps: int | None = None
     scale: str = "full"
 
     def encoder(self, dataset: str) -> str:
@@ -99,8 +103,8 @@ class ProbeRecipe:
         return BERT if dataset == "multinli" else CLIP
 
     def small(self) -> "ProbeRecipe":
-        """The same with two seeds."""
-        return replace(self, seeds=2, scale="small")
+        """The same with two seeds, a hundred rows of each group and split, and 300 steps to fine-tune an encoder."""
+        return replace(self, seeds=2, rows=100, steps=300, scale="small")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Recipes that are sweeps: their plans, and the results of just their runs."""
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
@@ -66,14 +67,18 @@ def without(recipe: SweepRecipe, datasets: Iterable[str]) -> SweepRecipe:
     return replace(recipe, datasets=tuple(name for name in recipe.datasets if name not in left_out))
 
 
-def by_hand(recipe: SweepRecipe, out: Path, encoder: str | None) -> list[str]:
+def by_hand(recipe: SweepRecipe, out: Path, encoder: str | None, root: Path | None = None) -> list[str]:
     """Commands that do the same: for a Ray cluster, or to change something."""
     groups: dict[str | None, list[str]] = {}
     for name in recipe.datasets:
         groups.setdefault(encoder_of(recipe, name, encoder), []).append(name)
-    steps = "" if recipe.steps is None else f" --steps {recipe.steps}"
+    common: list[object] = ["--algorithms", ",".join(recipe.algorithms), "--trials", recipe.trials]
+    common += ["--hparams", recipe.hparams, "--no-weights"]
+    common += [] if recipe.steps is None else ["--steps", recipe.steps]
+    common += [] if root is None else ["--root", root]
     return [
-        f"momentalign sweep {' '.join(names)} --algorithms {','.join(recipe.algorithms)} --trials {recipe.trials} "
-        f"--hparams {recipe.hparams}{steps}" + (f" --encoder {spec}" if spec else "") + f" --out {out}"
+        shlex.join(
+            map(str, ["momentalign", "sweep", *names, *common, *(["--encoder", spec] if spec else []), "--out", out])
+        )
         for spec, names in groups.items()
     ]

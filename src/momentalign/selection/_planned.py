@@ -3,6 +3,7 @@
 A sweep writes them to `.plans/` in its folder when it starts and removes them when it is through.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ import pandas as pd
 from momentalign._files import write_whole
 
 PLANS = ".plans"
+_ATTEMPTS = 100
 _COLUMNS = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting", "domains")
 
 
@@ -32,11 +34,30 @@ def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[
         for name, config, domains in runs
     ]
     text = json.dumps({"format": 1, "runs": rows})
-    folder = out / PLANS
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    write_whole(path, text)
+    path = out / PLANS / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    for attempt in range(_ATTEMPTS):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text)
+            break
+        except (FileNotFoundError, FileExistsError):
+            # Another sweep that is through removes the folder while it is empty. Once a file is in it, it stays.
+            if attempt == _ATTEMPTS - 1 or (path.parent.exists() and not path.parent.is_dir()):
+                raise
     return path
+
+
+def remove_planned(path: Path, *, done: bool) -> None:
+    """Take a sweep off the list, and the list away when it was the last.
+
+    Args:
+        path: Of :func:`write_planned`.
+        done: Whether all its runs are done; if not, it stays listed.
+    """
+    if done:
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not empty: another sweep, or this one is not through
+        path.parent.rmdir()
 
 
 def read_planned(folders: Iterable[Path], begun: Iterable[str], problems: list[str]) -> pd.DataFrame:

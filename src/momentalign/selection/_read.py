@@ -14,6 +14,7 @@ from momentalign.selection._planned import read_planned
 from momentalign.selection._records import frame_of, read_records
 from momentalign.selection._sweep import FORMAT, Sweep, UnreadableError, runs_frame, some
 
+_SHOWN = 3
 _MARKS = ("run.json", "results.jsonl", "records.jsonl")
 
 
@@ -48,7 +49,9 @@ def read_runs(folders: str | Path | Iterable[str | Path]) -> Sweep:
         raise ValueError(" ".join(problems) + " A sweep is made with 'momentalign sweep'.")
     sweep = _read(_named(list(found)), problems)
     if sweep.runs.empty:
-        raise ValueError("None of the runs can be read. " + " ".join(sweep.problems))
+        more = len(problems) - _SHOWN
+        shown = " ".join(problems[:_SHOWN]) + (f" And {more} more like these." if more > 0 else "")
+        raise ValueError(f"None of the runs can be read. {shown}")
     planned = read_planned(given, [path.name for path in found], problems)
     return Sweep(sweep.runs, sweep.records, problems, planned)
 
@@ -85,6 +88,7 @@ def _read(found: list[tuple[str, Path]], problems: list[str]) -> Sweep:
         records = _join(records, others, names) if len(files) else others
     runs, records = drop_clashes(runs, records, problems)
     _name_unfinished(runs, problems)
+    _name_empty(runs, records, problems)
     return Sweep(runs, records, problems)
 
 
@@ -113,6 +117,8 @@ def _run(folder: Path) -> dict[str, Any]:
         about = json.loads((folder / "run.json").read_bytes())
     except ValueError:
         raise UnreadableError("its run.json is not JSON") from None
+    if not isinstance(about, dict):
+        raise UnreadableError("its run.json holds something else than a run")
     try:
         form = about["format"]
         if form != FORMAT:
@@ -171,3 +177,13 @@ def _name_unfinished(runs: pd.DataFrame, problems: list[str]) -> None:
     unfinished = [str(run) for run in runs.index[~runs["status"].isin(["finished", "failed"])]]
     if unfinished:
         problems.append(f"Unfinished, {len(unfinished)} of {len(runs)} runs: {some(unfinished)}.")
+
+
+def _name_empty(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) -> None:
+    written = set(records["run"].unique())
+    finished = runs.index[runs["status"] == "finished"]
+    empty = [str(run) for run in finished if run not in written]
+    if empty:
+        problems.append(
+            f"Finished, but without a record that can be read, {len(empty)} of {len(runs)} runs: {some(empty)}."
+        )

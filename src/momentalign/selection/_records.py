@@ -107,7 +107,8 @@ def _line_by_line(name: str, content: bytes, problems: list[str]) -> pa.Table:
             rows.append(row)
     if bad:
         which = f"line {bad[0]}" if len(bad) == 1 else f"{len(bad)} lines (the first is line {bad[0]})"
-        problems.append(f"{name}: {which} of its records cannot be read and is left out.")
+        verb = "is" if len(bad) == 1 else "are"
+        problems.append(f"{name}: {which} of its records cannot be read and {verb} left out.")
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 

@@ -8,6 +8,8 @@ from filelock import FileLock, Timeout
 
 from momentalign.training import RunConfig
 
+_ATTEMPTS = 100
+
 
 class Claims:
     """Locks on the runs of a folder. The system lets go of them when the sweep ends, however it ends.
@@ -24,10 +26,17 @@ class Claims:
     def take(self, name: str) -> bool:
         """Claim a run; False if another sweep has it."""
         lock = FileLock(self.folder / name)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return False
+        for attempt in range(_ATTEMPTS):
+            try:
+                lock.acquire(timeout=0)
+                break
+            except Timeout:
+                return False
+            except FileNotFoundError:
+                # Another sweep that is through removes the folder while it is empty.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self.folder.mkdir(parents=True, exist_ok=True)
         self._held[name] = lock
         return True
 

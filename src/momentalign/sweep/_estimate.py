@@ -36,6 +36,7 @@ def estimate(
     root: str | Path | None = None,
     finals: int = 0,
     keep_weights: bool = True,
+    skip_bad_files: bool = False,
     watch: Callable[[int, int], None] | None = None,
 ) -> Estimate:
     """Do a few steps of every algorithm on every data set, side by side as the sweep would; nothing is written.
@@ -48,6 +49,7 @@ def estimate(
         root: Data folder.
         finals: How many runs will follow that cost what the others cost.
         keep_weights: Whether finished runs keep their weights.
+        skip_bad_files: Leave out images that cannot be decoded.
         watch: Called with the number of measurements done and their total.
 
     Returns:
@@ -65,7 +67,8 @@ def estimate(
             where,
             engine.accelerator,
             keep_weights,
-            True,
+            skip_bad_files,
+            measure=True,
         )
         for number, config in enumerate(kinds.values())
     ]

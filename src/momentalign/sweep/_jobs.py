@@ -3,15 +3,20 @@
 import json
 import shutil
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from momentalign.sweep._measure import measure
+import torch
+
+import momentalign
+from momentalign.sweep._measure import Cost, measure
 from momentalign.training import RunConfig, run
 from momentalign.training._folder import describe_run, write_json
 
+_READERS = 8  # processes that read images for one run, at most
 FULL = "is full"  # in the message of a run that a full disk ended: it goes on when there is room
 
 
@@ -26,6 +31,7 @@ class Job:
         root: Data folder.
         accelerator: "cpu" or "cuda".
         keep_weights: Whether the weights stay when the run is finished.
+        skip_bad_files: Leave out images that cannot be decoded.
         measure: Find out what the run would take instead of doing it.
     """
 
@@ -35,6 +41,7 @@ class Job:
     root: str | None = None
     accelerator: str = "cpu"
     keep_weights: bool = True
+    skip_bad_files: bool = False
     measure: bool = False
 
     @property
@@ -54,6 +61,7 @@ class Outcome:
         seconds: Time it took, loading included; for a measurement, what the run would take.
         size: Bytes that its folder would take, of a measurement only.
         archive: The folder as a tar file, where it could not be written in its place.
+        notes: What the run had to say on the way, for instance which files it left out.
     """
 
     job: Job
@@ -62,6 +70,7 @@ class Outcome:
     seconds: float = 0.0
     size: int = 0
     archive: bytes | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,14 @@ def execute(job: Job, report: Callable[[float], None] | None = None) -> Outcome:
         return _measure(job)
     if is_busy(job.folder):
         return Outcome(job, "busy")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        outcome = _train(job, report)
+    ours = [str(note.message) for note in caught if issubclass(note.category, UserWarning) and _ours(note.filename)]
+    return replace(outcome, notes=tuple(dict.fromkeys(ours)))
+
+
+def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
     begin = time.monotonic()
 
     def advance(share: float) -> None:
@@ -140,6 +157,9 @@ def execute(job: Job, report: Callable[[float], None] | None = None) -> Outcome:
                 job.folder,
                 root=job.root,
                 accelerator=job.accelerator,
+                skip_bad_files=job.skip_bad_files,
+                # The engine gave this process its share of the cores; as many may read images.
+                workers=min(_READERS, torch.get_num_threads()),
                 progress=lambda at: advance(at.done / at.steps),
             )
     except Exception as error:
@@ -161,12 +181,16 @@ def _measure(job: Job) -> Outcome:
     try:
         if not _warm:
             # A new process imports and loads what later runs find ready.
-            measure(job.config, root=job.root, accelerator=job.accelerator)
+            _cost(job)
             _warm = True
-        cost = measure(job.config, root=job.root, accelerator=job.accelerator)
+        cost = _cost(job)
     except Exception as error:
         return Outcome(job, "failed", _one_line(error))
     return Outcome(job, "finished", None, cost.seconds, cost.records + (cost.weights if job.keep_weights else 0))
+
+
+def _cost(job: Job) -> Cost:
+    return measure(job.config, root=job.root, accelerator=job.accelerator, skip_bad_files=job.skip_bad_files)
 
 
 def record_failure(job: Job, message: str) -> None:
@@ -211,3 +235,7 @@ def _one_line(error: BaseException) -> str:
     # The kind of error is worth naming where the message was not written for people.
     plain = isinstance(error, ValueError | OSError | ModuleNotFoundError) and text
     return text[0] if plain else f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def _ours(filename: str) -> bool:
+    return Path(filename).is_relative_to(Path(momentalign.__file__).parent)

@@ -92,7 +92,9 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         # Not a daemon: it may need processes of its own to read images.
-        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, threads))
+        self.process: BaseProcess = context.Process(
+            target=_serve, args=(theirs, threads, multiprocessing.get_start_method())
+        )
         self.job: Job | None = None
         self.alive, self.ready, self.ended = True, False, False
         environment = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
@@ -149,8 +151,10 @@ class _Worker:
         self.process.close()
 
 
-def _serve(connection: Connection, threads: int) -> None:
+def _serve(connection: Connection, threads: int, start_method: str) -> None:
     """What a process does until the sweep hangs up."""
+    # A process that was spawned would spawn those that read its images, and importing torch in each takes seconds.
+    multiprocessing.set_start_method(start_method, force=True)
     # Ctrl-C reaches the whole group; the sweep decides what becomes of the runs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")  # they would be said once a process, across the progress bar

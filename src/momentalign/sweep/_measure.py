@@ -20,20 +20,21 @@ class Cost(NamedTuple):
     weights: int
 
 
-def measure(config: RunConfig, *, root: str | None, accelerator: str) -> Cost:
+def measure(config: RunConfig, *, root: str | None, accelerator: str, skip_bad_files: bool = False) -> Cost:
     """Time and space of a run, from a few of its steps; nothing is written.
 
     Args:
         config: The run.
         root: Data folder.
         accelerator: "cpu" or "cuda".
+        skip_bad_files: Leave out images that cannot be decoded.
 
     Returns:
         The cost.
     """
     if config.setting == "probe":
         return _measure_probe(config)
-    cost = estimate(config, root=root, accelerator=accelerator)
+    cost = estimate(config, root=root, accelerator=accelerator, skip_bad_files=skip_bad_files)
     data = load_dataset(config.dataset, trial=config.trial, root=root, holdout=config.holdout)
     encoder = build_encoder(config.encoder, data)
     head = data.num_classes * (encoder.num_features + 1) * 4

@@ -1,14 +1,14 @@
 """Working through a plan."""
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from momentalign.selection import read_runs
-from momentalign.selection._planned import write_planned
+from momentalign.selection._planned import remove_planned, write_planned
 from momentalign.sweep._archive import unpack
 from momentalign.sweep._claims import Claims, state_of
 from momentalign.sweep._jobs import FULL, Advance, Engine, Job, Outcome
@@ -28,12 +28,14 @@ class Tally:
         before: Runs that were finished already, or by another sweep meanwhile.
         failed: Errors of the runs that failed, now or before, by name.
         seconds: Time that the finished runs took, all together.
+        notes: What runs had to say, each sentence once: which files they left out, for instance.
     """
 
     finished: int = 0
     before: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
 
 
 Event = Outcome | Advance
@@ -48,6 +50,7 @@ def run_sweep(
     root: str | Path | None = None,
     retry_failed: bool = False,
     keep_weights: bool = True,
+    skip_bad_files: bool = False,
     watch: Watch | None = None,
 ) -> Tally:
     """Do all runs of a plan that are not done yet.
@@ -62,6 +65,7 @@ def run_sweep(
         root: Data folder.
         retry_failed: Start failed runs again.
         keep_weights: Whether finished runs keep their weights.
+        skip_bad_files: Leave out images that cannot be decoded; `Tally.notes` says which.
         watch: Called whenever something happens.
 
     Returns:
@@ -72,17 +76,19 @@ def run_sweep(
     """
     out = Path(out).absolute()
     out.mkdir(parents=True, exist_ok=True)
-    driver = _Driver(plan, out, engine, None if root is None else str(root), retry_failed, keep_weights, watch)
+    options: dict[str, Any] = {"root": None if root is None else str(root), "accelerator": engine.accelerator}
+    options |= {"keep_weights": keep_weights, "skip_bad_files": skip_bad_files}
+    driver = _Driver(plan, out, engine, options, retry_failed, watch)
     listed = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
+    done = False
     try:
         driver.work(plan.runs)
         if plan.finals:
             driver.work(plan.final_runs(read_runs(out)))
-        listed.unlink(missing_ok=True)
+        done = True
     finally:
         driver.claims.give_all()
-        with contextlib.suppress(OSError):  # not empty: another sweep, or this one is not through
-            listed.parent.rmdir()
+        remove_planned(listed, done=done)
     return driver.tally
 
 
@@ -102,13 +108,12 @@ class _Driver:
         plan: Plan,
         out: Path,
         engine: Engine,
-        root: str | None,
+        options: dict[str, Any],
         retry_failed: bool,
-        keep_weights: bool,
         watch: Watch | None,
     ) -> None:
-        self.plan, self.out, self.engine, self.root = plan, out, engine, root
-        self.retry_failed, self.keep_weights = retry_failed, keep_weights
+        self.plan, self.out, self.engine, self.options = plan, out, engine, options
+        self.retry_failed = retry_failed
         self.watch = watch or (lambda tally, event: None)
         self.claims = Claims(out)
         self.tally = Tally()
@@ -141,8 +146,7 @@ class _Driver:
 
     def _job(self, config: RunConfig) -> Job:
         folder = self.out / config.hash()
-        domains = self.plan.domains[config.dataset]
-        return Job(config, folder, domains, self.root, self.engine.accelerator, self.keep_weights)
+        return Job(config, folder, self.plan.domains[config.dataset], **self.options)
 
     def _begin(self, job: Job) -> bool | None:
         """Begin a run; False if there is nothing to do, None if another sweep has it."""
@@ -167,6 +171,7 @@ class _Driver:
         if outcome.archive is not None:
             unpack(outcome.archive, outcome.job.folder)
         self.claims.give(name, finished=outcome.status == "finished")
+        self.tally.notes += [note for note in outcome.notes if note not in self.tally.notes]
         if outcome.status == "finished":
             self.tally.finished += 1
             self.tally.seconds += outcome.seconds

@@ -1,12 +1,14 @@
 """A trained network on another data set, or on its own."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from momentalign.data import DomainDataset, Split, load_dataset
+from momentalign.data import DomainDataset, Split, TableRows, load_dataset
+from momentalign.encoders import TablePreprocessing
 from momentalign.training._folder import read_run
 from momentalign.training._measures import accuracy_records, predictions_of
 from momentalign.training._options import Options
@@ -71,6 +73,8 @@ def evaluate(
         )
     data = _with_classes_of(model, dataset)
     rows = open_rows(data, model.preprocessing, torch.device(device))
+    if isinstance(model.preprocessing, TablePreprocessing):
+        _warn_of_values(data, model.preprocessing)
     correct = torch.zeros(len(rows), dtype=torch.bool)
     done = 0
     with torch.no_grad():
@@ -84,6 +88,15 @@ def evaluate(
             if progress is not None:
                 progress(done, len(rows))
     return _scores(data, rows, correct)
+
+
+def _warn_of_values(data: DomainDataset, preprocessing: TablePreprocessing) -> None:
+    """Say which values of a table are missing or unknown to the run."""
+    parts = [rows.inputs for splits in data.domains.values() for rows in splits.values() if len(rows)]
+    tables = [part for part in parts if isinstance(part, TableRows)]
+    if tables:
+        for sentence in preprocessing.remarks(TableRows.joined(tables), data.name):
+            warnings.warn(sentence, stacklevel=3)
 
 
 def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:

@@ -1,5 +1,6 @@
 """The training loop, from a configuration to a folder of records and weights."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,7 +95,7 @@ def train(
     options.clock.lap("set-up")
 
     records: list[Record] = []
-    last_record = position.step - 1
+    last_record, saved = position.step - 1, time.monotonic()
     for step in range(position.step, config.steps):
         if step == algorithm.reset_step:
             for optimizer in optimizers.values():
@@ -116,8 +117,9 @@ def train(
             options.clock.lap("evaluation")
             if writer is not None:
                 position = Position(step + 1, writer.append(records))
-                if options.saves(config, step):
+                if options.saves(config, step, time.monotonic() - saved):
                     save_checkpoint(writer.path, network, describe(network, data), (algorithm, optimizers, position))
+                    saved = time.monotonic()
             report.record(step, records, held_out)
             last_record = step
             options.clock.lap("files")

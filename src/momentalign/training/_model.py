@@ -27,7 +27,9 @@ def build_algorithm(config: RunConfig, data: DomainDataset) -> Algorithm:
         The algorithm, on the host.
     """
     torch.manual_seed(seed_hash("initialisation", config.trial))
-    encoder = build_encoder(config.encoder, data)
+    split = training_split(data)
+    rows = [data.domains[name][split] for name in training_domains(config, data) if split in data.domains[name]]
+    encoder = build_encoder(config.encoder, data, rows)
     network = Network(encoder, encoder.num_features, data.num_classes, config.hparams["dropout"])
     number = 1 if config.pool else len(training_domains(config, data))
     algorithm = find_algorithm(config.algorithm).build(network, number, config.hparams)

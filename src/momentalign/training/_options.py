@@ -15,6 +15,9 @@ from momentalign.training._rows import Rows
 _SECONDS = 0.1
 """Time between two reports of progress, at least."""
 
+CHECKPOINT_SECONDS = 5.0
+"""Age that a checkpoint has when the next is written, at least."""
+
 
 class Clock:
     """Where the time goes: seconds by part."""
@@ -54,7 +57,7 @@ class Options:
     Args:
         root: The data folder.
         save: Whether to write weights: to go on from, and at the end.
-        checkpoint_every: Records from one checkpoint to the next.
+        checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is five seconds old.
         workers: Processes that read rows that are no tensors; None for one a core, eight at most.
         skip_bad_files: Leave unreadable images out.
         capture: Whether steps are a CUDA graph; None for where they can be: a small network and data on one GPU.
@@ -67,7 +70,7 @@ class Options:
 
     root: str | Path | None = None
     save: bool = True
-    checkpoint_every: int = 1
+    checkpoint_every: int | None = None
     workers: int | None = None
     skip_bad_files: bool = False
     capture: bool | None = None
@@ -77,7 +80,8 @@ class Options:
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        check_count("checkpoint_every", self.checkpoint_every, 1)
+        if self.checkpoint_every is not None:
+            check_count("checkpoint_every", self.checkpoint_every, 1)
         check_choice("compile", self.compile, ("none", "penalty", "all"))
         if self.workers is not None:
             check_count("workers", self.workers, 0)
@@ -88,10 +92,22 @@ class Options:
             return 0
         return min(8, max(1, (os.cpu_count() or 1) // ranks)) if self.workers is None else self.workers
 
-    def saves(self, config: RunConfig, step: int) -> bool:
-        """Whether the record of a step is followed by a checkpoint; the last one by the finished model instead."""
-        last = step == config.steps - 1
-        return self.save and not last and (step // config.record_every) % self.checkpoint_every == 0
+    def saves(self, config: RunConfig, step: int, age: float) -> bool:
+        """Whether the record of a step is followed by a checkpoint; the last one by the finished model instead.
+
+        Args:
+            config: The run's.
+            step: The step.
+            age: Seconds since the last checkpoint, or since the first step.
+
+        Returns:
+            Whether it is.
+        """
+        if not self.save or step == config.steps - 1:
+            return False
+        if self.checkpoint_every is None:
+            return age >= CHECKPOINT_SECONDS
+        return (step // config.record_every) % self.checkpoint_every == 0
 
 
 def went_on(step: int, steps: int) -> list[str]:

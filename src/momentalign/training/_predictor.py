@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from momentalign.algorithms import Network
-from momentalign.data import ImageFiles, Items, Texts
+from momentalign.data import ImageFiles, Items, TableRows, Texts
 from momentalign.encoders import (
     ImagePreprocessing,
     Preprocessing,
+    TablePreprocessing,
     TextPreprocessing,
     encoder_from_config,
     preprocessing_from_config,
@@ -40,7 +42,8 @@ class Predictor(nn.Module):
 
         Args:
             raw: Rows as they are before the encoder's preprocessing: images as bytes (n, 3, height, width), digits
-                as numbers (n, channels, height, width), rows of numbers (n, d), or tokens (n, 3, length).
+                as numbers (n, channels, height, width), rows of numbers (n, d), or tokens (n, 3, length). Of a
+                table these are the numbers of the columns that were learned; :meth:`predict` takes a data frame.
 
         Returns:
             Logits, shape (n, C).
@@ -60,11 +63,12 @@ class Predictor(nn.Module):
         return found
 
     @torch.no_grad()
-    def predict(self, inputs: Tensor | Items | Sequence[str | Path], *, batch_size: int = 256) -> list[str]:
+    def predict(self, inputs: Any, *, batch_size: int = 256) -> list[str]:
         """Name the class of each row.
 
         Args:
-            inputs: A tensor as for :meth:`forward`, items of a data set, paths of images, or sentences.
+            inputs: A tensor as for :meth:`forward`, items of a data set, paths of images, sentences, or a data frame
+                with the columns of the table that was trained on, in any order.
             batch_size: Rows at a time.
 
         Returns:
@@ -79,9 +83,13 @@ class Predictor(nn.Module):
             found += [self.classes[k] for k in self(read.to(device)).argmax(1).tolist()]
         return found
 
-    def _items(self, inputs: Tensor | Items | Sequence[str | Path]) -> Tensor | Items:
+    def _items(self, inputs: Any) -> Tensor | Items:
         if isinstance(inputs, Tensor | Items):
             return inputs
+        if isinstance(self.preprocessing, TablePreprocessing):
+            if not hasattr(inputs, "columns"):
+                raise TypeError(f"'inputs' should be a data frame for this model, but is a {type(inputs).__name__}.")
+            return TableRows(inputs)
         if isinstance(self.preprocessing, ImagePreprocessing):
             paths = [Path(path).absolute() for path in inputs]
             return ImageFiles(paths, Path(paths[0].anchor if paths else "/"))

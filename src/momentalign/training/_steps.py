@@ -68,11 +68,12 @@ class Sums:
 
     def accumulate(self, terms: Mapping[str, Tensor]) -> None:
         """Add numbers, which is what a device can do on its own."""
-        for name, value in terms.items():
-            if name in self.totals:
-                self.totals[name].add_(value)
-            else:
-                self.totals[name] = value.detach().float().clone()
+        known = [name for name in terms if name in self.totals]
+        for name in terms:
+            if name not in known:
+                self.totals[name] = terms[name].detach().float().clone()
+        if known:  # one operation for all: in a captured step their number is what counts
+            torch._foreach_add_([self.totals[name] for name in known], [terms[name] for name in known])
 
     def clear(self) -> None:
         """Start anew."""

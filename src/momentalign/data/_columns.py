@@ -109,9 +109,14 @@ def encode(frame: Any, columns: Sequence[Column]) -> Encoded:
     """
     absent = [column.name for column in columns if column.name not in frame.columns]
     if absent:
-        raise ValueError(f"The rows should have the columns of the training rows, but lack {_some(absent)}.")
+        raise ValueError(
+            f"The rows should have the columns of the training rows, but lack {_some(absent)}. Columns found: "
+            f"{_some(frame.columns)}. Rename or add them; an empty column counts as missing values."
+        )
     matrix = np.zeros((len(frame), sum(column.width for column in columns)))
     missing, unseen, place = dict[str, int](), dict[str, int](), 0
+    if columns and all(column.categories is None and frame[column.name].dtype.kind in "fiu" for column in columns):
+        return _encode_numbers(frame, columns)
     for column in columns:
         values = frame[column.name]
         gaps = int(values.isna().sum())
@@ -129,6 +134,20 @@ def encode(frame: Any, columns: Sequence[Column]) -> Encoded:
                 unseen[column.name] = int((~known).sum())
         place += column.width
     return Encoded(matrix, missing, unseen)
+
+
+def _encode_numbers(frame: Any, columns: Sequence[Column]) -> Encoded:
+    """The same where all columns are plain numbers, thousands of features perhaps, all at once."""
+    matrix: Array = frame[[column.name for column in columns]].to_numpy(dtype=np.float64, copy=True)
+    infinite = np.isinf(matrix).sum(0)
+    if infinite.any():
+        place = int(infinite.argmax())
+        raise _not_finite(columns[place].name, int(infinite[place]))
+    gaps = np.isnan(matrix)
+    rows, places = np.nonzero(gaps)
+    matrix[rows, places] = np.array([column.fill for column in columns])[places]
+    missing = {column.name: int(count) for column, count in zip(columns, gaps.sum(0), strict=True) if count}
+    return Encoded(matrix, missing, {})
 
 
 def said_of(encoded: Encoded, rows: str, *, missing: bool = True) -> list[str]:
@@ -175,10 +194,12 @@ def _numbers(values: Any, name: str) -> Array:
             raise ValueError(f"Column '{name}' should hold numbers, but holds '{wrong}'.") from None
     numbers: Array = values.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(numbers).any():
-        raise ValueError(
-            f"Column '{name}' should hold finite numbers, but {int(np.isinf(numbers).sum())} are infinite."
-        )
+        raise _not_finite(name, int(np.isinf(numbers).sum()))
     return numbers
+
+
+def _not_finite(name: str, count: int) -> ValueError:
+    return ValueError(f"Column '{name}' should hold finite numbers, but {count} are infinite.")
 
 
 def _reads_as_number(value: object) -> bool:

@@ -6,7 +6,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from momentalign.probing._columns import encode, learn_columns, said_of
+from momentalign.data._columns import encode, learn_columns, said_of
 
 TRAIN = pd.DataFrame(
     {

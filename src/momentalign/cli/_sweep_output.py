@@ -1,0 +1,166 @@
+"""What `sweep` and `reproduce` have in common: where runs are done, what they will cost, and how far they are."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from momentalign.sweep import Engine, Plan, Tally
+
+
+def make_engine(
+    name: str,
+    out: Path,
+    *,
+    jobs: int | None,
+    device: str,
+    per_gpu: int,
+    address: str | None = None,
+    cpus: int = 1,
+) -> "Engine":
+    """The place where runs are done.
+
+    Args:
+        name: "local" or "ray".
+        out: The sweep's folder.
+        jobs: Runs at once.
+        device: "cpu", "cuda" or "auto".
+        per_gpu: Runs that share a GPU.
+        address: Of a Ray cluster.
+        cpus: Cores for each run on a Ray cluster.
+
+    Returns:
+        The engine; the caller closes it.
+    """
+    from momentalign.sweep import LocalEngine
+
+    if name == "local":
+        return LocalEngine(jobs, accelerator=device, per_gpu=per_gpu)
+    from momentalign.sweep import RayEngine
+
+    return RayEngine(out, address, jobs=jobs, cpus=cpus, gpus=1 / per_gpu if device == "cuda" else 0.0)
+
+
+def announce(
+    console: Console,
+    plan: "Plan",
+    engine: "Engine",
+    out: Path,
+    *,
+    root: Path | None,
+    retry_failed: bool = False,
+    weights: bool = True,
+    skip_bad_files: bool = False,
+) -> None:
+    """Say what there is to do and what it will cost.
+
+    Args:
+        console: Where to.
+        plan: What is to be run.
+        engine: Where it will be run; a few steps are measured there.
+        out: The sweep's folder.
+        root: Data folder.
+        retry_failed: Whether failed runs count as left to do.
+        weights: Whether finished runs keep their weights.
+        skip_bad_files: Whether images that cannot be decoded are left out.
+
+    Raises:
+        ValueError: There is too little room.
+    """
+    import shutil
+
+    from momentalign.sweep import estimate, remaining, volume
+    from momentalign.sweep._clashes import find_clashes
+
+    left = remaining(plan, out, retry_failed=retry_failed)
+    if len(left) < len(plan.runs):
+        console.print(f"{len(plan.runs) - len(left)} of them are done, {len(left)} are left.")
+    for names, number in find_clashes(plan, out).items():
+        console.print(
+            f"Note: {number} runs in {out} have the same data set, algorithm, test domains, trial and set as planned "
+            f"ones, but not the same {names}. A table shows one of two such runs; another --out keeps them apart."
+        )
+    if not left:
+        return
+    with console.status("Measuring a few steps …") as status:
+        cost = estimate(
+            plan,
+            left,
+            engine,
+            out.absolute(),
+            root=root,
+            finals=plan.number_of_finals,
+            keep_weights=weights,
+            skip_bad_files=skip_bad_files,
+            watch=lambda done, of: status.update(f"Measuring a few steps: {done} of {of} methods done …"),
+        )
+    console.print(f"On {engine.description}: {cost}.")
+    for what, error in cost.errors.items():
+        console.print(f"{what} could not be measured: {error}")
+    existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if cost.size > free:
+        raise ValueError(
+            f"The sweep needs about {volume(cost.size)}, but {existing} has {volume(free)} left. Use another --out"
+            + (", or --no-weights." if weights else ".")
+        )
+
+
+class SweepBar:
+    """Progress over runs, those under way counting by their share.
+
+    Args:
+        console: Where to.
+        plan: What is run.
+    """
+
+    def __init__(self, console: Console, plan: "Plan") -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        self.progress = Progress(*columns, console=console)
+        self.total = len(plan.runs) + plan.number_of_finals
+        self.task = self.progress.add_task("", total=self.total)
+        self.shares: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def show(self, tally: "Tally", event: Any) -> None:
+        """Show where the sweep is.
+
+        Args:
+            tally: What is done.
+            event: What happened, if anything.
+        """
+        share = getattr(event, "share", None)
+        if share is not None:
+            self.shares[event.job.name] = share
+        elif event is not None:
+            self.shares.pop(event.job.name, None)
+        done = tally.finished + tally.before + len(tally.failed)
+        failed = f", {len(tally.failed)} failed" if tally.failed else ""
+        text = f"{done} of {self.total} runs{failed}"
+        self.progress.update(self.task, completed=done + sum(self.shares.values()), description=text)
+
+
+def say_notes(console: Console, tally: "Tally") -> None:
+    """Say once what the runs had to say, for instance which files they left out.
+
+    Args:
+        console: Where to.
+        tally: How the sweep went.
+    """
+    from momentalign.report._escape import printable
+
+    for note in tally.notes[:_NOTES]:
+        console.print(f"Note: {printable(note)}")
+    if len(tally.notes) > _NOTES:
+        console.print(f"And {len(tally.notes) - _NOTES} notes more.")
+
+
+_NOTES = 20

@@ -1,0 +1,101 @@
+import pytest
+import torch
+from torch import Tensor
+
+from momentalign.closed_form import SoftmaxResiduals, _product_spreads, product_spreads
+from tests.closed_form.test_heads import saturated_logits
+from tests.references import LABELS, make_batch
+
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def problem(n: int, d: int, C: int, K: int, scale: float = 1.0) -> Inputs:
+    features, logits, targets, domains = make_batch("cross_entropy", n, d, C, domains=LABELS[:K]).inputs
+    return features.requires_grad_(), (scale * logits).requires_grad_(), targets, domains
+
+
+def by_hand(inputs: Inputs, bias: bool) -> tuple[Tensor, Tensor]:
+    return product_spreads(SoftmaxResiduals, *inputs, bias=bias)
+
+
+def by_definition(inputs: Inputs, bias: bool) -> tuple[Tensor, Tensor]:
+    features, logits, targets, domains = inputs
+    return _product_spreads._by_definition(SoftmaxResiduals(logits, targets), features, domains, bias, "mean")
+
+
+def in_domain_space(inputs: Inputs, bias: bool) -> tuple[Tensor, Tensor]:
+    """Gradients and products as tensors of the head's size, one a domain."""
+    features, logits, targets, domains = inputs
+    X = torch.cat([features, torch.ones_like(features[:, :1])], 1) if bias else features
+    residuals = SoftmaxResiduals(logits, targets)
+    gradients, products = [], []
+    for label in domains.unique():
+        rows = domains == label
+        G = residuals.gradient[rows].T @ X[rows] / rows.sum()
+        gradients.append(G)
+        products.append(residuals.hessian_times(X @ G.T)[rows].T @ X[rows] / rows.sum())
+    g, v = torch.stack(gradients), torch.stack(products)
+    return (g - g.mean(0)).square().sum((1, 2)).mean(), (v - v.mean(0)).square().sum((1, 2)).mean()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("size", [(12, 4, 3, 2), (21, 5, 7, 3), (9, 3, 2, 3), (7, 20, 40, 2)], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_all_ways_agree(size: tuple[int, ...], scale: float, bias: bool) -> None:
+    inputs = problem(*size, scale)
+    ways = [way(inputs, bias) for way in (by_hand, by_definition, in_domain_space)]
+    for weights in ((1.0, 0.0), (0.0, 1.0), (2.0, 0.7)):
+        totals = [sum(w * value for w, value in zip(weights, values, strict=True)) for values in ways]
+        found, *others = ([total, *torch.autograd.grad(total, inputs[:2], retain_graph=True)] for total in totals)
+        for other in others:
+            for one, expected in zip(found, other, strict=True):
+                torch.testing.assert_close(one, expected, rtol=1e-10, atol=1e-12 * expected.abs().max().item())
+
+
+def test_many_classes_go_by_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = problem(12, 4, 3, 2)
+    monkeypatch.setattr(_product_spreads, "_ENTRIES", 12 * 9 - 1)
+    assert [value.item() for value in by_hand(inputs, True)] == [value.item() for value in by_definition(inputs, True)]
+
+
+def test_second_derivatives() -> None:
+    features, logits, *rest = problem(6, 2, 3, 2)
+
+    def total(features: Tensor, logits: Tensor) -> Tensor:
+        gradient, hessian = by_hand((features, logits, *rest), True)
+        return gradient + 0.5 * hessian
+
+    assert torch.autograd.gradcheck(total, (features, logits))
+    assert torch.autograd.gradgradcheck(total, (features, logits))
+
+
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_only_what_is_asked_for_gets_a_gradient(wanted: int) -> None:
+    features, logits, targets, domains = problem(12, 4, 3, 2)
+    inputs = [features.detach(), logits.detach()]
+    inputs[wanted].requires_grad_()
+    sum(by_hand((*inputs, targets, domains), True)).backward()
+    assert inputs[wanted].grad.abs().sum() > 0
+    assert inputs[1 - wanted].grad is None
+
+
+@pytest.mark.parametrize("off", [0, 1], ids=["right", "wrong"])
+def test_saturated_predictions_keep_their_digits(off: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(24, 4, dtype=torch.float64, generator=generator)
+    targets, domains = (torch.arange(24) + off) % 4, torch.arange(24) % 2
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        x, z = features.to(dtype).requires_grad_(), saturated_logits(5).to(dtype).requires_grad_()
+        gradient, hessian = by_hand((x, z, targets, domains), True)
+        assert hessian.item() > 0
+        slopes = [torch.autograd.grad(value, (x, z), retain_graph=True) for value in (gradient, hessian)]
+        found.append([gradient, hessian, *slopes[0], *slopes[1]])
+    for single, exact in zip(*found, strict=True):
+        assert (single.double() - exact).norm() <= 1e-4 * exact.norm()
+
+
+def test_one_domain_is_exactly_zero() -> None:
+    features, logits, targets, _ = (tensor.detach() for tensor in problem(21, 4, 3, 2))
+    values = by_hand((features.float(), logits.float(), targets, torch.full((21,), 8)), True)
+    assert [value.item() for value in values] == [0, 0]
