@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,9 +10,16 @@ from tests.references import LABELS, make_batch
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cpu" if INTERPRETED else "cuda"
+needs_device = pytest.mark.skipif(
+    not (_product_spreads.kernels.AVAILABLE and (INTERPRETED or torch.cuda.is_available())),
+    reason="needs a CUDA device",
+)
+
 
 def problem(n: int, d: int, C: int, K: int, scale: float = 1.0) -> Inputs:
-    features, logits, targets, domains = make_batch("cross_entropy", n, d, C, domains=LABELS[:K]).inputs
+    features, logits, targets, domains = make_batch("cross_entropy", n, d, C, domains=(*LABELS, 11)[:K]).inputs
     return features.requires_grad_(), (scale * logits).requires_grad_(), targets, domains
 
 
@@ -99,3 +108,93 @@ def test_one_domain_is_exactly_zero() -> None:
     features, logits, targets, _ = (tensor.detach() for tensor in problem(21, 4, 3, 2))
     values = by_hand((features.float(), logits.float(), targets, torch.full((21,), 8)), True)
     assert [value.item() for value in values] == [0, 0]
+
+
+@pytest.fixture
+def with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels for all that is float32, also where Triton interprets them on the host."""
+    monkeypatch.setattr(_product_spreads, "_can_fuse", lambda features, _: features.dtype == torch.float32)
+
+
+def in_both_precisions(features: Tensor, logits: Tensor, *rest: Tensor) -> list[Inputs]:
+    """The same numbers in float32 and in float64."""
+    single = [tensor.detach().float().to(DEVICE) for tensor in (features, logits)]
+    others = [tensor.to(DEVICE) for tensor in rest]
+    return [
+        (*(tensor.to(dtype).requires_grad_() for tensor in single), *others) for dtype in (torch.float32, torch.float64)
+    ]
+
+
+def assert_near(found: Tensor, expected: Tensor, relative: float) -> None:
+    assert found.isfinite().all()
+    assert (found.double() - expected).norm() <= relative * expected.norm()
+
+
+@needs_device
+@pytest.mark.usefixtures("with_kernels")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("size", [(12, 4, 3, 2), (70, 5, 7, 4), (33, 3, 2, 3), (7, 20, 16, 1), (50, 6, 16, 2)], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_the_kernels_give_the_same(size: tuple[int, ...], scale: float, bias: bool) -> None:
+    single, exact = in_both_precisions(*problem(*size, scale))
+    found, expected = by_hand(single, bias), by_hand(exact, bias)
+    for one, other in zip(found, expected, strict=True):
+        assert_near(one, other, 2e-5)
+    for weights in ((1.0, 0.0), (0.0, 1.0), (2.0, 0.7)):
+        ours, theirs = (
+            torch.autograd.grad(weights[0] * values[0] + weights[1] * values[1], of[:2], retain_graph=True)
+            for values, of in ((found, single), (expected, exact))
+        )
+        for one, other in zip(ours, theirs, strict=True):
+            assert_near(one, other, 2e-5)
+    again = torch.autograd.grad(found[1], single[:2], create_graph=True)
+    for one, other in zip(again, torch.autograd.grad(expected[1], exact[:2], retain_graph=True), strict=True):
+        assert one.requires_grad
+        assert_near(one.detach(), other, 2e-5)
+
+
+@needs_device
+@pytest.mark.usefixtures("with_kernels")
+def test_the_kernels_take_any_strides_and_one_spread_alone() -> None:
+    single, exact = in_both_precisions(*problem(20, 4, 3, 2))
+    features, logits, targets, domains = single
+    spread_out = [torch.stack([labels, labels - 1], 1)[:, 0] for labels in (targets, domains)]
+    turned = [tensor.T.contiguous().T for tensor in (features, logits)]
+    found, expected = by_hand((*turned, *spread_out), True), by_hand(exact, True)
+    for order in (0, 1):
+        assert_near(found[order], expected[order], 1e-5)
+        ours, theirs = (
+            torch.autograd.grad(values[order], of[:2], retain_graph=True)
+            for values, of in ((found, single), (expected, exact))
+        )
+        for one, other in zip(ours, theirs, strict=True):
+            assert_near(one, other, 1e-5)
+
+
+@needs_device
+@pytest.mark.usefixtures("with_kernels")
+@pytest.mark.parametrize("off", [0, 1], ids=["right", "wrong"])
+def test_the_kernels_keep_the_digits_of_sure_predictions(off: int) -> None:
+    features = torch.randn(24, 4, generator=torch.Generator().manual_seed(0))
+    labels = (torch.arange(24) + off) % 4, torch.arange(24) % 2
+    single, exact = in_both_precisions(features, saturated_logits(5), *labels)
+    for one, other in zip(by_hand(single, True), by_hand(exact, True), strict=True):
+        assert other.item() > 0
+        assert_near(one, other, 1e-4)
+        ours, theirs = (
+            torch.autograd.grad(value, of[:2], retain_graph=True) for value, of in ((one, single), (other, exact))
+        )
+        for mine, reference in zip(ours, theirs, strict=True):
+            assert_near(mine, reference, 1e-4)
+
+
+@needs_device
+@pytest.mark.usefixtures("with_kernels")
+def test_the_kernels_find_one_domain_exactly_zero() -> None:
+    (features, logits, targets, _), _ = in_both_precisions(*problem(21, 4, 3, 2))
+    values = by_hand((features, logits, targets, torch.full((21,), 8, device=DEVICE)), True)
+    assert [value.item() for value in values] == [0, 0]
+
+
+def test_the_host_has_no_kernels() -> None:
+    assert not _product_spreads._can_fuse(torch.zeros(2, 3), torch.zeros(2, 2))

@@ -181,3 +181,23 @@ def test_progress_rises(tmp_path: Path, sweep: Sweep) -> None:
     shares = [share for _, share in told]
     assert shares == sorted(shares)
     assert told[-1] == ("done", 1.0)
+
+
+def test_files_go_by_short_names_on_the_page_and_in_figures(tmp_path: Path) -> None:
+    features = {"dataset": "waterbirds", "encoder": "hf:openai/clip-vit-base-patch32"}
+    for place in ("one", "two"):
+        config = make_config(dataset=f"/home/me/{place}/birds.parquet", test_domains=[], setting="probe")
+        lines = [
+            record(step, metric, 0.8, split=split)
+            for step in (0, 9)
+            for split in ("val", "test")
+            for metric in ("worst_group_accuracy", "accuracy")
+        ]
+        write_run(tmp_path / "runs", config, lines, features=features)
+    page, *figures = write_report(read_runs(tmp_path / "runs"), tmp_path / "page.html", tmp_path / "figures")
+    content = page.read_text(encoding="utf-8")
+    assert "/home/me" not in content
+    assert "one/birds (probe): test accuracy" in content
+    assert "features of</dt><dd>waterbirds, by hf:openai/clip-vit-base-patch32" in content
+    assert "precision</dt>" not in content  # a probe has none
+    assert tmp_path / "figures" / "accuracy-worst-group-two-birds.svg" in figures

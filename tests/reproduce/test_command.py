@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from momentalign.cli import app, main
-from momentalign.reproduce import _recipes
+from momentalign.reproduce import SweepRecipe, _recipes
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -51,7 +51,7 @@ def test_missing_data_are_named_with_the_command(tmp_path: Path) -> None:
 
 
 def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = _recipes.SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
+    recipe = SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
     monkeypatch.setattr(_recipes, "find_recipe", lambda name, scale="full": recipe)
     out = tmp_path / "out"
     code, output = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
@@ -63,6 +63,20 @@ def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.Monke
     # Run again, it has nothing left to do and shows the same.
     code, again = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
     assert "3 of them are done" in again
+
+
+def test_failed_runs_are_said_and_tried_again_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithms = ("erm", "tests.sweep.algorithms:Raises")
+    recipe = SweepRecipe("one", "One.", ("colored-digits",), algorithms, hparams=1, trials=1, steps=2)
+    monkeypatch.setattr(_recipes, "find_recipe", lambda name, scale="full": recipe)
+    words = ("one", "--out", tmp_path, "--jobs", 1, "--device", "cpu")
+    for more in ((), ("--retry-failed",)):
+        code, output = run(*words, *more)
+        assert code == 1, output
+        assert "3 runs failed. To try them again, add --retry-failed to the same command." in output
+        assert "failed (RuntimeError: no such luck)" in output
+        left = "3 of them are done, 3 are left." if more else "On 1 process"
+        assert left in output
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, when forward mode loads

@@ -112,6 +112,13 @@ def test_what_is_done_is_found_again_without_the_hub(world: World, done: str, mo
     assert table in again
 
 
+def test_a_figure_takes_the_features_that_a_table_left(world: World, done: str) -> None:
+    output = world.reproduce("celeba-hessian")
+    assert f"celeba: the features lie in {world.out / 'features' / 'celeba-small.parquet'} already." in output
+    assert "celeba-small" in (world.out / "celeba-hessian.html").read_text()
+    assert list((world.out / "figures" / "celeba-hessian").glob("terms-celeba-small.svg"))
+
+
 @pytest.mark.parametrize(("name", "model"), [("waterbirds", "clip"), ("multinli", "bert")])
 def test_features_by_another_encoder_are_refused(world: World, done: str, name: str, model: str) -> None:
     with pytest.raises(ValueError, match=r"hf:(openai|bert)") as refused:

@@ -24,6 +24,14 @@ def test_a_claim_excludes_others_and_ends_with_its_holder(tmp_path):
     assert not (tmp_path / ".locks" / "b").exists()
 
 
+def test_a_folder_of_locks_that_another_sweep_removed_is_made_again(tmp_path):
+    mine, theirs = Claims(tmp_path), Claims(tmp_path)
+    theirs.give_all()
+    assert not (tmp_path / ".locks").exists()
+    assert mine.take("a")
+    assert not theirs.take("a")
+
+
 def _hold(folder, ready, go):
     claims = Claims(folder)
     claims.take("a")

@@ -99,7 +99,7 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
     result = command(grouped, *options, "-o", out)
     assert result.exit_code == 0, result.output
     number = 1 + 7 + 2 * (1 + 5)
-    assert f"{number} runs: " in result.output
+    assert f"{number} runs: 1 data set, 2 algorithms, 7 sets of hyper-parameters, 3 trials;" in result.output
     assert f"{number} runs were done now, 0 before, 0 failed." in result.output
     chosen = select(read_runs(out), "worst-group")
     assert list(chosen["trial"]) == [0, 1, 2, 0, 1, 2]

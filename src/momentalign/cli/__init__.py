@@ -44,7 +44,9 @@ def main() -> None:
 
 def _in_words(error: Exception) -> str:
     """An error in one line; what the system says of a file without its numbers, and what to do where that is plain."""
+    from momentalign.report._escape import printable
+
     if not isinstance(error, OSError) or not error.strerror:
-        return " ".join(str(error).split("\n"))
+        return printable(" ".join(str(error).split("\n")))
     what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return what + (" Make room and run the same command again." if error.errno in (ENOSPC, EDQUOT) else "")
+    return printable(what) + (" Make room and run the same command again." if error.errno in (ENOSPC, EDQUOT) else "")

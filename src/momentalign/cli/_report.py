@@ -30,10 +30,13 @@ def report(
         raise ValueError(f"'--figures' should name a folder, but {figures} is a file.")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     sweep = read_runs(folders)
+    number = len(sweep.problems)
     finished = int((sweep.runs["status"] == "finished").sum())
-    console.print(f"{len(sweep.runs)} runs, {finished} finished; {len(sweep.problems)} problems, listed on the page.")
+    console.print(
+        f"{len(sweep.runs)} runs, {finished} finished; {number} problem{'s' * (number != 1)}, listed on the page."
+    )
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=1.0)
         written = write_report(
             sweep,

@@ -205,6 +205,6 @@ def _missing(console: Console, recipe: "ProbeRecipe | SweepRecipe", choices: Cho
 @contextmanager
 def _bar(console: Console) -> "Iterator[Tell]":
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=1.0)
         yield lambda part, share: progress.update(task, description=part, completed=share)

@@ -11,7 +11,8 @@ with :math:`V_i = A_i t_i` the product is :math:`v_e = H_e g_e = \sum_i u_i V_i 
 For the cross-entropy of few classes forward and backward are written out by hand. There V = P ∘ t̃ with
 :math:`\tilde t_c = \sum_k p_k (t_c - t_k)`, differences first, so that nothing cancels next to one-hot, and the
 derivative of :math:`\langle \delta, A t\rangle` with respect to P is :math:`\tilde t \circ \tilde\delta`, up to a
-constant that a softmax does not notice.
+constant that a softmax does not notice. On a CUDA device with Triton that is seven operations for a mini-batch
+(`_product_kernels.py`).
 """
 
 from typing import Any
@@ -19,12 +20,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign.closed_form import _product_kernels as kernels
 from momentalign.closed_form._domains import averages
 from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._softmax import SoftmaxResiduals
 from momentalign.closed_form._softmax_gradient import subtract_targets
 
 _ENTRIES = 2**22
+
+_ROWS = 2048
+"""Rows up to which the kernels are used: a program goes over all of them."""
+
+_CLASSES = 16
+"""Classes that a program can hold in registers with a tile of pairs."""
+
+_BLOCK = 16
+"""Rows and columns of such a tile."""
 
 
 def product_spreads(
@@ -53,6 +64,10 @@ def product_spreads(
     """
     few = logits.numel() * logits.shape[1] <= _ENTRIES
     if loss is SoftmaxResiduals and center == "mean" and few:
+        if _can_fuse(features, logits):
+            inputs = features, logits, targets.contiguous(), domains.contiguous(), bias
+            gradient, hessian, *_ = _FusedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
+            return gradient, hessian
         values, *_ = _ProductSpreads.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
         gradient, hessian = values.unbind()
         return gradient, hessian
@@ -104,12 +119,7 @@ class _ProductSpreads(torch.autograd.Function):
             return None, None, None, None, None
         features, logits, targets, domains, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():
-            residuals = SoftmaxResiduals(logits, targets)
-            spreads = torch.stack(_by_definition(residuals, features, domains, ctx.bias, "mean"))
-            wanted = [tensor for tensor in (features, logits) if tensor.requires_grad]
-            found = iter(torch.autograd.grad(spreads, wanted, grad, create_graph=True))
-            again = [next(found) if tensor.requires_grad else None for tensor in (features, logits)]
-            return *again, None, None, None
+            return *_derive_again(features, logits, targets, domains, ctx.bias, grad), None, None, None
         P, own, W, inside, t, both, products = saved
         # Gradients with respect to R, V and t are carried without the 2 of a square's derivative.
         dR, dV = (products.unflatten(1, (2, -1)) * grad[:, None]).unbind(1)
@@ -124,6 +134,75 @@ class _ProductSpreads(torch.autograd.Function):
             dP = torch.addcmul(torch.addmm(dR, inside.T, dt, beta=2, alpha=2), t, dV, value=2)
             dlogits = P * _less_mean(dP, P)
         return dfeatures, dlogits, None, None, None
+
+
+class _FusedSpreads(torch.autograd.Function):
+    @staticmethod
+    def forward(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool) -> tuple[Tensor, ...]:
+        n, C = logits.shape
+        R, G, T, V, E, D, Q = torch.empty(7, n, C, device=logits.device)
+        mass, share = torch.empty(2, n, device=logits.device)
+        top = torch.empty(n, dtype=torch.int32, device=logits.device)
+        tiles, width = _tiles(n), _width(C)
+        values = torch.empty(tiles, 2, device=logits.device)
+        S = features @ features.T
+        kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **width)
+        common = S, R, G, mass, top, domains, share
+        kernels.products[(tiles,)](*common, T, V, n, C, BIAS=int(bias), **width)
+        kernels.spreads[(tiles,)](*common, V, E, D, Q, values, n, C, BIAS=int(bias), **width)
+        gradient, hessian = values.sum(0).unbind()
+        return gradient, hessian, S, R, G, mass, top, share, T, V, E, D, Q
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[2:])
+        ctx.set_materialize_grads(False)
+        *tensors, ctx.bias = inputs
+        ctx.save_for_backward(*tensors, *output[2:])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
+        if gradient is None and hessian is None:
+            return None, None, None, None, None
+        gradient = torch.zeros_like(hessian) if gradient is None else gradient  # type: ignore[arg-type]
+        hessian = torch.zeros_like(gradient) if hessian is None else hessian
+        features, logits, targets, domains, S, R, G, mass, top, share, *saved = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            grad = torch.stack([gradient, hessian])
+            return *_derive_again(features, logits, targets, domains, ctx.bias, grad), None, None, None
+        n, C = logits.shape
+        dS, dlogits = torch.empty_like(S), torch.empty_like(R)
+        common = S, R, G, mass, top, domains, share
+        kernels.slopes[(_tiles(n),)](
+            *common, *saved, gradient, hessian, dS, dlogits, n, C, BIAS=int(ctx.bias), **_width(C)
+        )
+        return dS @ features if ctx.needs_input_grad[0] else None, dlogits, None, None, None
+
+
+def _can_fuse(features: Tensor, logits: Tensor) -> bool:
+    """Whether the kernels take it: float32 on CUDA, with Triton, a mini-batch, and not where a compiler does it."""
+    plain = features.dtype == logits.dtype == torch.float32 and not torch.compiler.is_compiling()
+    few = logits.shape[0] <= _ROWS and logits.shape[1] <= _CLASSES
+    return kernels.AVAILABLE and features.is_cuda and plain and few
+
+
+def _tiles(n: int) -> int:
+    return -(-n // _BLOCK)
+
+
+def _width(C: int) -> dict[str, int]:
+    """Sizes of a program's blocks; a matrix product needs sixteen at least."""
+    return {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": max(16, 1 << (C - 1).bit_length())}
+
+
+def _derive_again(
+    features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool, grad: Tensor
+) -> list[Tensor | None]:
+    """Gradients that can be differentiated once more, by autograd through the definition."""
+    spreads = torch.stack(_by_definition(SoftmaxResiduals(logits, targets), features, domains, bias, "mean"))
+    wanted = [tensor for tensor in (features, logits) if tensor.requires_grad]
+    found = iter(torch.autograd.grad(spreads, wanted, grad, create_graph=True))
+    return [next(found) if tensor.requires_grad else None for tensor in (features, logits)]
 
 
 def _less_mean(values: Tensor, P: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """The spreads of `_softmax_spreads` and their gradients as three kernels, in Triton's dialect of Python.
 
-The formulas, and the legend, are those of `_softmax_spreads`; F' there is F here, and its transpose is FT. Of a tile of
-pairs everything stays in registers: only inner products of features come in, and their gradient goes out.
+The formulas, and the legend, are those of `_softmax_spreads`; F' there is F here, and its transpose is FT. A tile of
+pairs is met once: both spreads are linear in what comes back to them, so the forward pass leaves a plane of gradients
+for each, and the backward pass weighs and adds them.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
@@ -69,77 +70,76 @@ if AVAILABLE:
         return tl.dot(left, tl.trans(right), input_precision="ieee")
 
     @triton.jit
-    def spreads(
-        S, R, G, mass, top, domains, share, values, n, C,
+    def pairs(
+        S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C,
         BIAS: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
     ):  # fmt: skip
-        """A tile's part of both spreads."""
+        """A tile's part of both spreads and of their gradients: one plane of dS and dR for each spread."""
+        tile, tiles = tl.program_id(1), tl.num_programs(1)
         i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
-        j = tl.program_id(1) * BLOCK_J + tl.arange(0, BLOCK_J)
-        in_i, in_j = (i < n)[:, None] & (c < C), (j < n)[:, None] & (c < C)
+        j = tile * BLOCK_J + tl.arange(0, BLOCK_J)
+        in_i, in_j, both = (i < n)[:, None] & (c < C), (j < n)[:, None] & (c < C), (i < n)[:, None] & (j < n)[None, :]
         R_i = tl.load(R + i[:, None] * C + c, mask=in_i, other=0.0)
         R_j = tl.load(R + j[:, None] * C + c, mask=in_j, other=0.0)
         G_i = tl.load(G + i[:, None] * C + c, mask=in_i, other=0.0)
         G_j = tl.load(G + j[:, None] * C + c, mask=in_j, other=0.0)
         top_i, top_j = tl.load(top + i, mask=i < n, other=0), tl.load(top + j, mask=j < n, other=0)
+        a_i = tl.load(mass + i, mask=i < n, other=0.0)[:, None]
         a_j = tl.load(mass + j, mask=j < n, other=0.0)[None, :]
-        W = pair_weights(i, j, domains, share, number_of_domains(share, n, BLOCK_J), n)
-        s = tl.load(S + i[:, None] * n + j[None, :], mask=(i < n)[:, None] & (j < n)[None, :], other=0.0) + BIAS
-        g = inner(R_i, (c == top_j[:, None]).to(tl.float32))
-        h = inner((c == top_i[:, None]).to(tl.float32), R_j)
-        rho = inner(R_i, R_j)
-        t = rho + 1.0 + 2.0 * (top_i[:, None] == top_j[None, :]).to(tl.float32) + 4.0 * g
-        F = rho * t - 2.0 * inner(R_i, R_j * R_j) + 2.0 * g * (2.0 * a_j + h)
-        place = values + 2 * (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1))
-        tl.store(place, tl.sum(tl.sum(W * s * inner(G_i, G_j), 1), 0))
-        tl.store(place + 1, tl.sum(tl.sum(W * s * s * F, 1), 0))
+        W = pair_weights(i, j, domains, share, number_of_domains(share, n, 128), n)
+        s = tl.load(S + i[:, None] * n + j[None, :], mask=both, other=0.0) + BIAS
+        hot_j = (c == top_j[:, None]).to(tl.float32)
+        g, h, rho = inner(R_i, hot_j), inner((c == top_i[:, None]).to(tl.float32), R_j), inner(R_i, R_j)
+        t = rho + 1.0 + 2.0 * (top_i[:, None] == top_j[None, :]).to(tl.float32)
+        F = rho * (t + 4.0 * g) - 2.0 * inner(R_i, R_j * R_j) + 2.0 * g * (2.0 * a_j + h)
+        FT = rho * (t + 4.0 * h) - 2.0 * inner(R_i * R_i, R_j) + 2.0 * h * (2.0 * a_i + g)
+        GG = inner(G_i, G_j)
+        first = W * s
+        B = first * s
+        place = values + 2 * (tl.program_id(0) * tiles + tile)
+        tl.store(place, tl.sum(tl.sum(first * GG, 1), 0))
+        tl.store(place + 1, tl.sum(tl.sum(B * F, 1), 0))
+        place = dS + i[:, None] * n + j[None, :]
+        tl.store(place, 2.0 * W * GG, mask=both)
+        tl.store(place + n * n, 2.0 * first * (F + FT), mask=both)
+        through_R = tl.dot(2.0 * B * (t + rho + 2.0 * (g + h)), R_j, input_precision="ieee")
+        through_R += tl.dot(-2.0 * B, R_j * R_j, input_precision="ieee")
+        through_R += tl.dot(4.0 * B * (rho + a_j + h), hot_j, input_precision="ieee")
+        through_R -= 4.0 * R_i * tl.dot(B, R_j, input_precision="ieee")
+        place = dR + tile * 2 * n * C + i[:, None] * C + c
+        tl.store(place, tl.dot(2.0 * first, G_j, input_precision="ieee"), mask=in_i)
+        tl.store(place + n * C, through_R, mask=in_i)
+        tl.store(dmass + tile * n + i, 4.0 * tl.sum(B * h, 1), mask=i < n)
 
     @triton.jit
-    def slopes(
-        S, R, G, mass, top, domains, share, gradient, hessian, dS, dlogits, n, C,
-        BIAS: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
+    def finish(
+        R, mass, top, gradient, hessian, dS, dR, dmass, dS_sum, dlogits, n, C,
+        BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
     ):  # fmt: skip
-        """Gradients with respect to S, made symmetric, and to the logits of some rows."""
-        i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
-        in_i = (i < n)[:, None] & (c < C)
-        R_i = tl.load(R + i[:, None] * C + c, mask=in_i, other=0.0)
-        G_i = tl.load(G + i[:, None] * C + c, mask=in_i, other=0.0)
-        top_i = tl.load(top + i, mask=i < n, other=0)
-        a_i = tl.load(mass + i, mask=i < n, other=0.0)[:, None]
-        likeliest = c == top_i[:, None]
-        hot_i = likeliest.to(tl.float32)
-        number = number_of_domains(share, n, BLOCK_J)
-        d_gradient, d_hessian = tl.load(gradient), tl.load(hessian)
-        dR = tl.zeros([BLOCK_I, BLOCK_C], tl.float32)
-        through_half = tl.zeros([BLOCK_I, BLOCK_C], tl.float32)
-        d_mass = tl.zeros([BLOCK_I], tl.float32)
-        for start in range(0, n, BLOCK_J):
-            j = start + tl.arange(0, BLOCK_J)
-            in_j, pair = (j < n)[:, None] & (c < C), (i < n)[:, None] & (j < n)[None, :]
-            R_j = tl.load(R + j[:, None] * C + c, mask=in_j, other=0.0)
-            G_j = tl.load(G + j[:, None] * C + c, mask=in_j, other=0.0)
-            top_j = tl.load(top + j, mask=j < n, other=0)
-            a_j = tl.load(mass + j, mask=j < n, other=0.0)[None, :]
-            hot_j = (c == top_j[:, None]).to(tl.float32)
-            W = pair_weights(i, j, domains, share, number, n)
-            s = tl.load(S + i[:, None] * n + j[None, :], mask=pair, other=0.0) + BIAS
-            g, h, rho = inner(R_i, hot_j), inner(hot_i, R_j), inner(R_i, R_j)
-            t = rho + 1.0 + 2.0 * (top_i[:, None] == top_j[None, :]).to(tl.float32)
-            F = rho * (t + 4.0 * g) - 2.0 * inner(R_i, R_j * R_j) + 2.0 * g * (2.0 * a_j + h)
-            FT = rho * (t + 4.0 * h) - 2.0 * inner(R_i * R_i, R_j) + 2.0 * h * (2.0 * a_i + g)
-            first = W * s
-            found = 2.0 * W * inner(G_i, G_j) * d_gradient + 2.0 * first * (F + FT) * d_hessian
-            tl.store(dS + i[:, None] * n + j[None, :], found, mask=pair)
-            B = first * s * d_hessian
-            dR += tl.dot(2.0 * d_gradient * first, G_j, input_precision="ieee")
-            dR += tl.dot(2.0 * B * (t + rho + 2.0 * (g + h)), R_j, input_precision="ieee")
-            dR += tl.dot(-2.0 * B, R_j * R_j, input_precision="ieee")
-            dR += tl.dot(4.0 * B * (rho + a_j + h), hot_j, input_precision="ieee")
-            through_half += tl.dot(B, R_j, input_precision="ieee")
-            d_mass += 4.0 * tl.sum(B * h, 1)
-        dR -= 4.0 * R_i * through_half
-        # Of R and the mass to P, as in `_shifted_softmax.py`: zero at the likeliest class, so that nothing cancels.
-        dP = dR - tl.sum(tl.where(likeliest, dR, 0.0), 1)[:, None] + d_mass[:, None]
-        dP = tl.where(likeliest, 0.0, dP)
-        P = tl.where(likeliest, 1.0 - a_i, R_i)
-        tl.store(dlogits + i[:, None] * C + c, P * (dP - tl.sum(P * dP, 1)[:, None]), mask=in_i)
+        """Weigh the two planes: some programs a tile of dS, the last ones of a row the logits of some rows."""
+        tile, tiles = tl.program_id(1), tl.num_programs(1) - 1
+        i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)
+        first, second = tl.load(gradient), tl.load(hessian)
+        if tile < tiles:
+            j = tile * BLOCK_J + tl.arange(0, BLOCK_J)
+            both, place = (i < n)[:, None] & (j < n)[None, :], i[:, None] * n + j[None, :]
+            of_gradient = tl.load(dS + place, mask=both, other=0.0)
+            of_hessian = tl.load(dS + n * n + place, mask=both, other=0.0)
+            tl.store(dS_sum + place, first * of_gradient + second * of_hessian, mask=both)
+        else:
+            c = tl.arange(0, BLOCK_C)[None, :]
+            inside, place = (i < n)[:, None] & (c < C), i[:, None] * C + c
+            total = tl.zeros([BLOCK_I, BLOCK_C], tl.float32)
+            total_mass = tl.zeros([BLOCK_I], tl.float32)
+            for part in range(tiles):
+                of_gradient = tl.load(dR + part * 2 * n * C + place, mask=inside, other=0.0)
+                of_hessian = tl.load(dR + (part * 2 + 1) * n * C + place, mask=inside, other=0.0)
+                total += first * of_gradient + second * of_hessian
+                total_mass += second * tl.load(dmass + part * n + i, mask=i < n, other=0.0)
+            likeliest = c == tl.load(top + i, mask=i < n, other=0)[:, None]
+            # Of R and the mass to P, as in `_shifted_softmax.py`: zero at the likeliest class, so that nothing cancels.
+            dP = total - tl.sum(tl.where(likeliest, total, 0.0), 1)[:, None] + total_mass[:, None]
+            dP = tl.where(likeliest, 0.0, dP)
+            others = tl.load(R + place, mask=inside, other=0.0)
+            P = tl.where(likeliest, 1.0 - tl.load(mass + i, mask=i < n, other=0.0)[:, None], others)
+            tl.store(dlogits + place, P * (dP - tl.sum(P * dP, 1)[:, None]), mask=inside)

@@ -46,8 +46,11 @@ def softmax_spreads(features: Tensor, logits: Tensor, targets: Tensor, domains: 
     Returns:
         The two spreads.
     """
-    operation = _FusedSpreads if _can_fuse(features, logits) else _SoftmaxSpreads
-    gradient, hessian, *_ = operation.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
+    if _can_fuse(features, logits):
+        inputs = features, logits, targets.contiguous(), domains.contiguous(), bias
+        gradient, hessian, *_ = _FusedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
+    else:
+        gradient, hessian, *_ = _SoftmaxSpreads.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
     return [gradient, hessian]
 
 
@@ -102,17 +105,21 @@ class _FusedSpreads(torch.autograd.Function):
     @staticmethod
     def forward(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool) -> tuple[Tensor, ...]:
         n, C = logits.shape
-        R, G = torch.empty(2, n, C, device=logits.device)
-        mass, share = torch.empty(2, n, device=logits.device)
-        top = torch.empty(n, dtype=torch.int32, device=logits.device)
-        S = features @ features.T
-        tiles = _tiles(n), _tiles(n)
-        values = torch.empty(tiles[0] * tiles[1], 2, device=logits.device)
-        width = _width(C)
-        kernels.rows[(tiles[0],)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **width)
-        kernels.spreads[tiles](S, R, G, mass, top, domains, share, values, n, C, BIAS=int(bias), **width)
-        gradient, hessian = values.sum(0).unbind()
-        return gradient, hessian, S, R, G, mass, top, share
+        tiles, blocks = -(-n // _BLOCK), _blocks(C)
+        (R, G), (mass, share) = logits.new_empty(2, n, C), logits.new_empty(2, n)
+        top = torch.empty_like(targets, dtype=torch.int32)
+        S, dS = features @ features.T, logits.new_empty(2, n, n)
+        values, dR, dmass = (
+            logits.new_empty(tiles, tiles, 2),
+            logits.new_empty(tiles, 2, n, C),
+            logits.new_empty(tiles, n),
+        )
+        kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **blocks)
+        kernels.pairs[tiles, tiles](
+            S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C, BIAS=int(bias), **blocks
+        )
+        gradient, hessian = values.sum((0, 1)).unbind()
+        return gradient, hessian, R, mass, top, dS, dR, dmass
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -160,20 +167,16 @@ def _slopes(
 def _fused_slopes(
     ctx: Any, tensors: tuple[Tensor, ...], gradient: Tensor, hessian: Tensor
 ) -> tuple[Tensor | None, Tensor | None]:
-    features, logits, _, domains, S, R, G, mass, top, share = tensors
-    n, C = logits.shape
-    dS, dlogits = torch.empty_like(S), torch.empty_like(R)
-    kernels.slopes[(_tiles(n),)](
-        S, R, G, mass, top, domains, share, gradient, hessian, dS, dlogits, n, C, BIAS=int(ctx.bias), **_width(C)
+    features, logits, _, _, R, mass, top, dS, dR, dmass = tensors
+    (n, C), tiles = logits.shape, len(dR)
+    dS_sum, dlogits = torch.empty_like(dS[0]), torch.empty_like(R)
+    kernels.finish[tiles, tiles + 1](
+        R, mass, top, gradient, hessian, dS, dR, dmass, dS_sum, dlogits, n, C, **_blocks(C)
     )
-    return dS @ features if ctx.needs_input_grad[0] else None, dlogits
+    return dS_sum @ features if ctx.needs_input_grad[0] else None, dlogits
 
 
-def _tiles(n: int) -> int:
-    return -(-n // _BLOCK)
-
-
-def _width(C: int) -> dict[str, int]:
+def _blocks(C: int) -> dict[str, int]:
     """Sizes of a program's blocks; a matrix product needs sixteen at least."""
     return {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": max(16, 1 << (C - 1).bit_length())}
 

@@ -60,12 +60,12 @@ class Fishr(DomainPenalty):
 
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         residuals = HEADS[self.loss].gradient_of(batch.logits, batch.targets)
-        labels, member = self.sums.members(batch.domains, residuals.dtype)
+        labels = self.sums.with_labels_of(batch.domains)
         past = self.sums.past("variance", labels)
         if past is not None:
             past = past.to(residuals.dtype)  # the module may have been cast since it was written
         value, sums = closed_form.variance_spread(
-            residuals, batch.features, member, past, self.sums.decay, bias=self.bias
+            residuals, batch.features, batch.domains, labels, past, self.sums.decay, bias=self.bias
         )
         if update:
             self.sums.remember({"variance": sums}, labels)

@@ -31,14 +31,14 @@ class DomainMemory(nn.Module):
         self.fixed = num_domains is not None
         self.register_buffer("labels", torch.arange(num_domains or 0))
 
-    def members(self, domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Labels with those of the batch included, and (n, K) with 1 where a sample is of a domain."""
-        labels = self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
-        return labels, same(domains, labels, dtype)
+    def with_labels_of(self, domains: Tensor) -> Tensor:
+        """Labels with those of the batch included, ascending."""
+        return self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
 
     def index(self, domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Labels with those of the batch included, and weights (n, K) that average each domain's samples."""
-        labels, member = self.members(domains, dtype)
+        labels = self.with_labels_of(domains)
+        member = same(domains, labels, dtype)
         return labels, member / member.sum(0).clamp(min=1)
 
     def spread_out(self, kept: Tensor, labels: Tensor, axes: tuple[int, ...] = (0,)) -> Tensor:

@@ -10,6 +10,7 @@ import pandas as pd
 from momentalign.report._cases import Case, Ordered
 
 _NOT_SHARED = {"dataset", "algorithm", "test_domains", "trial", "hparams_seed", "hparams"}
+_NOT_OF_PROBES = {"encoder", "holdout", "precision", "pool"}
 
 
 def configurations(ordered: Ordered) -> list[dict[str, Any]]:
@@ -108,7 +109,8 @@ def _shared(case: Case) -> list[tuple[str, str]]:
     features = [f"{one['dataset']}, by {one.get('encoder')}" for one in runs["features"] if "dataset" in one]
     if features:
         values.append(("features of", _counted(features)))
-    names = dict.fromkeys(key for config in runs["config"] for key in config if key not in _NOT_SHARED)
+    hidden = _NOT_SHARED | (_NOT_OF_PROBES if case.setting == "probe" else set())
+    names = dict.fromkeys(key for config in runs["config"] for key in config if key not in hidden)
     found = {name: _counted((config.get(name) for config in runs["config"]), "default") for name in names}
     return values + [(str(name).replace("_", " "), text) for name, text in found.items()]
 

@@ -114,7 +114,7 @@ def dots(*, looks: Looks, columns: tuple[str, ...], methods: int, published: boo
 def bars(*, methods: tuple[str, ...], x: str, page: bool) -> Spec:
     """A number for each method, written beside its bar, with the range over runs.
 
-    The rows have method, value, low, high, runs and text.
+    The rows have method, value, low, high, runs, text and room, a number beyond high that leaves room for the text.
 
     Args:
         methods: In the order they are shown.
@@ -137,6 +137,8 @@ def bars(*, methods: tuple[str, ...], x: str, page: bool) -> Spec:
         base.mark_text(align="left", dx=5, fontSize=11).encode(
             y=y, x=alt.X("high", **axis), text=alt.Text("text", type="nominal")
         ),
+        # Nothing to see: it keeps room for the words, which do not count when the axis is fitted.
+        base.mark_point(opacity=0, tooltip=None).encode(y=y, x=alt.X("room", **axis)),
     ]
     return Look(None, page).finish(layers, 26 * len(methods))
 
@@ -200,14 +202,17 @@ def heat(*, rows: tuple[str, ...], columns: tuple[str, ...], titles: tuple[str, 
     Returns:
         The definition.
     """
-    top = alt.Axis(orient="top", labelAngle=0, labelLimit=84, grid=False, domain=False, ticks=False)
+    # On the page a column is as wide as there is room for, and its name no wider.
+    limit = alt.ExprRef(f"width / {len(columns)} - 6") if page else 84
+    top = alt.Axis(orient="top", labelAngle=0, labelLimit=limit, grid=False, domain=False, ticks=False)
     place: dict[str, Any] = {
         "y": alt.Y("row", type="nominal", sort=list(rows), title=titles[0]),
         "x": alt.X("column", type="nominal", sort=list(columns), title=titles[1], axis=top),
         "tooltip": [tip("row", titles[0]), tip("column", titles[1]), tip("text", what)],
     }
-    # One colour in more or less of it, as on the transfer page: it needs no second scale for a dark page.
-    strength = alt.Opacity("share", type="quantitative", scale=alt.Scale(domain=[0, 1], range=[0.0, 0.75]), legend=None)
+    # One colour in more or less of it, as on the transfer page: it needs no second scale for a dark page. With any more
+    # of it, white numbers on a dark page would be hard to read.
+    strength = alt.Opacity("share", type="quantitative", scale=alt.Scale(domain=[0, 1], range=[0.0, 0.6]), legend=None)
     base = alt.Chart(DATA)
     layers = [
         base.mark_rect(color="#f59e0b").encode(**place, opacity=strength),

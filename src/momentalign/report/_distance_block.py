@@ -1,5 +1,6 @@
 """How far the domains are apart, as the records tell it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -91,10 +92,11 @@ def _panel(
     values = frame["value"]
     low, high = float(values.min()), float(values.max())
     span = (high - low) or 1.0
+    decimals = 1 if "points" in title or "%" in title else _decimals(max(abs(low), abs(high)))
     rows: list[dict[str, Any]] = []
     for row, column, value in zip(frame["row"], frame["column"], values, strict=True):
         share = (high - value if low_is_far else value - low) / span
-        text = f"{value:.1f}" if high >= 10 or low <= -10 else f"{value:.3g}"
+        text = f"{value:.{decimals}f}"
         rows.append(
             {"row": row, "column": column, "value": round(float(value), 5), "text": text, "share": round(share, 3)}
         )
@@ -103,3 +105,8 @@ def _panel(
         for names, key in zip(order, ("row", "column"), strict=True)
     ]
     return Panel(title, rows, partial(heat, rows=kept[0], columns=kept[1], titles=titles, what=title))
+
+
+def _decimals(largest: float) -> int:
+    """As many as give the largest number three digits, so that the numbers of a matrix look alike."""
+    return min(6, max(0, 2 - math.floor(math.log10(largest)))) if largest > 0 else 1

@@ -164,7 +164,8 @@ def _tiles(ordered: Ordered, finished: int) -> list[tuple[str, str]]:
     time = _about.training_time(runs)
     if time.total_seconds():
         tiles.append((_about.spoken(time), "of training in all"))
-    tiles.append((str(len(_problems(ordered))), "problems found"))
+    problems = len(_problems(ordered))
+    tiles.append((str(problems), "problem" + "s" * (problems != 1) + " found"))
     return tiles
 
 

@@ -131,4 +131,4 @@ def _unit(metric: str, rows: list[dict[str, Any]]) -> tuple[str, list[dict[str, 
     elif metric == "memory_gib" and largest < 1:
         unit, factor = "MiB", 1024.0
     scaled = [{**row, **{key: row[key] * factor for key in ("value", "low", "high")}} for row in rows]
-    return unit, [{**row, "text": f"{row['value']:.3g} {unit}"} for row in scaled]
+    return unit, [{**row, "text": f"{row['value']:.3g} {unit}", "room": 1.3 * row["high"]} for row in scaled]

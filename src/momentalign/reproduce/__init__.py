@@ -7,16 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from momentalign.reproduce._kinds import CostRecipe, ProbeRecipe, SweepRecipe
     from momentalign.reproduce._needs import Missing, missing_data
     from momentalign.reproduce._probes import make_features, probe_curves, probe_table
-    from momentalign.reproduce._recipes import CostRecipe, ProbeRecipe, SweepRecipe, find_recipe, recipe_names
+    from momentalign.reproduce._recipes import find_recipe, recipe_names
     from momentalign.reproduce._sweeps import plan_of, results_of
 
 _HOMES = {
-    "CostRecipe": "_recipes",
+    "CostRecipe": "_kinds",
     "Missing": "_needs",
-    "ProbeRecipe": "_recipes",
-    "SweepRecipe": "_recipes",
+    "ProbeRecipe": "_kinds",
+    "SweepRecipe": "_kinds",
     "find_recipe": "_recipes",
     "make_features": "_probes",
     "missing_data": "_needs",

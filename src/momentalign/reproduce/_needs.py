@@ -5,7 +5,7 @@ from pathlib import Path
 
 from momentalign.data import dataset_path, is_complete
 from momentalign.data._sources import EMBEDDED, find_source
-from momentalign.reproduce._recipes import CostRecipe, Recipe
+from momentalign.reproduce._kinds import CostRecipe, Recipe
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from momentalign.probing import ProtocolResult, run_protocol
 from momentalign.probing._source import source_of
 from momentalign.published import AVERAGE, WORST_GROUP, published_probing
-from momentalign.reproduce._recipes import ProbeRecipe
+from momentalign.reproduce._kinds import ProbeRecipe
 
 if TYPE_CHECKING:
     from momentalign.data import DomainDataset, Split

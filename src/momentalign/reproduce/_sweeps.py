@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from momentalign.reproduce._recipes import SweepRecipe
+from momentalign.reproduce._kinds import SweepRecipe
 from momentalign.selection import Sweep, read_runs
 from momentalign.sweep import Plan, make_plan
 

@@ -64,11 +64,11 @@ class Plan:
         names: dict[str, set[Any]] = {
             "data set": {run.dataset for run in self.runs},
             "algorithm": {run.algorithm for run in self.runs},
-            "choice of test domains": {(run.dataset, run.test_domains) for run in self.runs},
+            "choice of test domains": {(run.dataset, run.test_domains) for run in self.runs if run.test_domains},
             "set of hyper-parameters": {run.hparams_seed for run in self.runs},
             "trial": {run.trial for run in (*self.runs, *itertools.chain(*self.finals.values()))},
         }
-        parts = [_count(len(found), noun) for noun, found in names.items()]
+        parts = [_count(len(found), noun) for noun, found in names.items() if found]
         return f"{_count(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
 
 
