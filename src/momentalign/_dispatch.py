@@ -93,6 +93,7 @@ def spreads(
     bias: bool,
     num_domains: int | None = None,
     with_energies: bool = False,
+    divisors: Sequence[float] | None = None,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Spread of the domains' derivatives, and on request the domains' mean of the samples' squared norms.
 
@@ -104,6 +105,7 @@ def spreads(
         bias: Whether the head has one.
         num_domains: Domains are 0 … num_domains − 1, where given.
         with_energies: Whether to compute the second list; the Gram route has it at hand.
+        divisors: What the spread of each order is divided by; nothing if not given.
 
     Returns:
         Scalars for each order; the second list is empty unless asked for.
@@ -112,16 +114,22 @@ def spreads(
         one_tile = len(batch.features) <= closed_form.TILE
         if one_tile and loss == "cross_entropy" and list(orders) == [1, 2] and not with_energies:
             features, logits, targets, domains = batch.features, batch.logits, batch.targets, batch.domains
-            return closed_form.softmax_spreads(features, logits, targets, domains, bias), []
+            by = (1.0, 1.0) if divisors is None else (divisors[0], divisors[1])
+            return closed_form.softmax_spreads(features, logits, targets, domains, bias, by), []
         statistics = ("spread", "energy") if with_energies else ("spread",)
         residuals = HEADS[loss](batch.logits, batch.targets)
         values = closed_form.gram_statistics(statistics, orders, residuals, batch.features, batch.domains, bias)
-        return values["spread"], values.get("energy", [])
+        return divided(values["spread"], divisors), values.get("energy", [])
     _, weights = closed_form.index_domains(batch.domains, num_domains, batch.features.dtype)
     present = weights.sum(0) > 0
     grams = domain_grams(route, orders, batch, weights, loss=loss, bias=bias)
     means = mean_energies(orders, batch, loss=loss, bias=bias) if with_energies else []
-    return [present_spread(gram, present) for gram in grams], means
+    return divided([present_spread(gram, present) for gram in grams], divisors), means
+
+
+def divided(values: list[Tensor], divisors: Sequence[float] | None) -> list[Tensor]:
+    """Values by their divisors, where there are any."""
+    return values if divisors is None else [value / by for value, by in zip(values, divisors, strict=True)]
 
 
 def present_spread(gram: Tensor, present: Tensor) -> Tensor:

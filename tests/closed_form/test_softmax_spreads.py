@@ -98,8 +98,8 @@ def test_the_kernels_give_the_same(size, scale, bias, monkeypatch):
     features, logits, targets, domains = (tensor.to(DEVICE) for tensor in problem(*size, scale))
     inputs = [tensor.detach().float().requires_grad_() for tensor in (features, logits)]
     exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
-    found = closed_form.softmax_spreads(*inputs, targets, domains, bias)
-    expected = closed_form.softmax_spreads(*exact, targets, domains, bias)
+    found = closed_form.softmax_spreads(*inputs, targets, domains, bias, (2.0, 3.0))
+    expected = closed_form.softmax_spreads(*exact, targets, domains, bias, (2.0, 3.0))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-6)
     for weights in ((1.0, 0.0), (0.0, 1.0), (2.0, 0.7)):

@@ -71,10 +71,10 @@ if AVAILABLE:
 
     @triton.jit
     def pairs(
-        S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C,
+        S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C, by_first, by_second,
         BIAS: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
     ):  # fmt: skip
-        """A tile's part of both spreads and of their gradients: one plane of dS and dR for each spread."""
+        """A tile's part of both spreads, divided, and of their gradients: a plane of dS and dR for each spread."""
         tile, tiles = tl.program_id(1), tl.num_programs(1)
         i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
         j = tile * BLOCK_J + tl.arange(0, BLOCK_J)
@@ -94,14 +94,14 @@ if AVAILABLE:
         F = rho * (t + 4.0 * g) - 2.0 * inner(R_i, R_j * R_j) + 2.0 * g * (2.0 * a_j + h)
         FT = rho * (t + 4.0 * h) - 2.0 * inner(R_i * R_i, R_j) + 2.0 * h * (2.0 * a_i + g)
         GG = inner(G_i, G_j)
-        first = W * s
-        B = first * s
+        first, second = W * s / by_first, W * s / by_second
+        B = second * s
         place = values + 2 * (tl.program_id(0) * tiles + tile)
         tl.store(place, tl.sum(tl.sum(first * GG, 1), 0))
         tl.store(place + 1, tl.sum(tl.sum(B * F, 1), 0))
         place = dS + i[:, None] * n + j[None, :]
-        tl.store(place, 2.0 * W * GG, mask=both)
-        tl.store(place + n * n, 2.0 * first * (F + FT), mask=both)
+        tl.store(place, 2.0 * W / by_first * GG, mask=both)
+        tl.store(place + n * n, 2.0 * second * (F + FT), mask=both)
         through_R = tl.dot(2.0 * B * (t + rho + 2.0 * (g + h)), R_j, input_precision="ieee")
         through_R += tl.dot(-2.0 * B, R_j * R_j, input_precision="ieee")
         through_R += tl.dot(4.0 * B * (rho + a_j + h), hot_j, input_precision="ieee")

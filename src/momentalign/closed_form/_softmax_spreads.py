@@ -33,7 +33,14 @@ _BLOCK = 16
 """Rows and columns of such a tile."""
 
 
-def softmax_spreads(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool) -> list[Tensor]:
+def softmax_spreads(
+    features: Tensor,
+    logits: Tensor,
+    targets: Tensor,
+    domains: Tensor,
+    bias: bool,
+    divisors: tuple[float, float] = (1.0, 1.0),
+) -> list[Tensor]:
     """Spread of the domains' gradients and of their Hessians, a scalar each, for a batch of one tile.
 
     Args:
@@ -42,16 +49,17 @@ def softmax_spreads(features: Tensor, logits: Tensor, targets: Tensor, domains: 
         targets: Class indices, shape (n,).
         domains: Any integers, shape (n,).
         bias: Whether the head has one.
+        divisors: What each spread is divided by.
 
     Returns:
         The two spreads.
     """
     if _can_fuse(features, logits):
-        inputs = features, logits, targets.contiguous(), domains.contiguous(), bias
+        inputs = features, logits, targets.contiguous(), domains.contiguous(), bias, divisors
         gradient, hessian, *_ = _FusedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
-    else:
-        gradient, hessian, *_ = _SoftmaxSpreads.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
-    return [gradient, hessian]
+        return [gradient, hessian]
+    gradient, hessian, *_ = _SoftmaxSpreads.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
+    return [value if by == 1 else value / by for value, by in zip((gradient, hessian), divisors, strict=True)]
 
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
@@ -103,7 +111,14 @@ class _SoftmaxSpreads(torch.autograd.Function):
 
 class _FusedSpreads(torch.autograd.Function):
     @staticmethod
-    def forward(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool) -> tuple[Tensor, ...]:
+    def forward(
+        features: Tensor,
+        logits: Tensor,
+        targets: Tensor,
+        domains: Tensor,
+        bias: bool,
+        divisors: tuple[float, float],
+    ) -> tuple[Tensor, ...]:
         n, C = logits.shape
         tiles, blocks = -(-n // _BLOCK), _blocks(C)
         (R, G), (mass, share) = logits.new_empty(2, n, C), logits.new_empty(2, n)
@@ -116,18 +131,23 @@ class _FusedSpreads(torch.autograd.Function):
         )
         kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **blocks)
         kernels.pairs[tiles, tiles](
-            S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C, BIAS=int(bias), **blocks
+            S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C, *divisors, BIAS=int(bias), **blocks
         )
         gradient, hessian = values.sum((0, 1)).unbind()
         return gradient, hessian, R, mass, top, dS, dR, dmass
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        _keep(ctx, inputs, output)
+        ctx.divisors = inputs[-1]
+        _keep(ctx, inputs[:-1], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-        return _derive(ctx, gradient, hessian, _fused_slopes)
+        if torch.is_grad_enabled():
+            gradient, hessian = (
+                None if grad is None else grad / by for grad, by in zip((gradient, hessian), ctx.divisors, strict=True)
+            )
+        return *_derive(ctx, gradient, hessian, _fused_slopes), None
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

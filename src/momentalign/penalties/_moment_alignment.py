@@ -65,8 +65,10 @@ class AlignmentPenalty(DomainPenalty):
         if not orders:
             return {}
         relative = self.scaling == "relative"
+        constant = self.scaling in ("classes", "parameters")
+        divisors = [self._divisor(order, batch) for order in orders] if constant else None
         if self.momentum:
-            spreads = self._spreads_with_past(batch, update)
+            spreads = _dispatch.divided(self._spreads_with_past(batch, update), divisors)
             energies = self._energies_with_past(batch, update) if relative else []
         else:
             spreads, energies = _dispatch.spreads(
@@ -77,11 +79,10 @@ class AlignmentPenalty(DomainPenalty):
                 bias=self.bias,
                 num_domains=self.num_domains,
                 with_energies=relative,
+                divisors=divisors,
             )
         if relative:
             spreads = _relative(orders, spreads, energies, batch.features)
-        elif self.scaling != "none":
-            spreads = [spread / self._scale(order, batch) for order, spread in zip(orders, spreads, strict=True)]
         return dict(zip(map(term_name, orders), spreads, strict=True))
 
     def _route(self, orders: list[int], batch: Batch, past: int = 0) -> str:
@@ -111,7 +112,7 @@ class AlignmentPenalty(DomainPenalty):
         present = weights.sum(0) > 0
         return [_dispatch.present_spread(gram, present) for gram in grams]
 
-    def _scale(self, order: int, batch: Batch) -> float:
+    def _divisor(self, order: int, batch: Batch) -> float:
         """Constant that divides a term."""
         classes, dimension = batch.logits.shape[1], batch.features.shape[1] + self.bias
         return float(classes**order if self.scaling == "classes" else (dimension * classes) ** 2)

@@ -5,7 +5,8 @@ all at once. The rows to gather come from a block of row numbers on the device a
 has nothing to do but replay.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -19,8 +20,9 @@ from momentalign.training._steps import Step, Sums, Training
 _WARM_UP = 3
 
 
-def captured_step(training: Training, sums: Sums, start: int) -> Step:
-    """Capture a step and return its replay.
+@contextmanager
+def captured_step(training: Training, sums: Sums, start: int) -> Iterator[Step]:
+    """Capture a step and give its replay.
 
     Capturing needs a few steps to have been done: libraries choose their kernels, the optimizer makes its state. They
     are undone in place afterwards, so that the first replay is the first step.
@@ -30,7 +32,7 @@ def captured_step(training: Training, sums: Sums, start: int) -> Step:
         sums: Where its numbers go.
         start: First step.
 
-    Returns:
+    Yields:
         The step.
     """
     rows, sampler, algorithm = training.rows, training.sampler, training.algorithm
@@ -65,7 +67,7 @@ def captured_step(training: Training, sums: Sums, start: int) -> Step:
         graph.replay()
         sums.count(names)
 
-    return replay
+    yield replay
 
 
 class _Graph:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,11 +78,10 @@ def evaluate(
         _warn_of_values(data, model.preprocessing)
     correct = torch.zeros(len(rows), dtype=torch.bool)
     done = 0
-    with torch.no_grad():
-        waiting = Options(workers=workers).workers_for(rows, 1)
-        for numbers, _, logits in predictions_of(
-            model.network, rows, model.preprocessing, batch_size=batch_size, workers=waiting
-        ):
+    waiting = Options(workers=workers).workers_for(rows, 1)
+    batches = predictions_of(model.network, rows, model.preprocessing, batch_size=batch_size, workers=waiting)
+    with torch.no_grad(), closing(batches):
+        for numbers, _, logits in batches:
             span = slice(int(numbers[0]), int(numbers[-1]) + 1)
             correct[span] = (logits.argmax(1) == rows.targets[span]).cpu()
             done += len(numbers)

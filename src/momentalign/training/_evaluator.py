@@ -1,6 +1,7 @@
 """Evaluation at a record: every domain, split and group, in large batches, shared out among the ranks."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -60,16 +61,16 @@ class Evaluator:
         correct = torch.zeros(len(self.rows), dtype=torch.int32, device=device)
         features = torch.zeros(len(self.sample.numbers), self.sample_width, device=device)
         self.network.eval()
-        with self.fabric.autocast():
-            batches = predictions_of(
-                self.network,
-                self.rows,
-                self.preprocessing,
-                batch_size=self.batch_size,
-                workers=self.workers,
-                rank=self.fabric.global_rank,
-                ranks=self.fabric.world_size,
-            )
+        batches = predictions_of(
+            self.network,
+            self.rows,
+            self.preprocessing,
+            batch_size=self.batch_size,
+            workers=self.workers,
+            rank=self.fabric.global_rank,
+            ranks=self.fabric.world_size,
+        )
+        with self.fabric.autocast(), closing(batches):
             for numbers, found, logits in batches:
                 span = slice(int(numbers[0]), int(numbers[-1]) + 1)
                 correct[span] = (logits.argmax(1) == self.rows.targets[span]).int()

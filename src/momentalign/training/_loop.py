@@ -84,45 +84,47 @@ def train(
     )
     sums = Sums()
     if choose_capture(options.capture, training, encoder, ranks):
-        advance = captured_step(training, sums, position.step)
+        steps = captured_step(training, sums, position.step)
     else:
-        advance = eager_step(training, sums, position.step, config.steps)
+        steps = eager_step(training, sums, position.step, config.steps)
     evaluator = Evaluator(fabric, network, data, rows, domains, config.trial, workers)
     report = Reporter(options.progress if rank == 0 else None, config.steps)
     if rank == 0 and options.say is not None:
         for sentence in (*encoder.notes, *size_of(algorithm, optimizers), *went_on(position.step, config.steps)):
             options.say(sentence)
-    options.clock.lap("set-up")
 
     records: list[Record] = []
     last_record, saved = position.step - 1, time.monotonic()
-    for step in range(position.step, config.steps):
-        if step == algorithm.reset_step:
-            for optimizer in optimizers.values():
-                reset_optimizer(optimizer)
-        if config.hparams["schedule"] == "linear":
-            _set_learning_rate(optimizers, 1 - step / config.steps)
+    with steps as advance:
+        options.clock.lap("set-up")
+        for step in range(position.step, config.steps):
+            if step == algorithm.reset_step:
+                for optimizer in optimizers.values():
+                    reset_optimizer(optimizer)
+            if config.hparams["schedule"] == "linear":
+                _set_learning_rate(optimizers, 1 - step / config.steps)
 
-        advance(step)
-        report.step(step)
+            advance(step)
+            report.step(step)
 
-        if step % config.record_every == 0 or step == config.steps - 1:
-            means = sums.take(lambda tensor: fabric.all_reduce(tensor, reduce_op="mean"))  # waits for the device
-            means["step_seconds"] = options.clock.lap("steps") / (step - last_record)
-            means |= peak_gib(device)
-            records = evaluator(step) + [
-                {"step": step, "domain": None, "split": None, "metric": name, "value": value}
-                for name, value in means.items()
-            ]
-            options.clock.lap("evaluation")
-            if writer is not None:
-                position = Position(step + 1, writer.append(records))
-                if options.saves(config, step, time.monotonic() - saved):
-                    save_checkpoint(writer.path, network, describe(network, data), (algorithm, optimizers, position))
-                    saved = time.monotonic()
-            report.record(step, records, held_out)
-            last_record = step
-            options.clock.lap("files")
+            if step % config.record_every == 0 or step == config.steps - 1:
+                means = sums.take(lambda tensor: fabric.all_reduce(tensor, reduce_op="mean"))  # waits for the device
+                means["step_seconds"] = options.clock.lap("steps") / (step - last_record)
+                means |= peak_gib(device)
+                records = evaluator(step) + [
+                    {"step": step, "domain": None, "split": None, "metric": name, "value": value}
+                    for name, value in means.items()
+                ]
+                options.clock.lap("evaluation")
+                if writer is not None:
+                    position = Position(step + 1, writer.append(records))
+                    if options.saves(config, step, time.monotonic() - saved):
+                        state = algorithm, optimizers, position
+                        save_checkpoint(writer.path, network, describe(network, data), state)
+                        saved = time.monotonic()
+                report.record(step, records, held_out)
+                last_record = step
+                options.clock.lap("files")
 
     if writer is not None:
         if options.save:

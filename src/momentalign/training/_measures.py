@@ -1,6 +1,6 @@
 """What is recorded of a network: accuracy of every domain, split and group, and gaps between feature moments."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ def predictions_of(
     workers: int = 0,
     rank: int = 0,
     ranks: int = 1,
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+) -> Generator[tuple[Tensor, Tensor, Tensor], None, None]:
     """Run a network in evaluation mode over all rows, or over this rank's share of the batches.
 
     Args:

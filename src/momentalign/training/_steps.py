@@ -1,6 +1,7 @@
 """One training step, as the loop calls it: rows, augmentation, the algorithm's update, sums of what it logs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -104,8 +105,9 @@ class Sums:
         return dict(zip(names, values, strict=True))
 
 
-def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Step:
-    """Steps launched one operation at a time.
+@contextmanager
+def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Iterator[Step]:
+    """Steps launched one operation at a time; on the way out processes that read rows are ended.
 
     Args:
         training: What a step works with.
@@ -113,7 +115,7 @@ def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Step:
         start: First step.
         stop: The step after the last.
 
-    Returns:
+    Yields:
         The step.
     """
     batches = _gathered(training, start) if training.rows.on_device else _loaded(training, start, stop)
@@ -125,10 +127,11 @@ def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Step:
         batch = Batch(training.preprocessing.augment(raw), targets, domains)
         sums.add(training.algorithm.update(batch, training.optimizers, training.backward))
 
-    return step
+    with closing(batches):
+        yield step
 
 
-def _gathered(training: Training, start: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _gathered(training: Training, start: int) -> Generator[tuple[Tensor, Tensor], None, None]:
     """Rows that are on the device, gathered there."""
     raw, targets = training.rows.raw, training.rows.targets
     assert isinstance(raw, Tensor)
@@ -140,7 +143,7 @@ def _gathered(training: Training, start: int) -> Iterator[tuple[Tensor, Tensor]]
             step += 1
 
 
-def _loaded(training: Training, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _loaded(training: Training, start: int, stop: int) -> Generator[tuple[Tensor, Tensor], None, None]:
     """Rows that a loader reads ahead."""
     targets = training.rows.targets
     for numbers, raw in read_batches(training.rows, training.sampler.steps(start, stop), training.workers):
