@@ -124,7 +124,9 @@ def single_and_double(sizes: tuple[int, ...], d: int, C: int, bias: bool) -> tup
 
 def assert_near(found: Tensor, expected: Tensor) -> None:
     assert found.shape == expected.shape
-    assert (found.double() - expected).norm() <= 1e-4 * expected.norm() + 1e-30  # rounding may leave it at 1e-67
+    assert (
+        found.double() - expected
+    ).norm() <= 1e-4 * expected.norm() + 1e-7  # where variances are zero, rounding is left
 
 
 @needs_device

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from momentalign._validation import check_choice
 from momentalign.algorithms import Algorithm
 from momentalign.encoders import MLP, MNIST_CNN, Encoder
+from momentalign.training._rows import Rows
 from momentalign.training._steps import Training
 
 # Set on import, so that it holds in spawned ranks too: what Fabric says of its own doings is no news to a user.
@@ -68,10 +69,13 @@ def to_device(algorithm: Algorithm, device: torch.device) -> Algorithm:
 
 
 @contextmanager
-def tuned_convolutions(device: torch.device) -> Iterator[None]:
-    """Let cuDNN try its algorithms for every shape once: a run has few shapes and many steps."""
+def tuned_convolutions(rows: Rows) -> Iterator[None]:
+    """Let cuDNN try its algorithms for every shape once, where the data are on a GPU: few shapes, and a small network.
+
+    A large one has many convolutions, and a loader's batches many sizes: trying takes longer than it saves.
+    """
     before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = before or device.type == "cuda"
+    torch.backends.cudnn.benchmark = before or (rows.on_device and rows.targets.is_cuda)
     try:
         yield
     finally:

@@ -13,7 +13,15 @@ from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._checkpoint import Position, restore, save_checkpoint
 from momentalign.training._config import RunConfig
 from momentalign.training._data import open_dataset, training_split, validation_split
-from momentalign.training._devices import check_ranks, choose_capture, device_name, peak_gib, place, to_device
+from momentalign.training._devices import (
+    check_ranks,
+    choose_capture,
+    device_name,
+    peak_gib,
+    place,
+    to_device,
+    tuned_convolutions,
+)
 from momentalign.training._evaluator import Evaluator
 from momentalign.training._folder import Record, RunFolder
 from momentalign.training._model import (
@@ -95,7 +103,7 @@ def train(
 
     records: list[Record] = []
     last_record, saved = position.step - 1, time.monotonic()
-    with steps as advance:
+    with tuned_convolutions(rows), steps as advance:
         options.clock.lap("set-up")
         for step in range(position.step, config.steps):
             if step == algorithm.reset_step:

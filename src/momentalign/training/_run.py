@@ -10,7 +10,7 @@ from momentalign._validation import check_count
 from momentalign.data import DomainDataset
 from momentalign.training._checkpoint import find_position, finish_trained
 from momentalign.training._config import RunConfig
-from momentalign.training._devices import launch, leave, make_fabric, tuned_convolutions
+from momentalign.training._devices import launch, leave, make_fabric
 from momentalign.training._folder import Record, RunFolder, is_full, read_records
 from momentalign.training._loop import train
 from momentalign.training._options import Options
@@ -57,8 +57,7 @@ def _guarded(
 ) -> list[Record]:
     """Train, and write down how it ended."""
     try:
-        with tuned_convolutions(fabric.device):
-            records = train(fabric, config, folder, data, options)
+        records = train(fabric, config, folder, data, options)
         leave(fabric)
         return records
     except Exception as error:
