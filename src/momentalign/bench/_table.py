@@ -16,6 +16,8 @@ _UNITS = {
     "penalty alone": "× CMA, gram",
     "growth": "× first line",
     "launches": "× captured",
+    "tables and page of a sweep": "× reading",
+    "engine of a sweep": "× called",
     "many tiles": "× products",
     "linear fit": "× LogisticRegression",
     "probing grid": "× fit, × data",

@@ -21,6 +21,9 @@ def bench(
     probing_grid: Annotated[
         bool, typer.Option("--probing-grid", help="The paper's grid of linear probes with the converged solver.")
     ] = False,
+    sweeps: Annotated[
+        bool, typer.Option("--sweeps", help="What sweeps cost besides training: tables, page, engine.")
+    ] = False,
     memory: Annotated[
         float, typer.Option(help="GiB that a rival may take; those that need more are listed only.")
     ] = 12,
@@ -43,15 +46,18 @@ def bench(
     if out.is_dir():
         raise ValueError(f"'--out' should name a file, but {out} is a folder.")
     console = Console()
-    plans = {"--paper": paper, "--training": training, "--probing-grid": probing_grid}
-    named = [option for option, wanted in plans.items() if wanted]
+    plans = {
+        "--paper": (paper, benchmarks.paper_plan),
+        "--training": (training, benchmarks.training_plan),
+        "--probing-grid": (probing_grid, benchmarks.probing_plan),
+        "--sweeps": (sweeps, benchmarks.sweep_plan),
+    }
+    named = [option for option, (wanted, _) in plans.items() if wanted]
     if len(named) > 1:
         raise ValueError(f"'{named[0]}' and '{named[1]}' are two benchmarks. Name one of them.")
-    choose = benchmarks.training_plan if training else benchmarks.paper_plan if paper else benchmarks.plan
-    if probing_grid:
-        choose = benchmarks.probing_plan
+    choose = plans[named[0]][1] if named else benchmarks.plan
     sections = list(choose(where, quick=quick, memory_limit=int(memory * 2**30)))
-    minutes = "less than a minute" if quick else "five to ten minutes"
+    minutes = "less than a minute" if quick else "a minute or two" if sweeps else "five to ten minutes"
     if paper:
         minutes = "about ten minutes" if where.type == "cuda" else "an hour or more, most of it for images"
         minutes = "a minute or two; images are left out" if quick else minutes
