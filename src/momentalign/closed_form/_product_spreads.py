@@ -26,7 +26,8 @@ from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._softmax import SoftmaxResiduals
 from momentalign.closed_form._softmax_gradient import subtract_targets
 
-_ENTRIES = 2**22
+_ENTRIES = 2**16
+"""Differences between a sample's classes, of all samples together, up to which they are formed."""
 
 _ROWS = 2048
 """Rows up to which the kernels are used: a program goes over all of them."""
@@ -62,12 +63,12 @@ def product_spreads(
     Returns:
         Two scalars.
     """
-    few = logits.numel() * logits.shape[1] <= _ENTRIES
-    if loss is SoftmaxResiduals and center == "mean" and few:
-        if _can_fuse(features, logits):
-            inputs = features, logits, targets.contiguous(), domains.contiguous(), bias
-            gradient, hessian, *_ = _FusedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
-            return gradient, hessian
+    by_hand = loss is SoftmaxResiduals and center == "mean"
+    if by_hand and _can_fuse(features, logits):
+        inputs = features, logits, targets.contiguous(), domains.contiguous(), bias
+        gradient, hessian, *_ = _FusedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
+        return gradient, hessian
+    if by_hand and logits.numel() * logits.shape[1] <= _ENTRIES:
         values, *_ = _ProductSpreads.apply(features, logits, targets, domains, bias)  # type: ignore[no-untyped-call]
         gradient, hessian = values.unbind()
         return gradient, hessian

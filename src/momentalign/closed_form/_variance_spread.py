@@ -19,7 +19,7 @@ from momentalign.closed_form import _variance_kernels as kernels
 from momentalign.closed_form._direct import with_constant
 from momentalign.closed_form._domains import same
 
-_ENTRIES = 2**22
+_ENTRIES = 2**16
 """Entries of Γ up to which it is formed."""
 
 _ROWS, _CLASSES, _DOMAINS = 256, 16, 16
