@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from momentalign.cli._settings import parse_settings
-from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, duration
+from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, duration, said_of_annealing
 
 
 def train(
@@ -41,7 +41,7 @@ def train(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, say the cost, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and try it on the others."""
-    from momentalign.training import estimate, find_position, make_config, run
+    from momentalign.training import estimate, find_position, make_config, read_records, run
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with Notes(console):
@@ -85,4 +85,7 @@ def train(
         console.print(accuracy_table(records, config.test_domains))
         if any(record["metric"] == "loss" and record["value"] is None for record in records):
             console.print("The loss is not a finite number any more: try a smaller lr or weight with --set.")
+        note = said_of_annealing(read_records(out), config.test_domains, config.hparams)
+        if note is not None:
+            console.print(note)
         console.print(f"Records and weights lie in {out}. Next: momentalign evaluate {out} {dataset}")

@@ -2,12 +2,15 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+_MUCH = 0.2
+"""Accuracy on the training domains that a penalty may cost before something is said."""
 
 
 class Bar:
@@ -107,6 +110,36 @@ def accuracy_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table
     if worst:
         table.add_row("worst group", *(_percent(worst.get(split)) for split in splits))
     return table
+
+
+def said_of_annealing(records: Sequence[Any], test_domains: Sequence[str], hparams: Mapping[str, Any]) -> str | None:
+    """What happened to the training domains when a penalty set in, where it cost them much.
+
+    Args:
+        records: All of a run.
+        test_domains: Domains that were not trained on.
+        hparams: Its hyper-parameters.
+
+    Returns:
+        A sentence or two, or None.
+    """
+    means: dict[int, list[float]] = {}
+    for record in records:
+        held_out = record["split"] in ("out", "val") and record["domain"] not in (None, *test_domains)
+        if held_out and record["metric"] == "accuracy":
+            means.setdefault(record["step"], []).append(record["value"])
+    before = [step for step in means if step < hparams.get("anneal_steps", 0)]
+    if not before or max(before) == max(means):
+        return None
+    then, now = (sum(means[step]) / len(means[step]) for step in (max(before), max(means)))
+    if then - now < _MUCH:
+        return None
+    scaling = ", or --set scaling=relative with weights near 1" if "scaling" in hparams else ""
+    return (
+        f"Held-out rows of the training domains: {_percent(then)} % at step {max(before)}, before the penalty set in, "
+        f"{_percent(now)} % at the end. Where that is more than you mean to give up, try smaller weights with "
+        f"--set{scaling}."
+    )
 
 
 def duration(seconds: float) -> str:
