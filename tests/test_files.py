@@ -1,5 +1,6 @@
 """A file is there whole, or what was there before is."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -78,3 +79,29 @@ def test_unfinished_file_can_lie_elsewhere(tmp_path: Path) -> None:
         unfinished.write_text("whole")
     assert (tmp_path / "file.txt").read_text() == "whole"
     assert not list(parts.iterdir())
+
+
+def test_a_link_stays_a_link_and_what_it_names_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    write_whole(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_takes_what_comes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(tmp_path / "pipe", "text")
+        assert os.read(reader, 100) == b"text"
+    finally:
+        os.close(reader)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_device_stays_a_device() -> None:
+    write_whole(Path(os.devnull), "gone")
+    assert not Path(os.devnull).is_file()

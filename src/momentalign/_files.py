@@ -23,6 +23,10 @@ def whole_file(path: Path, *, beside: Path | None = None) -> Iterator[Path]:
     Raises:
         OSError: The disk is full, for instance. It names `path`, not the other file.
     """
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir()):
+        yield path  # a device or a pipe takes what comes
+        return
+    path = path.resolve() if path.is_symlink() else path  # what a link names is replaced, not the link
     unfinished = (beside or path.parent) / f".{path.name}.{uuid.uuid4().hex[:16]}.tmp"
     try:
         yield unfinished

@@ -3,7 +3,7 @@
 import difflib
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -36,6 +36,13 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     raise ValueError(
         f"'{name}' should be one of {allowed}, but is {value!r}." + (f" Meant '{near[0]}'?" if near else "")
     )
+
+
+def check_names(name: str, values: Sequence[str]) -> Sequence[str]:
+    """Return `values` unless they are one string, which is a sequence of letters."""
+    if isinstance(values, str):
+        raise TypeError(f"'{name}' should be a list of names, but is the string {values!r}. Write [{values!r}].")
+    return values
 
 
 def check_weight(name: str, value: object) -> float:

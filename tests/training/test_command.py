@@ -203,3 +203,21 @@ def test_a_real_interruption_can_be_gone_on_with(tmp_path: Path) -> None:
         assert invoke(*words[:4], str(step + 3), *words[5:], "--out", out).exit_code == 0
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
     assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_weights_that_are_gone_are_missed(tmp_path: Path) -> None:
+    words = ("train", "colored-digits", *SHORT, "--out", tmp_path / "one")
+    assert invoke(*words).exit_code == 0
+    (tmp_path / "one" / "checkpoint" / "model.safetensors").unlink()
+    again = invoke(*words)
+    assert again.exit_code == 0
+    assert "but no weights. Remove it and run the same again to have them." in again.output.replace("\n", " ")
+
+
+def test_evaluate_says_that_a_run_is_not_finished(tmp_path: Path) -> None:
+    assert invoke("train", "colored-digits", *SHORT, "--out", tmp_path / "one").exit_code == 0
+    about = read_run(tmp_path / "one")
+    (tmp_path / "one" / "run.json").write_text(json.dumps(about | {"status": "running"}))
+    found = invoke("evaluate", tmp_path / "one", "colored-digits", "--device", "cpu")
+    assert found.exit_code == 0, found.output
+    assert "The run is not finished: these are its weights after" in found.output.replace("\n", " ")

@@ -2,6 +2,7 @@ import dataclasses
 import json
 
 import pytest
+import torch
 
 from momentalign.data import DomainDataset, Split, Texts
 from momentalign.training import RunConfig, make_config
@@ -54,17 +55,31 @@ def test_test_domains_are_put_in_order() -> None:
 def test_texts_are_fine_tuned_the_usual_way() -> None:
     rows = {part: Split(Texts(["a"] * 50), images(50, 0, 0).targets) for part in ("train", "val")}
     data = DomainDataset("sentences", 2, {"plain": rows, "negated": rows})
-    config = make_config(data, "erm")
+    config = make_config(data, "erm", encoder="hf:bert")
     expected = {"lr": 2e-5, "batch_size": 32, "optimizer": "adamw", "schedule": "linear", "clip": 1.0}
     assert {name: config.hparams[name] for name in expected} == expected
     assert config.pool
     assert config.steps == 10  # three times 100 rows, 32 at a time
     assert config.record_every == 4
-    aligned = make_config(data, "cma")
+    aligned = make_config(data, "cma", encoder="hf:bert")
     assert not aligned.pool
     assert aligned.steps == 5  # the same rows, 2 x 32 at a time
     with pytest.raises(ValueError, match=r"goes with 'erm'"):
-        make_config(data, "cma", pool=True)
+        make_config(data, "cma", encoder="hf:bert", pool=True)
+    with pytest.raises(ValueError, match=r"sentences needs an encoder of its own"):
+        make_config(data, "erm")
+
+
+def test_one_class_cannot_be_learned() -> None:
+    rows = {part: Split(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.long)) for part in ("in", "out")}
+    data = DomainDataset("same", 1, {"a": rows, "b": rows}, ("only",))
+    with pytest.raises(ValueError, match=r"needs two classes at least, but same has 1"):
+        make_config(data)
+
+
+def test_a_string_is_no_list_of_names() -> None:
+    with pytest.raises(TypeError, match=r"should be a list of names, but is the string 'c'. Write \['c'\]"):
+        make_config(three_domains(), test_domains="c")
 
 
 @pytest.mark.parametrize(

@@ -144,3 +144,23 @@ def test_weights_without_the_last_record_are_not_the_end(tmp_path: Path, monkeyp
     run(config, tmp_path / "cut", data=data)
     assert read_run(tmp_path / "cut")["status"] == "finished"
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_lost_records_are_said_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = three_domains()
+    config = small_config(data)
+
+    def broken(trial: int, step: int, *_: object) -> None:
+        if step == 15:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "seed_step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "cut", data=data, checkpoint_every=1)
+    records = tmp_path / "cut" / "records.jsonl"
+    torn = records.read_bytes()[:-40]
+    records.write_bytes(torn)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=rf"but has {len(torn)}: records were lost. Remove .*cut and run the same"):
+            run(config, tmp_path / "cut", data=data)
+    assert records.read_bytes() == torn

@@ -1,11 +1,14 @@
 """`momentalign embed`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from momentalign.cli._training_output import Notes
 
 
 def embed(
@@ -47,8 +50,9 @@ def embed(
         raise ValueError(f"'--out' should end in .parquet or .npz, but is {out}.")
     where = _device(device)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    dataset = load_dataset(source, root=root, skip_bad=skip_bad_files)
-    model = build_encoder(encoder, dataset)
+    with Notes(console):
+        dataset = load_dataset(source, root=root, skip_bad=skip_bad_files)
+        model = build_encoder(encoder, dataset)
     if workers is None:
         workers = 0 if where == "cpu" else min(8, os.cpu_count() or 1)
     splits = True if with_split else None
@@ -57,7 +61,7 @@ def embed(
         console.print(note)
     domains, width = len(dataset.names), model.num_features
     console.print(f"{dataset.name}: {work.rows} rows of {domains} domains, {width} features each from {encoder}.")
-    following = f"Next: momentalign {'probe' if 'train' in dataset.split_names else 'diagnose'} {out}"
+    following = f"Next: momentalign {'probe' if 'train' in dataset.split_names else 'diagnose'} {shlex.quote(str(out))}"
     if work.done == work.rows and out.exists():
         console.print(f"All of them lie in {out} already. {following}")
         return

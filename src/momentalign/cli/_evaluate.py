@@ -26,7 +26,7 @@ def evaluate(
 
     from momentalign._files import whole_file
     from momentalign._validation import check_choice
-    from momentalign.training import Score, read_run
+    from momentalign.training import Score, find_position, read_run
     from momentalign.training import evaluate as score
 
     check_choice("device", device, ("auto", "cpu", "cuda"))
@@ -37,7 +37,8 @@ def evaluate(
     if out is not None and out.is_dir():
         raise ValueError(f"'--out' should name a file, but {out} is a folder.")
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    config = read_run(run)["config"]
+    about = read_run(run)
+    config = about["config"]
     columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Notes(console), Progress(*columns, console=console, transient=True) as progress:
@@ -70,4 +71,7 @@ def evaluate(
             writer.writerow(Score._fields)
             writer.writerows(scores)
         console.print(f"Written to {out}.")
+    if about["status"] != "finished":
+        step = find_position(run).step
+        console.print(f"The run is not finished: these are its weights after {step} of {config['steps']} steps.")
     console.print(f"In Python: momentalign.load({str(run)!r}) is the network with its preprocessing.")

@@ -1,5 +1,6 @@
 """`momentalign sweep`."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -134,7 +135,7 @@ def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally") -> None:
     for problem in done.problems:
         console.print(printable(problem))
     console.print(f"{tally.finished} runs were done now, {tally.before} before, {len(tally.failed)} failed.")
-    console.print(f"The runs lie in {out}. Next: momentalign report {out} -o report.html")
+    console.print(f"The runs lie in {out}. Next: momentalign report {shlex.quote(str(out))} -o report.html")
     if tally.failed:
         console.print("To try the failed ones again, add --retry-failed to the same command.")
         raise typer.Exit(1)

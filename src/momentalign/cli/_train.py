@@ -1,5 +1,6 @@
 """`momentalign train`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,4 +89,8 @@ def train(
         note = said_of_annealing(read_records(out), config.test_domains, config.hparams)
         if note is not None:
             console.print(note)
-        console.print(f"Records and weights lie in {out}. Next: momentalign evaluate {out} {dataset}")
+        if not (out / "checkpoint" / "model.safetensors").exists():
+            console.print(f"Records lie in {out}, but no weights. Remove it and run the same again to have them.")
+            return
+        following = shlex.join(["momentalign", "evaluate", str(out), dataset])
+        console.print(f"Records and weights lie in {out}. Next: {following}")

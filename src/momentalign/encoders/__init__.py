@@ -5,7 +5,7 @@ format, or the encoder of a finished run. :func:`embed` writes the features of a
 """
 
 from momentalign.encoders._base import Encoder
-from momentalign.encoders._build import build_encoder, encoder_from_folder
+from momentalign.encoders._build import build_encoder, default_encoder, encoder_from_folder
 from momentalign.encoders._embed import Embedding, embed
 from momentalign.encoders._images import ImagePreprocessing
 from momentalign.encoders._mlp import MLP
@@ -30,6 +30,7 @@ __all__ = [
     "TensorPreprocessing",
     "TextPreprocessing",
     "build_encoder",
+    "default_encoder",
     "embed",
     "encoder_from_config",
     "encoder_from_folder",

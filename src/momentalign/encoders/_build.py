@@ -46,19 +46,35 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
     """
     inputs = next(iter(next(iter(dataset.domains.values())).values())).inputs
     if spec is None:
-        spec = {"mnist": "mnist-cnn", "table": "mlp"}.get(dataset.training_recipe)
-        if spec is None:
-            example = "bert-base-uncased" if dataset.training_recipe == "text" else "google/vit-base-patch16-224"
-            raise ValueError(
-                f"{dataset.name} needs an encoder of its own, for instance '--encoder hf:{example}' or a folder in "
-                "Hugging Face format."
-            )
+        spec = default_encoder(dataset.name, dataset.training_recipe)
     encoder = _for_table(dataset, training) if spec == "mlp" and _is_table(dataset) else _named(spec, inputs)
     try:
         encoder.preprocessing.open(_no_rows(inputs))
     except ValueError as error:
         raise ValueError(f"Encoder '{spec}' does not fit {dataset.name}. {error}") from None
     return encoder
+
+
+def default_encoder(name: str, recipe: str) -> str:
+    """What people mean who name no encoder.
+
+    Args:
+        name: The data set's.
+        recipe: Its training recipe.
+
+    Returns:
+        As for :func:`build_encoder`.
+
+    Raises:
+        ValueError: Images and texts have no default.
+    """
+    specs = {"mnist": "mnist-cnn", "table": "mlp"}
+    if recipe in specs:
+        return specs[recipe]
+    example = "bert-base-uncased" if recipe == "text" else "google/vit-base-patch16-224"
+    raise ValueError(
+        f"{name} needs an encoder of its own, for instance '--encoder hf:{example}' or a folder in Hugging Face format."
+    )
 
 
 def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int | None = None) -> Encoder:

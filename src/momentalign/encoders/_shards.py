@@ -36,8 +36,12 @@ class Shards:
         self._files: list[Path] = []
         self.rows = 0
         if folder.exists():
-            check_plan(_read_plan(folder / _PLAN), plan, folder, "unfinished")
+            found = _read_plan(folder / _PLAN)
             self._files, self.rows = _consecutive(folder)
+            if self.rows or found.get("format") != plan["format"]:
+                check_plan(found, plan, folder, "unfinished")
+            else:  # begun and nothing done: whatever it was for, nothing is lost
+                (folder / _PLAN).unlink()
 
     def create(self) -> Self:
         """Make the folder, where it is not there yet."""

@@ -142,8 +142,9 @@ class ProbeModel:
             raise ValueError(f"{folder} should be a folder that 'momentalign probe' wrote, but {what}.")
         try:
             content = json.loads((place / ABOUT).read_bytes())
-            if content["kind"] != KIND or content["format"] != FORMAT:
-                raise ValueError(f"it is of kind '{content['kind']}', format {content['format']}")
+            kind, form = content.get("kind"), content.get("format")
+            if kind != KIND or form != FORMAT:
+                raise ValueError(f"it is of kind {kind!r}, format {form!r}")
             arrays = _safetensors().load((place / WEIGHTS).read_bytes())
             columns = tuple(
                 Column(one["name"], one["fill"], None if one["categories"] is None else tuple(one["categories"]))

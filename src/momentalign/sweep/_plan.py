@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from momentalign._validation import check_choice, check_count
+from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import find_algorithm
 from momentalign.data import DomainDataset, load_dataset
 from momentalign.selection import RULES, Sweep
@@ -111,7 +111,9 @@ def make_plan(
     """
     check_count("trials", trials, 1)
     check_count("hparams", hparams, 1)
-    for rule in rules or ():
+    check_names("datasets", datasets)
+    check_names("algorithms", algorithms)
+    for rule in check_names("rules", rules or ()):
         check_choice("select", rule, RULES)
     check_named(datasets, algorithms)
     for algorithm in algorithms:

@@ -219,7 +219,9 @@ def _load(path: Path) -> dict[str, Tensor]:
         found: dict[str, Tensor] = safetensors.torch.load_file(path)
         return found
     except (safetensors.SafetensorError, FileNotFoundError) as error:
-        raise ValueError(f"{path} cannot be read ({error}). Remove {path.parent} to start the run anew.") from None
+        raise ValueError(
+            f"{path} cannot be read ({error}). Remove {path.parent.parent} and run the same again."
+        ) from None
 
 
 def _safetensors() -> Any:
@@ -236,7 +238,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
     except ValueError:
-        raise ValueError(f"{path} cannot be read. Remove {path.parent} to start the run anew.") from None
+        raise ValueError(f"{path} cannot be read. Remove {path.parent.parent} and run the same again.") from None
     if found.get("format") != FORMAT:
         raise ValueError(
             f"{path} is of format {found.get('format')}, but this version reads format {FORMAT}. Update momentalign."

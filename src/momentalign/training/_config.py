@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from momentalign._validation import check_choice, check_count
+from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
+from momentalign.encoders import default_encoder
 from momentalign.training._data import DataFacts, facts_of, look_up
 
 PROTOCOL_STEPS = 5001
@@ -137,7 +138,11 @@ def make_config(
         raise ValueError(
             f"Training needs classes, but the targets of {data.name} are numbers. Use 'momentalign probe'."
         )
-    named = [check_choice("test_domain", name, data.names) for name in test_domains]
+    if data.num_classes < 2:
+        raise ValueError(f"Training needs two classes at least, but {data.name} has {data.num_classes}.")
+    if encoder is None:
+        default_encoder(data.name, data.recipe)  # raises where there is none
+    named = [check_choice("test_domain", name, data.names) for name in check_names("test_domains", test_domains)]
     held_out = tuple(name for name in data.names if name in named)
     if len(held_out) == len(data.names):
         raise ValueError(

@@ -15,6 +15,7 @@ class DataFacts(NamedTuple):
     names: tuple[str, ...]
     recipe: str
     is_regression: bool
+    num_classes: int
     training_rows: Mapping[str, int]
 
 
@@ -22,7 +23,7 @@ def facts_of(data: DomainDataset) -> DataFacts:
     """Names and sizes of a data set."""
     split = training_split(data)
     rows = {name: len(splits[split]) if split in splits else 0 for name, splits in data.domains.items()}
-    return DataFacts(data.name, data.names, data.training_recipe, data.is_regression, rows)
+    return DataFacts(data.name, data.names, data.training_recipe, data.is_regression, data.num_classes, rows)
 
 
 def look_up(dataset: str, root: str | Path | None) -> DataFacts:

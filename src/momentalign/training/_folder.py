@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
-from io import BufferedRandom
+from io import SEEK_END, BufferedRandom
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -66,11 +66,21 @@ class RunFolder:
             data: What is trained on.
             device: Name of the device.
             records_bytes: Length of the records to keep.
+
+        Raises:
+            ValueError: There are fewer, or another process trains there.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         file = (self.path / "records.jsonl").open("a+b")
         _lock(file, self.path)
         if (self.path / "records.jsonl").is_file():  # a link to a device cannot be cut
+            length = file.seek(0, SEEK_END)
+            if length < records_bytes:
+                file.close()
+                raise ValueError(
+                    f"{self.path / 'records.jsonl'} should have the {records_bytes} bytes that its checkpoint knows, "
+                    f"but has {length}: records were lost. Remove {self.path} and run the same again."
+                )
             file.truncate(records_bytes)
         self._records = file
         self.about = describe_run(self.config, data.names) | {
@@ -173,7 +183,9 @@ def read_run(folder: Path) -> dict[str, Any]:
         about: dict[str, Any] = json.loads(path.read_bytes())
         found = about["format"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} should say what was run, but cannot be read. Name another folder.") from None
+        raise ValueError(
+            f"{path} should say what was run, but cannot be read. Remove {folder} and run the same again."
+        ) from None
     if found != FORMAT:
         raise ValueError(f"{path} is of format {found}, but this version reads format {FORMAT}. Update momentalign.")
     return about
