@@ -7,6 +7,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from momentalign.cli._settings import find_device
+
 
 def bench(
     device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 and so on.")] = "cpu",
@@ -34,13 +36,7 @@ def bench(
 
     from momentalign import bench as benchmarks
 
-    try:
-        where = torch.device(device)
-        torch.empty(1, device=where)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(
-            f"'--device' should name a device that torch can use here, but is '{device}': {error}"
-        ) from None
+    where = torch.device(find_device(device))
     if where.type not in ("cpu", "cuda"):
         raise ValueError(f"'--device' should be cpu or cuda, but is '{device}'.")
     if out.is_dir():

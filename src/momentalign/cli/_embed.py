@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from momentalign._words import duration
+from momentalign.cli._settings import find_device
 from momentalign.cli._training_output import Notes
 
 
@@ -48,7 +50,7 @@ def embed(
 
     if out.suffix not in (".parquet", ".npz"):
         raise ValueError(f"'--out' should end in .parquet or .npz, but is {out}.")
-    where = _device(device)
+    where = find_device(device)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with Notes(console):
         dataset = load_dataset(source, root=root, skip_bad=skip_bad_files)
@@ -67,7 +69,7 @@ def embed(
         return
     before = f" {work.done} rows were done before." if work.done else ""
     size = 4 * work.rows * width / 2**20
-    console.print(f"About {_duration(work.seconds_left())} on {where}, and {size:.0f} MiB in {out}.{before}")
+    console.print(f"About {duration(work.seconds_left())} on {where}, and {size:.0f} MiB in {out}.{before}")
     if dry_run:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -86,24 +88,3 @@ def embed(
         console.print(f"Interrupted after {done} of {work.rows} rows. Run the same command again to go on.")
         raise typer.Exit(130) from None
     console.print(f"The features lie in {out}. {following}")
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(1, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"'--device' should name a device that torch can use here, but is '{name}': {reason}"
-        ) from None
-    return name
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,5 +1,6 @@
 """`momentalign probe`."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,8 +85,8 @@ def probe(
     )
     write_probe(result, folder)
     console.print(
-        f"Model and scores lie in {folder}. Next: momentalign probe --model {folder} --predict NEW_ROWS.csv -o "
-        "predictions.csv"
+        f"Model and scores lie in {folder}. Next: momentalign probe --model {shlex.quote(str(folder))} "
+        "--predict NEW_ROWS.csv -o predictions.csv"
     )
 
 

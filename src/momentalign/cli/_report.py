@@ -1,5 +1,6 @@
 """`momentalign report`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -51,5 +52,6 @@ def report(
         console.print(f"{len(written) - 1} files of charts lie in {figures}.")
     else:
         console.print(
-            f"Next: --figures DIR saves its charts as files; 'momentalign table {folders[0]}' prints the tables."
+            "Next: --figures DIR saves its charts as files; "
+            f"'momentalign table {shlex.quote(str(folders[0]))}' prints the tables."
         )

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from momentalign.cli._reproduce_runs import Choices, device_of, run_probe_recipe, run_sweep_recipe
+from momentalign.cli._reproduce_runs import Choices, run_probe_recipe, run_sweep_recipe
+from momentalign.cli._settings import find_device
 
 
 def reproduce(
@@ -78,7 +79,9 @@ def reproduce(
     if isinstance(recipe, CostRecipe):
         from momentalign.cli._bench import bench
 
-        bench(device=device_of(device), out=folder / "costs.json", quick=scale == "small", paper=True, dry_run=dry_run)
+        bench(
+            device=find_device(device), out=folder / "costs.json", quick=scale == "small", paper=True, dry_run=dry_run
+        )
     elif isinstance(recipe, SweepRecipe):
         run_sweep_recipe(console, recipe, choices)
     else:

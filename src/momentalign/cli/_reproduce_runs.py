@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from momentalign.cli._sweep_output import SweepBar, announce, make_engine, say_notes
+from momentalign.cli._settings import find_device
+from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
     from momentalign.report._escape import printable
     from momentalign.reproduce import plan_of, results_of
     from momentalign.reproduce._sweeps import by_hand, without
-    from momentalign.sweep import run_sweep
 
     out, root = choices.out, choices.root
     console.print(f"{recipe.runs:,} runs: {', '.join(recipe.datasets)}; {', '.join(recipe.algorithms)}.")
@@ -67,18 +67,9 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
         engine = make_engine("local", out, jobs=choices.jobs, device=choices.device, per_gpu=choices.per_gpu)
         options: dict[str, Any] = {"root": root, "retry_failed": choices.retry_failed}
         options |= {"skip_bad_files": choices.skip_bad_files}
-        try:
-            announce(console, plan, engine, out, weights=False, **options)
-            if choices.dry_run:
-                console.print("Nothing was run.")
-                return
-            with SweepBar(console, plan) as bar:
-                tally = run_sweep(plan, out, engine, keep_weights=False, watch=bar.show, **options)
-        except KeyboardInterrupt:
-            console.print("Interrupted. Run the same command again to go on.")
-            raise typer.Exit(130) from None
-        finally:
-            engine.close()
+        tally = run_plan(console, plan, engine, out, weights=False, dry_run=choices.dry_run, **options)
+    if tally is None:
+        return
     results = results_of(plan, out)
     for rule in recipe.rules:
         console.print()
@@ -112,7 +103,7 @@ def run_probe_recipe(console: Console, recipe: "ProbeRecipe", choices: Choices) 
     """
     from momentalign.reproduce._probes import check_features, features_path
 
-    given, where = choices.features, device_of(choices.device)
+    given, where = choices.features, find_device(choices.device)
     if given is not None:
         if len(recipe.datasets) > 1:
             raise ValueError(
@@ -144,13 +135,6 @@ def run_probe_recipe(console: Console, recipe: "ProbeRecipe", choices: Choices) 
     except KeyboardInterrupt:
         console.print("Interrupted. Features that are done are kept; run the same command again.")
         raise typer.Exit(130) from None
-
-
-def device_of(name: str) -> str:
-    """The device that "auto" means here; other names stay."""
-    import torch
-
-    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
 def _probe(console: Console, recipe: "ProbeRecipe", name: str, choices: Choices, device: str) -> None:

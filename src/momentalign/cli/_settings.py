@@ -1,4 +1,4 @@
-"""`--set NAME=VALUE`, which several commands take."""
+"""What several commands take: `--set NAME=VALUE` and `--device`."""
 
 import json
 from typing import Any
@@ -30,3 +30,29 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         except ValueError:
             settings[name] = value
     return settings
+
+
+def find_device(name: str) -> str:
+    """The name of a device that torch can use here.
+
+    Args:
+        name: As typed; "auto" for CUDA where there is one.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: There is no such device.
+    """
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"'--device' should name a device that torch can use here, but is '{name}': {reason}"
+        ) from None
+    return name

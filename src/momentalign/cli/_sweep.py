@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from momentalign.cli._settings import parse_settings
-from momentalign.cli._sweep_output import SweepBar, announce, make_engine, say_notes
+from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and its cost, and stop.")] = False,
 ) -> None:
     """Compare algorithms: run what a selection rule needs, in folders that can be gone on with, and show the table."""
-    from momentalign.sweep import make_plan, make_probe_plan, run_sweep
+    from momentalign.sweep import make_plan, make_probe_plan
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"'--out' should name a folder, but {out} is a file.")
@@ -106,19 +106,9 @@ def sweep(
         console.print(plan.describe())
         where = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
-        try:
-            announce(console, plan, where, out, weights=weights, **options)
-            if dry_run:
-                console.print("Nothing was run.")
-                return
-            with SweepBar(console, plan) as bar:
-                tally = run_sweep(plan, out, where, keep_weights=weights, watch=bar.show, **options)
-        except KeyboardInterrupt:
-            console.print("Interrupted. Run the same command again to go on.")
-            raise typer.Exit(130) from None
-        finally:
-            where.close()
-    _finish(console, plan, out, tally)
+        tally = run_plan(console, plan, where, out, weights=weights, dry_run=dry_run, **options)
+    if tally is not None:
+        _finish(console, plan, out, tally)
 
 
 def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally") -> None:

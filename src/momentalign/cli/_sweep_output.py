@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -43,6 +44,42 @@ def make_engine(
     return RayEngine(out, address, jobs=jobs, cpus=cpus, gpus=1 / per_gpu if device == "cuda" else 0.0)
 
 
+def run_plan(
+    console: Console, plan: "Plan", engine: "Engine", out: Path, *, weights: bool, dry_run: bool, **options: Any
+) -> "Tally | None":
+    """Say what a plan will cost, run it with a bar, and close the engine.
+
+    Args:
+        console: Where to print.
+        plan: What to run.
+        engine: Where.
+        out: The sweep's folder.
+        weights: Whether finished runs keep their weights.
+        dry_run: Stop before the first run.
+        **options: Data folder, `retry_failed` and `skip_bad_files`.
+
+    Returns:
+        How it went; None after a dry run.
+
+    Raises:
+        Exit: With 130 after an interruption.
+    """
+    from momentalign.sweep import run_sweep
+
+    try:
+        announce(console, plan, engine, out, weights=weights, **options)
+        if dry_run:
+            console.print("Nothing was run.")
+            return None
+        with SweepBar(console, plan) as bar:
+            return run_sweep(plan, out, engine, keep_weights=weights, watch=bar.show, **options)
+    except KeyboardInterrupt:
+        console.print("Interrupted. Run the same command again to go on.")
+        raise typer.Exit(130) from None
+    finally:
+        engine.close()
+
+
 def announce(
     console: Console,
     plan: "Plan",
@@ -71,7 +108,8 @@ def announce(
     """
     import shutil
 
-    from momentalign.sweep import estimate, remaining, volume
+    from momentalign._words import volume
+    from momentalign.sweep import estimate, remaining
     from momentalign.sweep._clashes import find_clashes
 
     left = remaining(plan, out, retry_failed=retry_failed)

@@ -1,5 +1,6 @@
 """`momentalign table`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -43,5 +44,5 @@ def table(
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, text)
-    where = " ".join(str(folder) for folder in folders)
+    where = shlex.join(map(str, folders))
     typer.echo(f"The table lies at {out}. Next: momentalign report {where} -o report.html")

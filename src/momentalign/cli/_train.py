@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from momentalign._words import duration
 from momentalign.cli._settings import parse_settings
-from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, duration, said_of_annealing
+from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing
 
 
 def train(

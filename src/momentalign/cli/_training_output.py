@@ -142,12 +142,5 @@ def said_of_annealing(records: Sequence[Any], test_domains: Sequence[str], hpara
     )
 
 
-def duration(seconds: float) -> str:
-    """A time that a person can take in."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}"

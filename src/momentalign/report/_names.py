@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath, PureWindowsPath
 
+from momentalign.data import dataset_names
+
 _ALGORITHMS = {
     "erm": "ERM",
     "erm-balanced": "ERM, balanced",
@@ -27,20 +29,6 @@ _ALGORITHMS = {
     "cma": "CMA",
     "cma-momentum": "CMA, momentum",
 }
-_DATASETS = (
-    "colored-digits",
-    "rotated-digits",
-    "colored-mnist",
-    "rotated-mnist",
-    "vlcs",
-    "pacs",
-    "office-home",
-    "terra-incognita",
-    "domain-net",
-    "waterbirds",
-    "celeba",
-    "multinli",
-)
 _TABLES = (".csv.gz", ".csv", ".parquet", ".npz")
 # Column heads as the field prints them; other data sets show their domains' names in full.
 _HEADS = {
@@ -64,7 +52,8 @@ def algorithm_order(name: str) -> tuple[int, str]:
 
 def dataset_order(name: str) -> tuple[int, str]:
     """Sorting key: digits, images, group sets, then others by name."""
-    return (_DATASETS.index(name) if name in _DATASETS else len(_DATASETS), name)
+    known = dataset_names()
+    return (known.index(name) if name in known else len(known), name)
 
 
 def dataset_labels(names: Iterable[str]) -> dict[str, str]:

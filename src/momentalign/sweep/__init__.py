@@ -9,7 +9,7 @@ started again.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from momentalign.sweep._estimate import Estimate, estimate, volume
+from momentalign.sweep._estimate import Estimate, estimate
 from momentalign.sweep._jobs import Engine, Job, Outcome
 from momentalign.sweep._local import LocalEngine
 from momentalign.sweep._plan import Plan, make_plan
@@ -33,7 +33,6 @@ __all__ = [
     "make_probe_plan",
     "remaining",
     "run_sweep",
-    "volume",
 ]
 
 

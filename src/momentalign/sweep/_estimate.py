@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from momentalign._words import duration, volume
 from momentalign.sweep._jobs import Engine, Job, Outcome
 from momentalign.sweep._plan import Plan
 from momentalign.training import RunConfig
@@ -96,20 +97,3 @@ def _measure(engine: Engine, jobs: Sequence[Job], watch: Callable[[int, int], No
                 if watch is not None:
                     watch(len(outcomes), len(jobs))
     return [outcomes[job.folder] for job in jobs]
-
-
-def duration(seconds: float) -> str:
-    """A length of time in words."""
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"
-
-
-def volume(size: float) -> str:
-    """A number of bytes in words."""
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{max(1, round(size / 2**10))} KiB"

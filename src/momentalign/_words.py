@@ -1,0 +1,18 @@
+"""Quantities as people say them."""
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"
+
+
+def volume(size: float) -> str:
+    """A number of bytes in words."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{max(1, round(size / 2**10))} KiB"

@@ -1,0 +1,16 @@
+import pytest
+
+from momentalign._words import duration, volume
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (75, "75 s"), (100, "2 min"), (5400, "1.5 h"), (172800, "2.0 days")],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(("size", "words"), [(10, "1 KiB"), (3 * 2**20, "3.0 MiB"), (2**31, "2.0 GiB")])
+def test_volumes(size: float, words: str) -> None:
+    assert volume(size) == words
