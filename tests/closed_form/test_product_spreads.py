@@ -1,21 +1,13 @@
-import os
-
 import pytest
 import torch
 from torch import Tensor
 
 from momentalign.closed_form import SoftmaxResiduals, _product_spreads, product_spreads
 from tests.closed_form.test_heads import saturated_logits
+from tests.kernels import DEVICE, needs_device
 from tests.references import LABELS, make_batch
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
-
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-needs_device = pytest.mark.skipif(
-    not (_product_spreads.kernels.AVAILABLE and (INTERPRETED or torch.cuda.is_available())),
-    reason="needs a CUDA device",
-)
 
 
 def problem(n: int, d: int, C: int, K: int, scale: float = 1.0) -> Inputs:

@@ -1,18 +1,10 @@
-import os
-
 import pytest
 import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign.closed_form import _softmax_spreads
-from momentalign.closed_form._softmax_kernels import AVAILABLE
-
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-needs_device = pytest.mark.skipif(
-    not (AVAILABLE and (INTERPRETED or torch.cuda.is_available())), reason="needs a CUDA device"
-)
+from tests.kernels import DEVICE, needs_device
 
 
 def problem(n: int, d: int, C: int, K: int, scale: float = 1.0) -> tuple[Tensor, ...]:

@@ -1,17 +1,9 @@
-import os
-
 import pytest
 import torch
 from torch import Tensor
 
 from momentalign.closed_form import _variance_spread, variance_spread
-from momentalign.closed_form._variance_kernels import AVAILABLE
-
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-needs_device = pytest.mark.skipif(
-    not (AVAILABLE and (INTERPRETED or torch.cuda.is_available())), reason="needs a CUDA device"
-)
+from tests.kernels import DEVICE, needs_device
 
 Problem = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 

@@ -1,6 +1,5 @@
 """ReLU and GroupNorm as one operation; needs a CUDA device, or Triton with TRITON_INTERPRET=1."""
 
-import os
 from collections.abc import Callable
 
 import pytest
@@ -9,14 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from momentalign.encoders import MNIST_CNN
-from momentalign.encoders._fused_kernels import AVAILABLE
 from momentalign.encoders._fused_norm import can_fuse, relu_group_norm
-
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-needs_device = pytest.mark.skipif(
-    not (AVAILABLE and (INTERPRETED or torch.cuda.is_available())), reason="needs a CUDA device"
-)
+from tests.kernels import DEVICE, INTERPRETED, needs_device
 
 
 def example(shape: tuple[int, int, int, int], dtype: torch.dtype = torch.float32) -> tuple[Tensor, ...]:

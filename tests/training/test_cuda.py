@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
 
+from momentalign.encoders import TensorPreprocessing
 from momentalign.training import RunConfig, read_records, run
+from momentalign.training._measures import predictions_of
+from momentalign.training._rows import Rows
 from tests.references import assert_equal
 from tests.training.problems import TIMES, small_config, three_domains, weights
 
@@ -101,3 +106,37 @@ def test_bf16_is_near_float32(tmp_path: Path) -> None:
 def test_memory_is_recorded(tmp_path: Path) -> None:
     run(config_of("erm", steps=2), tmp_path / "run", data=three_domains(), accelerator="cuda")
     assert min(curve(tmp_path / "run", TIMES)) > 0
+
+
+class Listed(Dataset[Tensor]):
+    """Rows that have to be read one by one."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    def __getitem__(self, number: int) -> Tensor:
+        return self.rows[number]
+
+
+class Remembering(nn.Module):
+    """A network that knows the sizes of its batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        self.sizes.append(len(inputs))
+        return inputs, 2 * inputs
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_evaluation_has_batches_of_one_size(on_device: bool) -> None:
+    inputs = torch.randn(23, 3)
+    raw = inputs.cuda() if on_device else Listed(inputs)
+    rows, network = Rows(raw, torch.zeros(23, dtype=torch.long).cuda(), None, {}), Remembering()
+    batches = list(predictions_of(network, rows, TensorPreprocessing((3,)), batch_size=8))
+    assert network.sizes == [8, 8, 8]
+    assert torch.cat([numbers for numbers, *_ in batches]).tolist() == list(range(23))
+    assert torch.equal(torch.cat([features for _, features, _ in batches]).cpu(), inputs)
+    assert torch.equal(torch.cat([logits for *_, logits in batches]).cpu(), 2 * inputs)

@@ -33,7 +33,7 @@ def train(
     precision: Annotated[str, typer.Option(help="32 or bf16.")] = "32",
     record_every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(help="Records between checkpoints. [default: as many as take five seconds]")
+        int | None, typer.Option(help="Records between checkpoints. [default: as many as take ten seconds]")
     ] = None,
     holdout: Annotated[float, typer.Option(help="Share of each domain that is never trained on.")] = 0.2,
     root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,

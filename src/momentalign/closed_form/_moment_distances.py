@@ -13,15 +13,27 @@ The mean over pairs is 2K/(K − 1) times the spread, so with t = 2/(K − 1), 0
 
 and the weights of the second are :math:`u_i \omega_i \omega_j (\mathrm{own}_{ij} - \mathrm{share}_j)` with
 :math:`\omega = 1/(1-u)`. A domain of one row has C = 0 there, whatever its ω. Neither the means nor what X is less
-need a derivative of their own: deviations from a mean sum to zero.
+need a derivative of their own: deviations from a mean sum to zero. On a CUDA device with Triton that is six operations
+for a mini-batch (`_moment_kernels.py`).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from momentalign.closed_form import _moment_kernels as kernels
 from momentalign.closed_form._domains import averages, domain_means, gram_spread, number_of_domains, shares
+
+_ROWS = 512
+"""Rows up to which the kernels are used: a product of large matrices is better left to a library."""
+
+_BLOCK = 16
+"""Rows of a program's tile, and columns of one of pairs."""
+
+_COLUMNS, _SPAN, _DEPTH = 128, 32, 64
+"""Columns of X that a tile of pairs meets at a time; those of other programs, and rows that they meet at a time."""
 
 
 def moment_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,8 +49,15 @@ def moment_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]
     Returns:
         Two scalars, 0 for one domain. A domain of one row counts with covariance zero.
     """
-    mean, covariance, *_ = _MomentDistances.apply(features, domains)  # type: ignore[no-untyped-call]
+    distances = _FusedDistances if _can_fuse(features) else _MomentDistances
+    mean, covariance, *_ = distances.apply(features, domains)  # type: ignore[no-untyped-call]
     return mean, covariance
+
+
+def _can_fuse(features: Tensor) -> bool:
+    """Whether the kernels take it: float32 on CUDA, with Triton, a mini-batch, and not where a compiler does it."""
+    plain = features.dtype == torch.float32 and not torch.compiler.is_compiling()
+    return kernels.AVAILABLE and features.is_cuda and plain and len(features) <= _ROWS
 
 
 def pairs_per_spread(u: Tensor) -> Tensor:
@@ -80,20 +99,81 @@ class _MomentDistances(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[2:])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs, *output[2:])
+        _keep(ctx, inputs, output)
 
     @staticmethod
     def backward(
         ctx: Any, dmean: Tensor | None, dcovariance: Tensor | None, *_: Tensor | None
     ) -> tuple[Tensor | None, None]:
-        if dmean is None and dcovariance is None:
-            return None, None
-        features, domains, centred, weighted_gram, weighted_means = ctx.saved_tensors
-        dmean = torch.zeros_like(dcovariance) if dmean is None else dmean  # type: ignore[arg-type]
-        dcovariance = torch.zeros_like(dmean) if dcovariance is None else dcovariance
-        if torch.is_grad_enabled():
-            values = _by_definition(features, domains)
-            return torch.autograd.grad(values, features, (dmean, dcovariance), create_graph=True)[0], None
-        return torch.addmm(weighted_means * dmean, weighted_gram * dcovariance, centred, beta=2, alpha=4), None
+        return _derive(ctx, dmean, dcovariance, _slopes), None
+
+
+class _FusedDistances(torch.autograd.Function):
+    @staticmethod
+    def forward(features: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+        (n, d), X, labels = features.shape, features.contiguous(), domains.contiguous()
+        tiles, spans = _ceil(n, _BLOCK), _ceil(d, _SPAN)
+        share, B = X.new_empty(n), X.new_empty(n, n)
+        centred, weighted_means = torch.empty_like(X), torch.empty_like(X)
+        of_means, of_covariances = X.new_empty(tiles * spans), X.new_empty(tiles * tiles)
+        kernels.shares[(tiles,)](labels, share, n, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH)
+        kernels.centre[tiles, spans](
+            X, labels, share, centred, weighted_means, of_means, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
+        )
+        columns = min(_COLUMNS, max(16, 1 << (d - 1).bit_length()))
+        kernels.pairs[tiles, tiles](
+            centred, labels, share, B, of_covariances, n, d, BLOCK_I=_BLOCK, BLOCK_J=_BLOCK, BLOCK_D=columns
+        )
+        return of_means.sum(), of_covariances.sum(), centred, B, weighted_means
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
+        _keep(ctx, inputs, output)
+
+    @staticmethod
+    def backward(
+        ctx: Any, dmean: Tensor | None, dcovariance: Tensor | None, *_: Tensor | None
+    ) -> tuple[Tensor | None, None]:
+        return _derive(ctx, dmean, dcovariance, _fused_slopes), None
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
+    """Behind the two distances a forward pass returns what its backward pass reads."""
+    ctx.mark_non_differentiable(*output[2:])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs, *output[2:])
+
+
+_Slopes = Callable[[tuple[Tensor, ...], Tensor, Tensor], Tensor]
+
+
+def _derive(ctx: Any, dmean: Tensor | None, dcovariance: Tensor | None, slopes: _Slopes) -> Tensor | None:
+    """Gradient of the features, which `slopes` gives where it need not be differentiated again."""
+    if dmean is None and dcovariance is None:
+        return None
+    features, domains, *saved = ctx.saved_tensors
+    dmean = torch.zeros_like(dcovariance) if dmean is None else dmean  # type: ignore[arg-type]
+    dcovariance = torch.zeros_like(dmean) if dcovariance is None else dcovariance
+    if torch.is_grad_enabled():
+        values = _by_definition(features, domains)
+        again: Tensor = torch.autograd.grad(values, features, (dmean, dcovariance), create_graph=True)[0]
+        return again
+    return slopes(tuple(saved), dmean, dcovariance)
+
+
+def _slopes(saved: tuple[Tensor, ...], dmean: Tensor, dcovariance: Tensor) -> Tensor:
+    centred, weighted_gram, weighted_means = saved
+    return torch.addmm(weighted_means * dmean, weighted_gram * dcovariance, centred, beta=2, alpha=4)
+
+
+def _fused_slopes(saved: tuple[Tensor, ...], dmean: Tensor, dcovariance: Tensor) -> Tensor:
+    centred, B, weighted_means = saved
+    (n, d), found = centred.shape, torch.empty_like(centred)
+    kernels.slopes[_ceil(n, _BLOCK), _ceil(d, _SPAN)](
+        centred, weighted_means, B, dmean, dcovariance, found, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
+    )
+    return found
+
+
+def _ceil(size: int, block: int) -> int:
+    return -(-size // block)

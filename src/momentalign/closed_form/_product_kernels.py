@@ -7,20 +7,15 @@ q is Q, and with respect to V it is (W ∘ S) V, both up to a factor of two and 
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
-from momentalign.closed_form._softmax_kernels import AVAILABLE
+from momentalign._triton import AVAILABLE
 
 if AVAILABLE:
     import triton
     import triton.language as tl
 
-    from momentalign.closed_form._softmax_kernels import inner, number_of_domains, pair_weights, rows
+    from momentalign.closed_form._softmax_kernels import block, inner, number_of_domains, pair_weights, rows
 
     __all__ = ["AVAILABLE", "products", "rows", "slopes", "spreads"]
-
-    @triton.jit
-    def block(matrix, i, c, n, C):
-        """Rows i of a matrix (n, C); zero outside."""
-        return tl.load(matrix + i[:, None] * C + c, mask=(i < n)[:, None] & (c < C), other=0.0)
 
     @triton.jit
     def probabilities(R, mass, top, i, c, n, C):
@@ -80,8 +75,9 @@ if AVAILABLE:
             of_G += tl.dot(between, block(G, j, c, n, C), input_precision="ieee")
             of_V += tl.dot(between, block(V, j, c, n, C), input_precision="ieee")
         # Rows outside are zero in G and V.
-        tl.store(values + 2 * tl.program_id(0), tl.sum(tl.sum(block(G, i, c, n, C) * of_G, 1), 0))
-        tl.store(values + 2 * tl.program_id(0) + 1, tl.sum(tl.sum(block(V, i, c, n, C) * of_V, 1), 0))
+        place = values + tl.program_id(0)
+        tl.store(place, tl.sum(tl.sum(block(G, i, c, n, C) * of_G, 1), 0))
+        tl.store(place + tl.num_programs(0), tl.sum(tl.sum(block(V, i, c, n, C) * of_V, 1), 0))
         P, likeliest = probabilities(R, mass, top, i, c, n, C)
         d = less_mean(of_V, P, likeliest)
         place, mask = i[:, None] * C + c, (i < n)[:, None] & (c < C)

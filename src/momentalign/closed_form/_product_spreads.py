@@ -145,13 +145,13 @@ class _FusedSpreads(torch.autograd.Function):
         mass, share = torch.empty(2, n, device=logits.device)
         top = torch.empty(n, dtype=torch.int32, device=logits.device)
         tiles, width = _tiles(n), _width(C)
-        values = torch.empty(tiles, 2, device=logits.device)
+        values = torch.empty(2, tiles, device=logits.device)
         S = features @ features.T
         kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **width)
         common = S, R, G, mass, top, domains, share
         kernels.products[(tiles,)](*common, T, V, n, C, BIAS=int(bias), **width)
         kernels.spreads[(tiles,)](*common, V, E, D, Q, values, n, C, BIAS=int(bias), **width)
-        gradient, hessian = values.sum(0).unbind()
+        gradient, hessian = values.sum(1).unbind()
         return gradient, hessian, S, R, G, mass, top, share, T, V, E, D, Q
 
     @staticmethod

@@ -6,15 +6,35 @@ for each, and the backward pass weighs and adds them.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
-try:
-    import triton
-    import triton.language as tl
-except ModuleNotFoundError:  # PyTorch without CUDA comes without it
-    AVAILABLE = False
-else:
-    AVAILABLE = True
+from momentalign._triton import AVAILABLE
 
 if AVAILABLE:
+    import triton
+    import triton.language as tl
+
+    __all__ = ["AVAILABLE", "finish", "inner", "number_of_domains", "pair_weights", "pairs", "rows", "shares"]
+
+    @triton.jit
+    def block(matrix, i, k, n, d):
+        """Rows i of a matrix (n, d) in the columns k; zero outside."""
+        return tl.load(matrix + i[:, None] * d + k, mask=(i < n)[:, None] & (k < d), other=0.0)
+
+    @triton.jit
+    def store_shares(i, domains, share, n, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr):
+        """Write what a row of those in i is of its domain."""
+        own = tl.load(domains + i, mask=i < n, other=0)
+        count = tl.zeros([BLOCK_I], tl.float32)
+        for start in range(0, n, BLOCK_J):
+            j = start + tl.arange(0, BLOCK_J)
+            other = tl.load(domains + j, mask=j < n, other=0)
+            count += tl.sum(((own[:, None] == other[None, :]) & (j < n)[None, :]).to(tl.float32), 1)
+        tl.store(share + i, 1.0 / tl.maximum(count, 1.0), mask=i < n)
+
+    @triton.jit
+    def shares(domains, share, n, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr):
+        """The shares of some rows."""
+        i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)
+        store_shares(i, domains, share, n, BLOCK_I, BLOCK_J)
 
     @triton.jit
     def rows(
@@ -39,13 +59,7 @@ if AVAILABLE:
         tl.store(G + i[:, None] * C + c, g, mask=inside)
         tl.store(mass + i, a, mask=here)
         tl.store(top + i, tl.argmax(z, 1), mask=here)
-        own = tl.load(domains + i, mask=here, other=0)
-        count = tl.zeros([BLOCK_I], tl.float32)
-        for start in range(0, n, BLOCK_J):
-            j = start + tl.arange(0, BLOCK_J)
-            other = tl.load(domains + j, mask=j < n, other=0)
-            count += tl.sum(((own[:, None] == other[None, :]) & (j < n)[None, :]).to(tl.float32), 1)
-        tl.store(share + i, 1.0 / tl.maximum(count, 1.0), mask=here)
+        store_shares(i, domains, share, n, BLOCK_I, BLOCK_J)
 
     @triton.jit
     def number_of_domains(share, n, BLOCK: tl.constexpr):
@@ -71,23 +85,23 @@ if AVAILABLE:
 
     @triton.jit
     def pairs(
-        S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C, by_first, by_second,
-        BIAS: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
+        X, R, G, mass, top, domains, share, values, dS, dR, dmass, n, d, C, by_first, by_second, BIAS: tl.constexpr,
+        BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_D: tl.constexpr,
     ):  # fmt: skip
         """A tile's part of both spreads, divided, and of their gradients: a plane of dS and dR for each spread."""
         tile, tiles = tl.program_id(1), tl.num_programs(1)
         i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
         j = tile * BLOCK_J + tl.arange(0, BLOCK_J)
-        in_i, in_j, both = (i < n)[:, None] & (c < C), (j < n)[:, None] & (c < C), (i < n)[:, None] & (j < n)[None, :]
-        R_i = tl.load(R + i[:, None] * C + c, mask=in_i, other=0.0)
-        R_j = tl.load(R + j[:, None] * C + c, mask=in_j, other=0.0)
-        G_i = tl.load(G + i[:, None] * C + c, mask=in_i, other=0.0)
-        G_j = tl.load(G + j[:, None] * C + c, mask=in_j, other=0.0)
+        in_i, both = (i < n)[:, None] & (c < C), (i < n)[:, None] & (j < n)[None, :]
+        R_i, R_j, G_i, G_j = block(R, i, c, n, C), block(R, j, c, n, C), block(G, i, c, n, C), block(G, j, c, n, C)
         top_i, top_j = tl.load(top + i, mask=i < n, other=0), tl.load(top + j, mask=j < n, other=0)
         a_i = tl.load(mass + i, mask=i < n, other=0.0)[:, None]
         a_j = tl.load(mass + j, mask=j < n, other=0.0)[None, :]
         W = pair_weights(i, j, domains, share, number_of_domains(share, n, 128), n)
-        s = tl.load(S + i[:, None] * n + j[None, :], mask=both, other=0.0) + BIAS
+        s = tl.zeros([BLOCK_I, BLOCK_J], tl.float32) + BIAS
+        for start in range(0, d, BLOCK_D):
+            k = start + tl.arange(0, BLOCK_D)[None, :]
+            s += inner(block(X, i, k, n, d), block(X, j, k, n, d))
         hot_j = (c == top_j[:, None]).to(tl.float32)
         g, h, rho = inner(R_i, hot_j), inner((c == top_i[:, None]).to(tl.float32), R_j), inner(R_i, R_j)
         t = rho + 1.0 + 2.0 * (top_i[:, None] == top_j[None, :]).to(tl.float32)
@@ -96,9 +110,9 @@ if AVAILABLE:
         GG = inner(G_i, G_j)
         first, second = W * s / by_first, W * s / by_second
         B = second * s
-        place = values + 2 * (tl.program_id(0) * tiles + tile)
+        place = values + tl.program_id(0) * tiles + tile
         tl.store(place, tl.sum(tl.sum(first * GG, 1), 0))
-        tl.store(place + 1, tl.sum(tl.sum(B * F, 1), 0))
+        tl.store(place + tl.num_programs(0) * tiles, tl.sum(tl.sum(B * F, 1), 0))
         place = dS + i[:, None] * n + j[None, :]
         tl.store(place, 2.0 * W / by_first * GG, mask=both)
         tl.store(place + n * n, 2.0 * second * (F + FT), mask=both)
@@ -113,33 +127,34 @@ if AVAILABLE:
 
     @triton.jit
     def finish(
-        R, mass, top, gradient, hessian, dS, dR, dmass, dS_sum, dlogits, n, C,
-        BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
+        X, R, mass, top, gradient, hessian, dS, dR, dmass, dX, dlogits, n, d, C, parts,
+        BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_D: tl.constexpr,
     ):  # fmt: skip
-        """Weigh the two planes: some programs a tile of dS, the last ones of a row the logits of some rows."""
-        tile, tiles = tl.program_id(1), tl.num_programs(1) - 1
+        """Weigh the two planes: most programs for some columns of some rows of dX, the last ones for their logits."""
+        span, spans = tl.program_id(1), tl.num_programs(1) - 1
         i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)
         first, second = tl.load(gradient), tl.load(hessian)
-        if tile < tiles:
-            j = tile * BLOCK_J + tl.arange(0, BLOCK_J)
-            both, place = (i < n)[:, None] & (j < n)[None, :], i[:, None] * n + j[None, :]
-            of_gradient = tl.load(dS + place, mask=both, other=0.0)
-            of_hessian = tl.load(dS + n * n + place, mask=both, other=0.0)
-            tl.store(dS_sum + place, first * of_gradient + second * of_hessian, mask=both)
+        if span < spans:
+            k = span * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
+            dX_i = tl.zeros([BLOCK_I, BLOCK_D], tl.float32)
+            for start in range(0, n, BLOCK_J):
+                j = start + tl.arange(0, BLOCK_J)
+                dS_ij = first * block(dS, i, j[None, :], n, n) + second * block(dS + n * n, i, j[None, :], n, n)
+                dX_i += tl.dot(dS_ij, block(X, j, k, n, d), input_precision="ieee")
+            tl.store(dX + i[:, None] * d + k, dX_i, mask=(i < n)[:, None] & (k < d))
         else:
             c = tl.arange(0, BLOCK_C)[None, :]
-            inside, place = (i < n)[:, None] & (c < C), i[:, None] * C + c
             total = tl.zeros([BLOCK_I, BLOCK_C], tl.float32)
             total_mass = tl.zeros([BLOCK_I], tl.float32)
-            for part in range(tiles):
-                of_gradient = tl.load(dR + part * 2 * n * C + place, mask=inside, other=0.0)
-                of_hessian = tl.load(dR + (part * 2 + 1) * n * C + place, mask=inside, other=0.0)
-                total += first * of_gradient + second * of_hessian
+            for part in range(parts):
+                plane = dR + part * 2 * n * C
+                total += first * block(plane, i, c, n, C) + second * block(plane + n * C, i, c, n, C)
                 total_mass += second * tl.load(dmass + part * n + i, mask=i < n, other=0.0)
             likeliest = c == tl.load(top + i, mask=i < n, other=0)[:, None]
             # Of R and the mass to P, as in `_shifted_softmax.py`: zero at the likeliest class, so that nothing cancels.
             dP = total - tl.sum(tl.where(likeliest, total, 0.0), 1)[:, None] + total_mass[:, None]
             dP = tl.where(likeliest, 0.0, dP)
-            others = tl.load(R + place, mask=inside, other=0.0)
-            P = tl.where(likeliest, 1.0 - tl.load(mass + i, mask=i < n, other=0.0)[:, None], others)
-            tl.store(dlogits + place, P * (dP - tl.sum(P * dP, 1)[:, None]), mask=inside)
+            a = tl.load(mass + i, mask=i < n, other=0.0)[:, None]
+            P = tl.where(likeliest, 1.0 - a, block(R, i, c, n, C))
+            dz = P * (dP - tl.sum(P * dP, 1)[:, None])
+            tl.store(dlogits + i[:, None] * C + c, dz, mask=(i < n)[:, None] & (c < C))

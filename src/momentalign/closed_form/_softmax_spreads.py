@@ -1,7 +1,7 @@
 r"""Spreads of gradients and Hessians of the cross-entropy together, forward and backward written out by hand.
 
 What `gram_statistics` computes for orders 1 and 2 of a batch that fits one tile, with one node in the autograd graph.
-At the size of a mini-batch the number of operations is the cost: here about seventy instead of ninety, and six on a
+At the size of a mini-batch the number of operations is the cost: here about seventy instead of ninety, and four on a
 CUDA device with Triton (`_softmax_kernels.py`).
 
 Legend (see `_softmax.py`, `_second_order.py`, `_domains.py`): R (n, C) shifted probabilities, a (n, 1) mass, top (n,)
@@ -29,8 +29,14 @@ from momentalign.closed_form._softmax import SoftmaxResiduals
 _CLASSES = 16
 """Classes that a program can hold in registers with a tile of pairs."""
 
+_ROWS = 512
+"""Rows up to which the kernels are used: a product of large matrices is better left to a library."""
+
 _BLOCK = 16
 """Rows and columns of such a tile."""
+
+_COLUMNS, _SPAN, _DEPTH = 128, 32, 64
+"""Columns of X that a tile meets at a time; those of a program for dX, and rows of X that it meets at a time."""
 
 
 def softmax_spreads(
@@ -63,9 +69,10 @@ def softmax_spreads(
 
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
-    """Whether the kernels take it: float32 on CUDA, with Triton, few classes, and not where a compiler does it."""
+    """Whether the kernels take it: float32 on CUDA, with Triton, a mini-batch, and not where a compiler does it."""
     plain = features.dtype == logits.dtype == torch.float32 and not torch.compiler.is_compiling()
-    return kernels.AVAILABLE and features.is_cuda and plain and logits.shape[1] <= _CLASSES
+    few = logits.shape[0] <= _ROWS and logits.shape[1] <= _CLASSES
+    return kernels.AVAILABLE and features.is_cuda and plain and few
 
 
 def _spread_weights(domains: Tensor, dtype: torch.dtype) -> Tensor:
@@ -119,21 +126,18 @@ class _FusedSpreads(torch.autograd.Function):
         bias: bool,
         divisors: tuple[float, float],
     ) -> tuple[Tensor, ...]:
-        n, C = logits.shape
-        tiles, blocks = -(-n // _BLOCK), _blocks(C)
+        (n, C), d, X = logits.shape, features.shape[1], features.contiguous()
+        tiles, blocks = _ceil(n, _BLOCK), {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": _power(C)}
         (R, G), (mass, share) = logits.new_empty(2, n, C), logits.new_empty(2, n)
         top = torch.empty_like(targets, dtype=torch.int32)
-        S, dS = features @ features.T, logits.new_empty(2, n, n)
-        values, dR, dmass = (
-            logits.new_empty(tiles, tiles, 2),
-            logits.new_empty(tiles, 2, n, C),
-            logits.new_empty(tiles, n),
-        )
+        values, dS = logits.new_empty(2, tiles * tiles), logits.new_empty(2, n, n)
+        dR, dmass = logits.new_empty(tiles, 2, n, C), logits.new_empty(tiles, n)
         kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **blocks)
         kernels.pairs[tiles, tiles](
-            S, R, G, mass, top, domains, share, values, dS, dR, dmass, n, C, *divisors, BIAS=int(bias), **blocks
-        )
-        gradient, hessian = values.sum((0, 1)).unbind()
+            X, R, G, mass, top, domains, share, values, dS, dR, dmass, n, d, C, *divisors,
+            BIAS=int(bias), BLOCK_D=min(_COLUMNS, _power(d)), **blocks,
+        )  # fmt: skip
+        gradient, hessian = values.sum(1).unbind()
         return gradient, hessian, R, mass, top, dS, dR, dmass
 
     @staticmethod
@@ -188,17 +192,23 @@ def _fused_slopes(
     ctx: Any, tensors: tuple[Tensor, ...], gradient: Tensor, hessian: Tensor
 ) -> tuple[Tensor | None, Tensor | None]:
     features, logits, _, _, R, mass, top, dS, dR, dmass = tensors
-    (n, C), tiles = logits.shape, len(dR)
-    dS_sum, dlogits = torch.empty_like(dS[0]), torch.empty_like(R)
-    kernels.finish[tiles, tiles + 1](
-        R, mass, top, gradient, hessian, dS, dR, dmass, dS_sum, dlogits, n, C, **_blocks(C)
-    )
-    return dS_sum @ features if ctx.needs_input_grad[0] else None, dlogits
+    (n, C), d, X = logits.shape, features.shape[1], features.contiguous()
+    dX, dlogits = torch.empty_like(X), torch.empty_like(R)
+    spans = _ceil(d, _SPAN) if ctx.needs_input_grad[0] else 0
+    kernels.finish[_ceil(n, _BLOCK), spans + 1](
+        X, R, mass, top, gradient, hessian, dS, dR, dmass, dX, dlogits, n, d, C, len(dR),
+        BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_C=_power(C), BLOCK_D=_SPAN,
+    )  # fmt: skip
+    return dX if ctx.needs_input_grad[0] else None, dlogits
 
 
-def _blocks(C: int) -> dict[str, int]:
-    """Sizes of a program's blocks; a matrix product needs sixteen at least."""
-    return {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": max(16, 1 << (C - 1).bit_length())}
+def _ceil(size: int, block: int) -> int:
+    return -(-size // block)
+
+
+def _power(size: int) -> int:
+    """Size of a block that holds so many: a power of two, and for a matrix product sixteen at least."""
+    return max(16, 1 << (size - 1).bit_length())
 
 
 def _features_gradient(features: Tensor, saved: list[Tensor], gradient: Tensor, hessian: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ columns, and N = CD. Of the samples' gradients Γ a program holds a tile in regi
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
-from momentalign.closed_form._softmax_kernels import AVAILABLE
+from momentalign._triton import AVAILABLE
 
 if AVAILABLE:
     import triton

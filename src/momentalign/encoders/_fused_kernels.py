@@ -6,15 +6,13 @@ lines in which memory is read.
 """
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
-try:
-    import triton
-    import triton.language as tl
-except ModuleNotFoundError:  # PyTorch without CUDA comes without it
-    AVAILABLE = False
-else:
-    AVAILABLE = True
+from momentalign._triton import AVAILABLE
 
 if AVAILABLE:
+    import triton
+    import triton.language as tl
+
+    __all__ = ["AVAILABLE", "backward", "forward"]
 
     @triton.jit
     def forward(

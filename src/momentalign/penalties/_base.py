@@ -17,6 +17,7 @@ from momentalign._validation import (
     checks_values,
 )
 from momentalign.penalties._gather import gather_batch, is_distributed
+from momentalign.penalties._weighing import weigh
 
 
 class DomainPenalty(nn.Module, ABC):
@@ -110,10 +111,7 @@ class DomainPenalty(nn.Module, ABC):
             needed = [name for name, weight in self.weights.items() if weight or starts]
             computed = self._terms(batch, needed, update=self.training)
             terms = {name: computed[name] for name in needed}
-            total = self._total(terms) if terms else batch.features.new_zeros(())
-        if self.training:
-            self.step.add_(1)
-        return total, terms
+            return self._total(terms, batch.features), terms
 
     def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
         """The unweighted terms by name, for logging; nothing that the penalty keeps moves.
@@ -135,15 +133,19 @@ class DomainPenalty(nn.Module, ABC):
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Compute the named terms; move moving averages only where `update` says so."""
 
-    def _total(self, terms: dict[str, Tensor]) -> Tensor:
-        """Sum of the terms at this step's weights; the step is not read back."""
-        full = _weighted_sum([(self.weights[name], term) for name, term in terms.items()])
-        if self.anneal_steps == 0:
-            return full
-        reached = self.step >= self.anneal_steps
-        if self.initial_weight == 0:
-            return full * reached
-        return torch.where(reached, full, _weighted_sum([(self.initial_weight, term) for term in terms.values()]))
+    def _total(self, terms: dict[str, Tensor], features: Tensor) -> Tensor:
+        """Sum of the terms at this step's weights, which counts the step."""
+        if not terms:
+            self.step.add_(int(self.training))
+            return features.new_zeros(())
+        return weigh(
+            list(terms.values()),
+            [self.weights[name] for name in terms],
+            initial=self.initial_weight,
+            start=self.anneal_steps,
+            step=self.step,
+            counts=self.training,
+        )
 
     def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int) -> Batch:
         """Check and gather the batch; the user's line, where a warning points, is `callers` frames up."""
@@ -170,14 +172,6 @@ class DomainPenalty(nn.Module, ABC):
         listed = ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
         loss = "" if self.features_only else f", loss={self.loss!r}"
         return f"{listed}, anneal_steps={self.anneal_steps}{loss}"
-
-
-def _weighted_sum(parts: list[tuple[float, Tensor]]) -> Tensor:
-    (weight, term), *others = parts
-    total = term if weight == 1 else weight * term
-    for weight, term in others:
-        total = torch.add(total, term, alpha=weight)
-    return total
 
 
 def _argument(term: str) -> str:

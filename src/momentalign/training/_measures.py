@@ -1,6 +1,6 @@
 """What is recorded of a network: accuracy of every domain, split and group, and gaps between feature moments."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -44,18 +44,17 @@ def predictions_of(
     starts = range(rank * batch_size, len(rows), ranks * batch_size)
     batches = [torch.arange(start, min(start + batch_size, len(rows))) for start in starts]
     device = rows.targets.device
+    read: Iterable[tuple[Tensor, Tensor]]
     if isinstance(rows.raw, Tensor):
-        for numbers in batches:
-            first = int(numbers[0])
-            raw = rows.raw[first : first + batch_size]
-            if raw.is_cuda and len(raw) < batch_size < len(rows):
-                raw = torch.cat([raw, raw[-1:].expand(batch_size - len(raw), *raw.shape[1:])])
-            features, logits = network(preprocessing.to_inputs(raw))
-            yield numbers, features[: len(numbers)], logits[: len(numbers)]
-        return
-    for numbers, read in read_batches(rows, batches, workers):
-        features, logits = network(preprocessing.to_inputs(read.to(device, non_blocking=True)))
-        yield numbers, features, logits
+        read = ((numbers, rows.raw[int(numbers[0]) : int(numbers[-1]) + 1]) for numbers in batches)
+    else:
+        read = read_batches(rows, batches, workers)
+    for numbers, some in read:
+        raw = some.to(device, non_blocking=True)
+        if raw.is_cuda and len(raw) < batch_size < len(rows):
+            raw = torch.cat([raw, raw[-1:].expand(batch_size - len(raw), *raw.shape[1:])])
+        features, logits = network(preprocessing.to_inputs(raw))
+        yield numbers, features[: len(numbers)], logits[: len(numbers)]
 
 
 def accuracy_records(data: DomainDataset, rows: Rows, correct: NDArray[np.bool_], step: int) -> list[Record]:

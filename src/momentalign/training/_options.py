@@ -15,7 +15,7 @@ from momentalign.training._rows import Rows
 _SECONDS = 0.1
 """Time between two reports of progress, at least."""
 
-CHECKPOINT_SECONDS = 5.0
+CHECKPOINT_SECONDS = 10.0
 """Age that a checkpoint has when the next is written, at least."""
 
 
@@ -57,7 +57,7 @@ class Options:
     Args:
         root: The data folder.
         save: Whether to write weights: to go on from, and at the end.
-        checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is five seconds old.
+        checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is ten seconds old.
         workers: Processes that read rows that are no tensors; None for one a core, eight at most.
         skip_bad_files: Leave unreadable images out.
         capture: Whether steps are a CUDA graph; None for where they can be: a small network and data on one GPU.

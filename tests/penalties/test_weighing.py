@@ -1,0 +1,56 @@
+import pytest
+import torch
+
+from momentalign.penalties import _weighing
+from momentalign.penalties._weighing import weigh
+from tests.kernels import DEVICE, needs_device
+
+WEIGHTS = (0.5, 3.0, 0.0)
+
+
+def weighed(terms: int, initial: float, start: int, device: str = "cpu") -> list[tuple[float, list[float], int]]:
+    """Value, slopes and count of three calls, the second of which does not count."""
+    step, found = torch.zeros((), dtype=torch.long, device=device), []
+    for number in range(3):
+        values = [torch.tensor(2.0 + k, device=device, requires_grad=True) for k in range(terms)]
+        total = weigh(values, WEIGHTS[:terms], initial=initial, start=start, step=step, counts=number != 1)
+        found.append((total.item(), [grad.item() for grad in torch.autograd.grad(total, values)], step.item()))
+    return found
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 4])
+@pytest.mark.parametrize("start", [0, 1, 2, 9])
+@pytest.mark.parametrize("initial", [0.0, 1.0])
+def test_weights_take_effect_at_their_step(terms: int, start: int, initial: float, monkeypatch) -> None:
+    monkeypatch.setattr(f"{__name__}.WEIGHTS", (*WEIGHTS, 7.0))
+    counts = 0
+    for number, (total, slopes, step) in enumerate(weighed(terms, initial, start)):
+        weights = WEIGHTS[:terms] if counts >= start else (initial,) * terms
+        assert total == sum(weight * (2 + k) for k, weight in enumerate(weights))
+        assert slopes == list(weights)
+        counts += number != 1
+        assert step == counts
+
+
+@needs_device
+@pytest.mark.parametrize("terms", [1, 2, 3])
+@pytest.mark.parametrize("start", [0, 1, 2, 9])
+@pytest.mark.parametrize("initial", [0.0, 1.0])
+def test_the_kernel_gives_the_same(terms: int, start: int, initial: float, monkeypatch) -> None:
+    expected = weighed(terms, initial, start)
+    monkeypatch.setattr(_weighing, "_can_fuse", lambda terms: True)
+    assert weighed(terms, initial, start, DEVICE) == expected
+
+
+@needs_device
+def test_the_kernel_has_second_derivatives(monkeypatch) -> None:
+    monkeypatch.setattr(_weighing, "_can_fuse", lambda terms: True)
+    x = torch.tensor(3.0, device=DEVICE, requires_grad=True)
+    step = torch.zeros((), dtype=torch.long, device=DEVICE)
+    total = weigh([x.square(), x**3], [0.5, 2.0], initial=0.0, start=0, step=step, counts=True)
+    (slope,) = torch.autograd.grad(total, x, create_graph=True)
+    assert torch.autograd.grad(slope, x)[0].item() == 1 + 2 * 6 * 3
+
+
+def test_the_host_has_no_kernel() -> None:
+    assert not _weighing._can_fuse([torch.zeros(())])
