@@ -9,8 +9,8 @@ import torch
 from momentalign.algorithms import algorithm_names
 from momentalign.data import DomainDataset, Split
 from momentalign.theory import moment_gaps
-from momentalign.training import Progress, estimate, load, read_records, read_run, run
-from momentalign.training._folder import RunFolder
+from momentalign.training import Clock, Progress, RunConfig, _cost, estimate, load, read_records, read_run, run
+from momentalign.training._folder import Record, RunFolder
 from momentalign.training._sampling import Sampler
 from tests.training.problems import TIMES, assert_same_weights, grouped, images, numbers, small_config, three_domains
 
@@ -185,6 +185,25 @@ def test_nothing_is_written_where_nothing_is_to_be(tmp_path: Path, monkeypatch: 
     assert cost.seconds >= 1000 * cost.step_seconds > 0
     run(small_config(data, steps=5), tmp_path / "run", data=data, save=False)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["records.jsonl", "run.json"]
+
+
+@pytest.mark.parametrize("cuda", [False, True])
+def test_a_cost_is_measured_on_what_the_device_is_good_at(cuda: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def slow(config: RunConfig, folder: None, *, data: DomainDataset, clock: Clock, **_: object) -> list[Record]:
+        seen.append((config.steps, len(data.domains["a"]["in"])))
+        clock.seconds = {"set-up": 9.0 if len(seen) == 1 else 0.5, "steps": 1.0, "evaluation": 2.0}
+        return [{"step": 0, "domain": None, "split": None, "metric": "step_seconds", "value": 0.1}]
+
+    monkeypatch.setattr(_cost, "run", slow)
+    monkeypatch.setattr(_cost, "takes_cuda", lambda accelerator: cuda)
+    domains = {name: {"in": Split(torch.zeros(200, 1, 28, 28), torch.arange(200) % 2)} for name in "ab"}
+    data = DomainDataset("rows", 2, domains)
+    cost = estimate(small_config(three_domains(), steps=100, record_every=100), data=data)
+    assert seen == ([(4, 200), (21, 200)] if cuda else [(4, 128)])
+    assert cost.record_seconds == pytest.approx(1.0 if cuda else 200 / 128)
+    assert cost.seconds == pytest.approx((0.5 if cuda else 9.0) + 100 * 0.1 + cost.records * cost.record_seconds)
 
 
 @pytest.mark.parametrize("name", ["erm", "cma", "groupdro"])

@@ -26,6 +26,12 @@ for _package in ("lightning.fabric", "lightning.pytorch", "lightning_fabric", "p
 ACCELERATORS = ("auto", "cpu", "cuda")
 
 
+def takes_cuda(accelerator: str) -> bool:
+    """Whether a run with this choice of device is to be on CUDA; "auto" takes it where there is one."""
+    check_choice("device", accelerator, ACCELERATORS)
+    return accelerator == "cuda" or (accelerator == "auto" and torch.cuda.is_available())
+
+
 def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
     """Make the Fabric of a run, not launched yet.
 
@@ -41,10 +47,8 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
         ValueError: There are no such devices here.
         ModuleNotFoundError: Lightning is not installed.
     """
-    check_choice("device", accelerator, ACCELERATORS)
     here = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if accelerator == "auto":
-        accelerator = "cuda" if here else "cpu"
+    accelerator = "cuda" if takes_cuda(accelerator) else "cpu"
     if accelerator == "cuda" and devices > here:
         raise ValueError(f"'--devices' asks for {devices} CUDA devices, but torch sees {here} here. Use --device cpu.")
     fabric, strategies = _lightning()
