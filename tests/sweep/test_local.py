@@ -17,6 +17,7 @@ from momentalign.sweep import LocalEngine, estimate, make_plan, run_sweep
 from momentalign.sweep._claims import Claims
 from momentalign.sweep._jobs import Job, Outcome, record_failure
 from momentalign.training import run
+from tests.processes import listen
 
 BAD = "tests.sweep.algorithms"
 
@@ -232,7 +233,13 @@ def test_interrupted_sweeps_go_on(tmp_path, how):
     command += ["--test-domains=-90%", "--jobs", "1", "--out", str(tmp_path / "runs"), "--record-every", "1"]
     environment = {**os.environ, "MOMENTALIGN_TEST_SIGN": str(sign)}
     process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=listen,
     )
     deadline = time.monotonic() + 120
     runs = tmp_path / "runs"

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 import momentalign.training._loop as loop
 from momentalign.cli import app, main
 from momentalign.training import find_position, read_records, read_run
+from tests.processes import listen
 from tests.training.problems import assert_same_weights, numbers
 
 PROGRAM = str(Path(sys.executable).with_name("momentalign"))
@@ -103,6 +104,7 @@ def test_small_domains_are_noted_not_refused(tmp_path: Path) -> None:
         (["train", "colored-digits", "--set", "lr"], "'--set' should look like NAME=VALUE, but is 'lr'."),
         (["train", "colored-digits", "--set", "lr=fast"], "'lr' should be a number"),
         (["train", "colored-digits", "--steps", "0"], "'steps' should be at least 1"),
+        (["train", "colored-digits", "--seed", "-1"], "'--seed' should be at least 0, but is -1."),
         (["train", "colored-digits", "--device", "tpu"], "'device' should be one of 'auto', 'cpu', 'cuda'"),
         (["train", "colored-digits", "--devices", "0"], "'devices' should be at least 1"),
         (["train", "colored-digits", "--devices", "3", "--device", "cpu"], "multiple of the number of devices (3)"),
@@ -183,6 +185,7 @@ def test_a_real_interruption_can_be_gone_on_with(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
+        preexec_fn=listen,
     )
     while process.poll() is None and find_position(tmp_path / "cut").step < 11:
         time.sleep(0.05)

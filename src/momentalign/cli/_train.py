@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from momentalign._validation import check_count
 from momentalign._words import duration
 from momentalign.cli._settings import parse_settings
 from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing
@@ -51,8 +52,8 @@ def train(
             dataset,
             algorithm,
             test_domains=test_domain or (),
-            trial=seed,
-            hparams_seed=hparams_seed,
+            trial=check_count("--seed", seed, 0),
+            hparams_seed=check_count("--hparams-seed", hparams_seed, 0),
             hparams=parse_settings(set_ or []),
             steps=steps,
             record_every=record_every,
