@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign._triton import are_single, blocks, can_use, power
 from momentalign.closed_form import _moment_kernels as kernels
 from momentalign.closed_form._domains import averages, domain_means, gram_spread, number_of_domains, shares
 
@@ -56,8 +57,7 @@ def moment_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]
 
 def _can_fuse(features: Tensor) -> bool:
     """Whether the kernels take it: float32 on CUDA, with Triton, a mini-batch, and not where a compiler does it."""
-    plain = features.dtype == torch.float32 and not torch.compiler.is_compiling()
-    return kernels.AVAILABLE and features.is_cuda and plain and len(features) <= _ROWS
+    return can_use(features) and are_single(features) and len(features) <= _ROWS
 
 
 def pairs_per_spread(u: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class _FusedDistances(torch.autograd.Function):
     @staticmethod
     def forward(features: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         (n, d), X, labels = features.shape, features.contiguous(), domains.contiguous()
-        tiles, spans = _ceil(n, _BLOCK), _ceil(d, _SPAN)
+        tiles, spans = blocks(n, _BLOCK), blocks(d, _SPAN)
         share, B = X.new_empty(n), X.new_empty(n, n)
         centred, weighted_means = torch.empty_like(X), torch.empty_like(X)
         of_means, of_covariances = X.new_empty(tiles * spans), X.new_empty(tiles * tiles)
@@ -120,7 +120,7 @@ class _FusedDistances(torch.autograd.Function):
         kernels.centre[tiles, spans](
             X, labels, share, centred, weighted_means, of_means, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
         )
-        columns = min(_COLUMNS, max(16, 1 << (d - 1).bit_length()))
+        columns = min(_COLUMNS, power(d, 16))
         kernels.pairs[tiles, tiles](
             centred, labels, share, B, of_covariances, n, d, BLOCK_I=_BLOCK, BLOCK_J=_BLOCK, BLOCK_D=columns
         )
@@ -169,11 +169,7 @@ def _slopes(saved: tuple[Tensor, ...], dmean: Tensor, dcovariance: Tensor) -> Te
 def _fused_slopes(saved: tuple[Tensor, ...], dmean: Tensor, dcovariance: Tensor) -> Tensor:
     centred, B, weighted_means = saved
     (n, d), found = centred.shape, torch.empty_like(centred)
-    kernels.slopes[_ceil(n, _BLOCK), _ceil(d, _SPAN)](
+    kernels.slopes[blocks(n, _BLOCK), blocks(d, _SPAN)](
         centred, weighted_means, B, dmean, dcovariance, found, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
     )
     return found
-
-
-def _ceil(size: int, block: int) -> int:
-    return -(-size // block)

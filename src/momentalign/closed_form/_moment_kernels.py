@@ -13,7 +13,7 @@ if AVAILABLE:
 
     from momentalign.closed_form._softmax_kernels import block, inner, number_of_domains, shares
 
-    __all__ = ["AVAILABLE", "centre", "pairs", "shares", "slopes"]
+    __all__ = ["centre", "pairs", "shares", "slopes"]
 
     @triton.jit
     def scales(u, number, d):

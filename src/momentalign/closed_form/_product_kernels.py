@@ -15,7 +15,7 @@ if AVAILABLE:
 
     from momentalign.closed_form._softmax_kernels import block, inner, number_of_domains, pair_weights, rows
 
-    __all__ = ["AVAILABLE", "products", "rows", "slopes", "spreads"]
+    __all__ = ["products", "rows", "slopes", "spreads"]
 
     @triton.jit
     def probabilities(R, mass, top, i, c, n, C):

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign._triton import are_single, blocks, can_use, power
 from momentalign.closed_form import _product_kernels as kernels
 from momentalign.closed_form._domains import averages
 from momentalign.closed_form._heads import Residuals
@@ -144,7 +145,7 @@ class _FusedSpreads(torch.autograd.Function):
         R, G, T, V, E, D, Q = torch.empty(7, n, C, device=logits.device)
         mass, share = torch.empty(2, n, device=logits.device)
         top = torch.empty(n, dtype=torch.int32, device=logits.device)
-        tiles, width = _tiles(n), _width(C)
+        tiles, width = blocks(n, _BLOCK), _width(C)
         values = torch.empty(2, tiles, device=logits.device)
         S = features @ features.T
         kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **width)
@@ -174,7 +175,7 @@ class _FusedSpreads(torch.autograd.Function):
         n, C = logits.shape
         dS, dlogits = torch.empty_like(S), torch.empty_like(R)
         common = S, R, G, mass, top, domains, share
-        kernels.slopes[(_tiles(n),)](
+        kernels.slopes[(blocks(n, _BLOCK),)](
             *common, *saved, gradient, hessian, dS, dlogits, n, C, BIAS=int(ctx.bias), **_width(C)
         )
         return dS @ features if ctx.needs_input_grad[0] else None, dlogits, None, None, None
@@ -182,18 +183,13 @@ class _FusedSpreads(torch.autograd.Function):
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
     """Whether the kernels take it: float32 on CUDA, with Triton, a mini-batch, and not where a compiler does it."""
-    plain = features.dtype == logits.dtype == torch.float32 and not torch.compiler.is_compiling()
     few = logits.shape[0] <= _ROWS and logits.shape[1] <= _CLASSES
-    return kernels.AVAILABLE and features.is_cuda and plain and few
-
-
-def _tiles(n: int) -> int:
-    return -(-n // _BLOCK)
+    return can_use(features) and are_single(features, logits) and few
 
 
 def _width(C: int) -> dict[str, int]:
-    """Sizes of a program's blocks; a matrix product needs sixteen at least."""
-    return {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": max(16, 1 << (C - 1).bit_length())}
+    """Sizes of a program's blocks."""
+    return {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": power(C, 16)}
 
 
 def _derive_again(

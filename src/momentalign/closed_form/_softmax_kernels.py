@@ -12,8 +12,6 @@ if AVAILABLE:
     import triton
     import triton.language as tl
 
-    __all__ = ["AVAILABLE", "finish", "inner", "number_of_domains", "pair_weights", "pairs", "rows", "shares"]
-
     @triton.jit
     def block(matrix, i, k, n, d):
         """Rows i of a matrix (n, d) in the columns k; zero outside."""

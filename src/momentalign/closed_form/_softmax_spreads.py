@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign._triton import are_single, blocks, can_use, power
 from momentalign.closed_form import _softmax_kernels as kernels
 from momentalign.closed_form._gram import gram_statistics
 from momentalign.closed_form._softmax import SoftmaxResiduals
@@ -70,9 +71,8 @@ def softmax_spreads(
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
     """Whether the kernels take it: float32 on CUDA, with Triton, a mini-batch, and not where a compiler does it."""
-    plain = features.dtype == logits.dtype == torch.float32 and not torch.compiler.is_compiling()
     few = logits.shape[0] <= _ROWS and logits.shape[1] <= _CLASSES
-    return kernels.AVAILABLE and features.is_cuda and plain and few
+    return can_use(features) and are_single(features, logits) and few
 
 
 def _spread_weights(domains: Tensor, dtype: torch.dtype) -> Tensor:
@@ -127,15 +127,15 @@ class _FusedSpreads(torch.autograd.Function):
         divisors: tuple[float, float],
     ) -> tuple[Tensor, ...]:
         (n, C), d, X = logits.shape, features.shape[1], features.contiguous()
-        tiles, blocks = _ceil(n, _BLOCK), {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": _power(C)}
+        tiles, sizes = blocks(n, _BLOCK), {"BLOCK_I": _BLOCK, "BLOCK_J": _BLOCK, "BLOCK_C": power(C, 16)}
         (R, G), (mass, share) = logits.new_empty(2, n, C), logits.new_empty(2, n)
         top = torch.empty_like(targets, dtype=torch.int32)
         values, dS = logits.new_empty(2, tiles * tiles), logits.new_empty(2, n, n)
         dR, dmass = logits.new_empty(tiles, 2, n, C), logits.new_empty(tiles, n)
-        kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **blocks)
+        kernels.rows[(tiles,)](logits, targets, domains, R, G, mass, top, share, n, C, *logits.stride(), **sizes)
         kernels.pairs[tiles, tiles](
             X, R, G, mass, top, domains, share, values, dS, dR, dmass, n, d, C, *divisors,
-            BIAS=int(bias), BLOCK_D=min(_COLUMNS, _power(d)), **blocks,
+            BIAS=int(bias), BLOCK_D=min(_COLUMNS, power(d, 16)), **sizes,
         )  # fmt: skip
         gradient, hessian = values.sum(1).unbind()
         return gradient, hessian, R, mass, top, dS, dR, dmass
@@ -194,21 +194,12 @@ def _fused_slopes(
     features, logits, _, _, R, mass, top, dS, dR, dmass = tensors
     (n, C), d, X = logits.shape, features.shape[1], features.contiguous()
     dX, dlogits = torch.empty_like(X), torch.empty_like(R)
-    spans = _ceil(d, _SPAN) if ctx.needs_input_grad[0] else 0
-    kernels.finish[_ceil(n, _BLOCK), spans + 1](
+    spans = blocks(d, _SPAN) if ctx.needs_input_grad[0] else 0
+    kernels.finish[blocks(n, _BLOCK), spans + 1](
         X, R, mass, top, gradient, hessian, dS, dR, dmass, dX, dlogits, n, d, C, len(dR),
-        BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_C=_power(C), BLOCK_D=_SPAN,
+        BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_C=power(C, 16), BLOCK_D=_SPAN,
     )  # fmt: skip
     return dX if ctx.needs_input_grad[0] else None, dlogits
-
-
-def _ceil(size: int, block: int) -> int:
-    return -(-size // block)
-
-
-def _power(size: int) -> int:
-    """Size of a block that holds so many: a power of two, and for a matrix product sixteen at least."""
-    return max(16, 1 << (size - 1).bit_length())
 
 
 def _features_gradient(features: Tensor, saved: list[Tensor], gradient: Tensor, hessian: Tensor) -> Tensor:

@@ -11,8 +11,6 @@ if AVAILABLE:
     import triton
     import triton.language as tl
 
-    __all__ = ["AVAILABLE", "slopes", "spread"]
-
     @triton.jit
     def columns(X, i, j, n, d, BIAS: tl.constexpr):
         """Features of the rows i in the columns j, one in the column of the bias and zero outside."""

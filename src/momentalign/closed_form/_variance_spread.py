@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign._triton import are_single, blocks, can_use, power
 from momentalign.closed_form import _variance_kernels as kernels
 from momentalign.closed_form._direct import with_constant
 from momentalign.closed_form._domains import same
@@ -72,10 +73,9 @@ def variance_spread(
 def _can_fuse(residuals: Tensor, features: Tensor, labels: Tensor, past: Tensor | None) -> bool:
     """Whether the kernels take it: float32 on CUDA, with Triton, a mini-batch, and not where a compiler does it."""
     n, C = residuals.shape
-    tensors = [residuals, features] if past is None else [residuals, features, past]
-    plain = all(tensor.dtype == torch.float32 for tensor in tensors) and not torch.compiler.is_compiling()
+    single = are_single(residuals, features) and (past is None or are_single(past))
     small = 0 < n <= _ROWS and C <= _CLASSES and len(labels) <= _DOMAINS
-    return kernels.AVAILABLE and features.is_cuda and plain and small
+    return can_use(features) and single and small
 
 
 def _variances(R: Tensor, features: Tensor, member: Tensor, bias: bool) -> Tensor:
@@ -133,14 +133,14 @@ class _FusedVarianceSpread(torch.autograd.Function):
         (n, C), d, K = R.shape, features.shape[1], len(labels)
         sums = R.new_empty(K, C * (d + bias))
         means, seeds = torch.empty_like(sums), torch.empty_like(sums)
-        tiles = _blocks(d + bias, _FORWARD_COLUMNS), C
+        tiles = blocks(d + bias, _FORWARD_COLUMNS), C
         values = R.new_empty(tiles[0] * C)
         before = sums if past is None else past.contiguous()  # not read where there is no past
         inputs = (tensor.contiguous() for tensor in (R, features, domains, labels))
         kernels.spread[tiles](
             *inputs, before, sums, means, seeds, values, n, d, C, K, float(decay),
             BIAS=int(bias), PAST=past is not None,
-            BLOCK_N=_power(n), BLOCK_D=_FORWARD_COLUMNS, BLOCK_K=_power(K),
+            BLOCK_N=power(n, 2), BLOCK_D=_FORWARD_COLUMNS, BLOCK_K=power(K, 2),
         )  # fmt: skip
         return values.sum(), sums, means, seeds
 
@@ -190,25 +190,16 @@ def _slopes(ctx: Any, tensors: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor
 def _fused_slopes(ctx: Any, tensors: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
     R, features, domains, labels, _, means, seeds = tensors
     (n, C), d, K = R.shape, features.shape[1], len(labels)
-    spans = _blocks(d + ctx.bias, _SPAN)
+    spans = blocks(d + ctx.bias, _SPAN)
     dR, dfeatures = R.new_empty(spans, n, C), features.new_empty(n, d)
     inputs = (tensor.contiguous() for tensor in (R, features, domains, labels))
-    kernels.slopes[(_blocks(n, _BACKWARD_ROWS), spans)](
+    kernels.slopes[(blocks(n, _BACKWARD_ROWS), spans)](
         *inputs, means, seeds, grad, dR, dfeatures, n, d, K,
         C=C, BIAS=int(ctx.bias), SPAN=_SPAN,
-        BLOCK_I=_BACKWARD_ROWS, BLOCK_D=_BACKWARD_COLUMNS, BLOCK_K=_power(K), BLOCK_C=_power(C),
+        BLOCK_I=_BACKWARD_ROWS, BLOCK_D=_BACKWARD_COLUMNS, BLOCK_K=power(K, 2), BLOCK_C=power(C, 2),
     )  # fmt: skip
     whole = dR.sum(0) if spans > 1 else dR[0]
     return whole if ctx.needs_input_grad[0] else None, dfeatures if ctx.needs_input_grad[1] else None
-
-
-def _blocks(size: int, block: int) -> int:
-    return -(-size // block)
-
-
-def _power(size: int) -> int:
-    """The next power of two, as a block's size has to be."""
-    return max(2, 1 << (size - 1).bit_length())
 
 
 def _derive_again(ctx: Any, tensors: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor | None, Tensor | None]:

@@ -12,8 +12,6 @@ if AVAILABLE:
     import triton
     import triton.language as tl
 
-    __all__ = ["AVAILABLE", "backward", "forward"]
-
     @triton.jit
     def forward(
         x, shift, y, weight, bias, means, scales, x_n, x_c, x_p, y_n, y_c, y_p, P, G, eps,

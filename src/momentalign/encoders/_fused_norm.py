@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from momentalign._triton import can_use, power
 from momentalign.encoders import _fused_kernels as kernels
 
 _LARGEST = 2**14
@@ -32,9 +33,7 @@ def can_fuse(images: Tensor, channels: int) -> bool:
     Returns:
         Whether it does.
     """
-    if not (images.is_cuda and kernels.AVAILABLE) or torch.compiler.is_compiling():
-        return False
-    return _power(images.shape[2] * images.shape[3]) * _power(channels) <= _LARGEST
+    return can_use(images) and power(images.shape[2] * images.shape[3]) * power(channels) <= _LARGEST
 
 
 def relu_group_norm(
@@ -118,7 +117,7 @@ def _in_order(images: Tensor) -> Tensor:
 
 def _blocks(images: Tensor, groups: int) -> dict[str, int]:
     """Sizes of a program's block, and its warps: what was fastest for batches and for evaluation on an H200."""
-    pixels, channels = _power(images[0, 0].numel()), _power(images.shape[1] // groups)
+    pixels, channels = power(images[0, 0].numel()), power(images.shape[1] // groups)
     many = len(images) >= _MANY
     together = 2 if groups > 1 and (many or pixels * channels > 4096) else 1
     warps = pixels * channels * together // 1024
@@ -128,8 +127,3 @@ def _blocks(images: Tensor, groups: int) -> dict[str, int]:
         "BLOCK_D": channels,
         "num_warps": min(16 if many else 8, max(1, warps)),
     }
-
-
-def _power(size: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, size - 1).bit_length()

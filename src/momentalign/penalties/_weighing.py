@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign._triton import are_single, can_use
 from momentalign.penalties import _weighing_kernel as kernel
 
 _TERMS = 3
@@ -54,8 +55,7 @@ def _weighted_sum(terms: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
 
 def _can_fuse(terms: Sequence[Tensor]) -> bool:
     """Whether the kernel takes it: float32 on CUDA, with Triton, few terms, and not where a compiler does it."""
-    plain = all(term.is_cuda and term.dtype == torch.float32 for term in terms)
-    return kernel.AVAILABLE and plain and len(terms) <= _TERMS and not torch.compiler.is_compiling()
+    return can_use(*terms) and are_single(*terms) and len(terms) <= _TERMS
 
 
 class _Weigh(torch.autograd.Function):

@@ -7,8 +7,6 @@ if AVAILABLE:
     import triton
     import triton.language as tl
 
-    __all__ = ["AVAILABLE", "weigh"]
-
     @triton.jit
     def weigh(
         total, in_force, step, first, second, third, of_first, of_second, of_third, initial, start,
