@@ -1,6 +1,13 @@
 """Quantities as people say them."""
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 run", "2 runs", "2 sets of hyper-parameters", "2 addresses"."""
+    first, of, rest = noun.partition(" of ")
+    ending = "" if number == 1 else "es" if first.endswith("s") else "s"
+    return f"{number} {first}{ending}{of}{rest}"
+
+
 def duration(seconds: float) -> str:
     """A length of time in words."""
     if seconds < 90:

@@ -124,7 +124,7 @@ def test_bad_files_are_left_out_beforehand_and_the_split_stays(tmp_path: Path) -
     bad = [files(whole, "a", "in")[3], files(whole, "b", "out")[0]]
     for name in bad:
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:100])
-    with pytest.warns(UserWarning, match="2 unreadable files are left out: " + ", ".join(bad).replace(".", r"\.")):
+    with pytest.warns(UserWarning, match="2 unreadable files left out: " + ", ".join(bad).replace(".", r"\.")):
         rest = load_dataset(tmp_path, skip_bad=True)
     for domain in whole.names:
         for split in ("in", "out"):
@@ -177,6 +177,6 @@ def test_wrong_shapes_show_the_right_one(tmp_path: Path) -> None:
 def test_images_beside_the_classes_are_said_to_be_left_out(tmp_path: Path) -> None:
     write_image_folder(tmp_path, {"a": {"x": 5, "y": 5}})
     write_image(tmp_path / "a" / "stray.jpg")
-    with pytest.warns(UserWarning, match=r"1 images are in no folder of a class and are left out, for instance stray"):
+    with pytest.warns(UserWarning, match=r"1 image in no folder of a class left out, for instance stray"):
         data = load_dataset(tmp_path)
     assert len(data.split("a", "in")) == 8

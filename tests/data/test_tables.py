@@ -32,7 +32,7 @@ def test_files_of_every_kind_give_the_same_table(frame: pd.DataFrame, name: str,
     assert list(table.features.columns) == ["age", "kind", "nothing", "one"]
     assert list(table.target) == ["ill", "well", "ill"]
     assert list(table.domains) == ["Bern", "Bern", "Basel"]
-    assert table.notes == ("1 rows without 'y' or 'site' were left out.",)
+    assert table.notes == ("1 row without 'y' or 'site' left out.",)
 
 
 def test_npz_takes_the_names_of_the_domains(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_groups_splits_and_files_are_no_features(frame: pd.DataFrame, tmp_path: 
     assert table.groups is not None
     assert list(table.groups) == ["g", "h", "h"]
     assert "Column 'split' was taken as the rows' splits, not as a feature." in table.notes
-    assert "1 rows without 'y' or 'site' or 'group' or 'split' were left out." in table.notes
+    assert "1 row without 'y' or 'site' or 'group' or 'split' left out." in table.notes
     named = read_table(tmp_path / "t.csv", target="group", domain="site", group="kind")
     assert named.groups is not None
     assert list(named.groups) == ["a", "a"]

@@ -62,7 +62,7 @@ def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.Monke
     assert (out / "colored-mnist.html").exists()
     # Run again, it has nothing left to do and shows the same.
     code, again = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
-    assert "3 of them are done" in again
+    assert "0 of them are left to do." in again
 
 
 def test_failed_runs_are_said_and_tried_again_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +73,10 @@ def test_failed_runs_are_said_and_tried_again_when_told(tmp_path: Path, monkeypa
     for more in ((), ("--retry-failed",)):
         code, output = run(*words, *more)
         assert code == 1, output
-        assert "3 runs failed. To try them again, add --retry-failed to the same command." in output
+        advice = "" if more else " To try again, add --retry-failed to the same command."
+        assert output.endswith(f"3 runs failed.{advice}\n")
         assert "failed (RuntimeError: no such luck)" in output
-        left = "3 of them are done, 3 are left." if more else "On 1 process"
+        left = "3 of them are left to do." if more else "On 1 process"
         assert left in output
 
 

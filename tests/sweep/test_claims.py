@@ -67,8 +67,15 @@ def test_what_a_folder_says(tmp_path):
         assert state_of(folder, config)[0] == status
     (folder / "run.json").write_text(json.dumps({**about, "format": 2}))
     assert state_of(folder, config)[0] == "foreign"
-    (folder / "run.json").write_text("{")
-    assert state_of(folder, config)[0] == "foreign"
+    for damaged in ("{", "[]", "{}"):
+        (folder / "run.json").write_text(damaged)
+        assert state_of(folder, config)[0] == "broken"
+    (folder / "run.json").unlink()
+    (folder / "run.json").mkdir()
+    assert state_of(folder, config) == (
+        "foreign",
+        f"{folder}/run.json cannot be read (Is a directory). Use another --out.",
+    )
 
 
 def test_a_failure_keeps_what_the_folder_knows(tmp_path):

@@ -38,12 +38,12 @@ def test_a_sweep_ends_with_its_tables_and_the_next_command(tmp_path):
     sweep = read_runs(out)
     for rule in ("oracle", "training-domain"):
         assert accuracy_table(sweep, rule).to_text() in result.output
-    assert "2 runs were done now, 0 before, 0 failed." in result.output
+    assert "2 runs done now, 0 before, 0 failed." in result.output
     assert f"momentalign report {out} -o report.html" in result.output
     again = command("colored-digits", "--algorithms", "erm,cma", *SMALL, "--jobs", "1", "-o", out)
     assert again.exit_code == 0
-    assert "2 of them are done, 0 are left." in again.output
-    assert "0 runs were done now, 2 before, 0 failed." in again.output
+    assert "0 of them are left to do." in again.output
+    assert "0 runs done now, 2 before, 0 failed." in again.output
 
 
 def test_a_dry_run_says_the_cost_and_writes_nothing(tmp_path, shared):
@@ -60,8 +60,25 @@ def test_failures_are_named_and_tried_again_when_told(tmp_path, shared):
     result = command("colored-digits", "--algorithms", f"erm,{bad}", *SMALL, "-o", tmp_path)
     assert result.exit_code == 1
     assert "no such luck" in result.output
-    assert "1 runs were done now, 0 before, 1 failed." in result.output
+    assert "1 run done now, 0 before, 1 failed." in result.output
     assert "--retry-failed" in result.output
+
+
+def test_a_damaged_run_is_done_anew_when_told(tmp_path, shared):
+    words = ("colored-digits", "--algorithms", "erm", *SMALL, "-o", tmp_path)
+    assert command(*words).exit_code == 0
+    (about,) = tmp_path.glob("*/run.json")
+    before = (about.parent / "records.jsonl").read_text()
+    about.write_text("{")
+    result = command(*words)
+    assert result.exit_code == 1
+    assert "0 runs done now, 0 before, 1 failed." in result.output
+    assert f"{about.parent} has a run.json that is damaged. Use --retry-failed to do the run anew." in result.output
+    result = command(*words, "--retry-failed")
+    assert result.exit_code == 0
+    assert "1 run done now, 0 before, 0 failed." in result.output
+    assert json.loads(about.read_text())["status"] == "finished"
+    assert len((about.parent / "records.jsonl").read_text().splitlines()) == len(before.splitlines())
 
 
 @pytest.fixture
@@ -79,7 +96,7 @@ def test_a_broken_image_fails_its_runs_alone_or_is_left_out(pictures, shared):
     words += [*SMALL[:-1], "--set", "batch_size=4", "--test-domains=day", "-o", pictures / "runs"]
     result = command(*words)
     assert result.exit_code == 1, result.output
-    assert "1 runs were done now, 0 before, 1 failed." in result.output
+    assert "1 run done now, 0 before, 1 failed." in result.output
     sweep = read_runs(pictures / "runs")
     assert dict(zip(sweep.runs["dataset"], sweep.runs["status"], strict=True)) == {
         str(pictures / "good"): "finished",
@@ -88,9 +105,9 @@ def test_a_broken_image_fails_its_runs_alone_or_is_left_out(pictures, shared):
     assert re.search(r"failed \(.*night/dog/3.png should be an image, but cannot be read", result.output)
     result = command(*words, "--retry-failed", "--skip-bad-files")
     assert result.exit_code == 0, result.output
-    assert "Note: broken: 1 unreadable files are left out: night/dog/3.png." in result.output
-    assert result.output.count("unreadable files") == 1
-    assert "1 runs were done now, 1 before, 0 failed." in result.output
+    assert "Note: broken: 1 unreadable file left out: night/dog/3.png." in result.output
+    assert result.output.count("unreadable file") == 1
+    assert "1 run done now, 1 before, 0 failed." in result.output
 
 
 def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
@@ -100,7 +117,7 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
     assert result.exit_code == 0, result.output
     number = 1 + 7 + 2 * (1 + 5)
     assert f"{number} runs: 1 data set, 2 algorithms, 7 sets of hyper-parameters, 3 trials;" in result.output
-    assert f"{number} runs were done now, 0 before, 0 failed." in result.output
+    assert f"{number} runs done now, 0 before, 0 failed." in result.output
     chosen = select(read_runs(out), "worst-group")
     assert list(chosen["trial"]) == [0, 1, 2, 0, 1, 2]
     assert "birds (probe): test accuracy in %" in result.output

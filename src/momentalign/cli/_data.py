@@ -1,6 +1,6 @@
 """`momentalign data`: list, fetch, verify, path."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
+
+from momentalign._words import counted
 
 if TYPE_CHECKING:
     from momentalign.data._checksums import Progress
@@ -80,11 +82,11 @@ def fetch(
     if archives:
         console.print(f"{name}: {', '.join(str(path) for path in archives)} into {folder}.")
     else:
-        console.print(f"{name}: {_count(source.files, 'file')}, about {_size(source.gigabytes)}, into {folder}.")
+        console.print(f"{name}: {counted(len(source.files), 'file')}, about {_size(source.gigabytes)}, into {folder}.")
         console.print(f"Terms: {source.terms}. Page: {source.page}")
         for file in source.files:
             how = "its checksum is known" if file.checksum else "its checksum is recorded at the first download"
-            console.print(f"  {Path(file.name).name}: {_count(file.urls, 'address', 'es')}, {how}")
+            console.print(f"  {Path(file.name).name}: {counted(len(file.urls), 'address')}, {how}")
     if dry_run:
         return
     try:
@@ -128,10 +130,6 @@ def path(name: Name, root: Root = None) -> None:
     from momentalign.data import dataset_path
 
     print(dataset_path(name, root))
-
-
-def _count(things: Sequence[object], word: str, ending: str = "s") -> str:
-    return f"{len(things)} {word}{ending if len(things) != 1 else ''}"
 
 
 def _size(gigabytes: float) -> str:

@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from momentalign._words import counted
+
 
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs, ours or DomainBed's; finished or not.")],
@@ -34,7 +36,7 @@ def report(
     number = len(sweep.problems)
     finished = int((sweep.runs["status"] == "finished").sum())
     console.print(
-        f"{len(sweep.runs)} runs, {finished} finished; {number} problem{'s' * (number != 1)}, listed on the page."
+        f"{counted(len(sweep.runs), 'run')}, {finished} finished; {counted(number, 'problem')}, listed on the page."
     )
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from momentalign._words import counted
 from momentalign.cli._settings import find_device
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 from momentalign.cli._training_output import Notes
@@ -85,7 +86,8 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
         console.print(f"The figure lies in {figures}, as {recipe.figure}-*.png, .svg and .pdf.")
     console.print(f"The page lies at {page}, the runs in {out}.")
     if tally.failed:
-        console.print(f"{len(tally.failed)} runs failed. To try them again, add --retry-failed to the same command.")
+        advice = "" if choices.retry_failed else " To try again, add --retry-failed to the same command."
+        console.print(f"{counted(len(tally.failed), 'run')} failed.{advice}")
         raise typer.Exit(1)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from momentalign._words import counted
 from momentalign.cli._settings import parse_settings
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 from momentalign.cli._training_output import Notes
@@ -108,26 +109,33 @@ def sweep(
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
         tally = run_plan(console, plan, where, out, weights=weights, dry_run=dry_run, **options)
     if tally is not None:
-        _finish(console, plan, out, tally)
+        _finish(console, plan, out, tally, retried=retry_failed)
 
 
-def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally") -> None:
+def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retried: bool) -> None:
     from momentalign.report import accuracy_table
     from momentalign.report._escape import printable
     from momentalign.selection import read_runs
 
-    done = read_runs(out)
-    for rule in plan.rules:
+    said: list[str] = []
+    if tally.finished or tally.before:
+        done = read_runs(out)
+        said = done.problems
+        for rule in plan.rules:
+            console.print()
+            console.print(accuracy_table(done, rule).to_text(), end="")
         console.print()
-        console.print(accuracy_table(done, rule).to_text(), end="")
-    console.print()
     say_notes(console, tally)
-    for problem in done.problems:
+    for problem in said:
         console.print(printable(problem))
-    console.print(f"{tally.finished} runs were done now, {tally.before} before, {len(tally.failed)} failed.")
+    for error in dict.fromkeys(tally.failed.values()):
+        if not any(error in problem for problem in said):
+            console.print(printable(error))
+    console.print(f"{counted(tally.finished, 'run')} done now, {tally.before} before, {len(tally.failed)} failed.")
     console.print(f"The runs lie in {out}. Next: momentalign report {shlex.quote(str(out))} -o report.html")
     if tally.failed:
-        console.print("To try the failed ones again, add --retry-failed to the same command.")
+        if not retried:
+            console.print("To try the failed ones again, add --retry-failed to the same command.")
         raise typer.Exit(1)
 
 

@@ -114,7 +114,7 @@ def announce(
 
     left = remaining(plan, out, retry_failed=retry_failed)
     if len(left) < len(plan.runs):
-        console.print(f"{len(plan.runs) - len(left)} of them are done, {len(left)} are left.")
+        console.print(f"{len(left)} of them {'is' if len(left) == 1 else 'are'} left to do.")
     for names, number in find_clashes(plan, out).items():
         console.print(
             f"Note: {number} runs in {out} have the same data set, algorithm, test domains, trial and set as planned "

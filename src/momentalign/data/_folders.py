@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from momentalign._words import counted
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._items import ImageFiles
 from momentalign.data._splits import split_in_out
@@ -108,7 +109,7 @@ def without_bad_files(dataset: DomainDataset) -> DomainDataset:
     if not bad:
         return dataset
     shown = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
-    warnings.warn(f"{dataset.name}: {len(bad)} unreadable files are left out: {shown}.", stacklevel=2)
+    warnings.warn(f"{dataset.name}: {counted(len(bad), 'unreadable file')} left out: {shown}.", stacklevel=2)
     return dataset.with_domains(domains)
 
 
@@ -118,7 +119,7 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
         if not _subfolders(folder / domain):
             raise ValueError(_wrong_shape(folder, stray[0]))
         warnings.warn(
-            f"{folder / domain}: {len(stray)} images are in no folder of a class and are left out, for instance "
+            f"{folder / domain}: {counted(len(stray), 'image')} in no folder of a class left out, for instance "
             f"{stray[0].name}.",
             stacklevel=4,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._words import counted
 from momentalign.data._table_files import no_such_column, read_frame, with_names
 
 _SPLITS = {
@@ -88,7 +89,7 @@ def read_table(
     listed = " or ".join(f"'{name}'" for name in named)
     known = frame[named].notna().all(axis=1)
     if not known.all():
-        notes.append(f"{int((~known).sum())} rows without {listed} were left out.")
+        notes.append(f"{counted(int((~known).sum()), 'row')} without {listed} left out.")
         frame = frame[known]
     if not len(frame):
         raise ValueError(f"{path.name} should have rows with {listed.replace(' or ', ' and ')}, but has none.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from momentalign._words import counted
 from momentalign.published import (
     AVERAGE,
     WORST_GROUP,
@@ -99,12 +100,12 @@ def _domains(
         cells = [_cell(wide[domain].dropna(), whole) for domain, whole in zip(domains, full, strict=True)]
         cells.append(_cell(wide.dropna().mean(axis=1), all(full)))
         rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
-    notes = [_HOW[rule], f"Best of {_count(sets, 'set')} of hyper-parameters. " + _over(len(trials), population=True)]
+    notes = [_HOW[rule], f"Best of {counted(sets, 'set of hyper-parameters')}. " + _over(len(trials), population=True)]
     average = "average: over domains within each trial, then over trials"
     left = [name for name in every if name not in tested]
     notes.append(f"{average}; {len(domains)} of {len(every)} domains were tested." if left else f"{average}.")
     rows, theirs = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule, dataset))
-    notes += _legend(rows, f"{_count(len(trials), 'trial')} of {_count(sets, 'set')}", _NEEDS.get(rule, ""))
+    notes += _legend(rows, f"{counted(len(trials), 'trial')} of {counted(sets, 'set')}", _NEEDS.get(rule, ""))
     notes += [_PUBLISHED_FINE_TUNING, *theirs] if any(row.published for row in rows) else []
     heads = (*(domain_head(dataset, domain) for domain in domains), AVERAGE)
     title = f"{_title(key)}: {measure}, {rule} selection"
@@ -128,7 +129,7 @@ def _worst_group(
     columns = (AVERAGE, WORST_GROUP)
     published, how = published_for_probes(key[0], key[1], begun) if key[2] == "probe" else ({}, [])
     rows, theirs = _with_published(rows, columns, published, decimals=2)
-    notes += _legend(rows, _count(trials, "trial"))
+    notes += _legend(rows, counted(trials, "trial"))
     notes += [_PUBLISHED_PROBING, *theirs] if any(row.published for row in rows) else []
     notes += how
     title = f"{_title(key)}: test accuracy in %, over all rows and of the worst group, worst-group selection"
@@ -219,10 +220,6 @@ def _over(trials: int, *, population: bool) -> str:
         else "standard error (standard deviation with ddof 1 / √trials)"
     )
     return f"Mean over {trials} trials ± {what}."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _title(key: _Key) -> str:

@@ -62,16 +62,18 @@ def state_of(folder: Path, config: RunConfig) -> tuple[str, str | None]:
         config: The run.
 
     Returns:
-        "new", "running", "finished", "failed" with its error, or "foreign" with the reason why the folder cannot be
-        used.
+        "new", "running", "finished", "failed" with its error, "broken" where it cannot be made out, or "foreign" with
+        the reason why the folder cannot be used.
     """
     try:
         about = json.loads((folder / "run.json").read_bytes())
         status, config_there = about["status"], about["config"]
     except FileNotFoundError:
         return "new", None
-    except (OSError, ValueError, KeyError, TypeError):
-        return "foreign", f"{folder} has a run.json that cannot be read. Remove the folder."
+    except OSError as error:
+        return "foreign", f"{folder / 'run.json'} cannot be read ({error.strerror}). Use another --out."
+    except (ValueError, KeyError, TypeError):
+        return "broken", f"{folder} has a run.json that is damaged. Use --retry-failed to do the run anew."
     if about.get("format") != 1:
         return "foreign", f"{folder} was written by another version ({about.get('momentalign')}). Use another --out."
     if config_there != json.loads(json.dumps(config.to_dict())):

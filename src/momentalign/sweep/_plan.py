@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._validation import check_choice, check_count, check_names
+from momentalign._words import counted
 from momentalign.algorithms import find_algorithm
 from momentalign.data import DomainDataset, load_dataset
 from momentalign.selection import RULES, Sweep
@@ -68,8 +69,8 @@ class Plan:
             "set of hyper-parameters": {run.hparams_seed for run in self.runs},
             "trial": {run.trial for run in (*self.runs, *itertools.chain(*self.finals.values()))},
         }
-        parts = [_count(len(found), noun) for noun, found in names.items() if found]
-        return f"{_count(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
+        parts = [counted(len(found), noun) for noun, found in names.items() if found]
+        return f"{counted(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
 
 
 def make_plan(
@@ -202,9 +203,3 @@ def _test_domains(data: DomainDataset, rules: Sequence[str], chosen: Sequence[st
         pairs = itertools.combinations(data.names, 2)
         tests += [pair for pair in pairs if set(pair) & set(names)]
     return tests
-
-
-def _count(number: int, noun: str) -> str:
-    first, _, rest = noun.partition(" of ")
-    plural = first if number == 1 else f"{first}s"
-    return f"{number} {plural}" + (f" of {rest}" if rest else "")

@@ -1,5 +1,6 @@
 """Working through a plan."""
 
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -97,9 +98,16 @@ def remaining(plan: Plan, out: Path, *, retry_failed: bool = False) -> list[RunC
     left = []
     for config in plan.runs:
         status, error = state_of(out / config.hash(), config)
-        if status in ("new", "running") or (status == "failed" and (retry_failed or FULL in (error or ""))):
+        if _is_left(status, error, retry_failed):
             left.append(config)
     return left
+
+
+def _is_left(status: str, error: str | None, retry_failed: bool) -> bool:
+    """Whether a run in this state is to be begun or gone on with."""
+    if status in ("failed", "broken"):
+        return retry_failed or FULL in (error or "")
+    return status in ("new", "running")
 
 
 class _Driver:
@@ -154,8 +162,9 @@ class _Driver:
             return None
         # Looked at under the lock: another sweep may have done it a moment ago.
         status, error = state_of(job.folder, job.config)
-        again = status == "failed" and (FULL in (error or "") or (self.retry_failed and job.name not in self.tried))
-        if status in ("new", "running") or again:
+        if _is_left(status, error, self.retry_failed and job.name not in self.tried):
+            if status == "broken":
+                shutil.rmtree(job.folder)
             self.tried.add(job.name)
             self.engine.submit(job)
             return True
