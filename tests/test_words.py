@@ -1,6 +1,6 @@
 import pytest
 
-from momentalign._words import duration, volume
+from momentalign._words import counted, duration, volume
 
 
 @pytest.mark.parametrize(
@@ -14,3 +14,17 @@ def test_durations(seconds: float, words: str) -> None:
 @pytest.mark.parametrize(("size", "words"), [(10, "1 KiB"), (3 * 2**20, "3.0 MiB"), (2**31, "2.0 GiB")])
 def test_volumes(size: float, words: str) -> None:
     assert volume(size) == words
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "words"),
+    [
+        (0, "run", "0 runs"),
+        (1, "run", "1 run"),
+        (2, "set of hyper-parameters", "2 sets of hyper-parameters"),
+        (1, "address", "1 address"),
+        (3, "address", "3 addresses"),
+    ],
+)
+def test_counted(number: int, noun: str, words: str) -> None:
+    assert counted(number, noun) == words
