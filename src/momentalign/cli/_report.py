@@ -35,9 +35,8 @@ def report(
     sweep = read_runs(folders)
     number = len(sweep.problems)
     finished = int((sweep.runs["status"] == "finished").sum())
-    console.print(
-        f"{counted(len(sweep.runs), 'run')}, {finished} finished; {counted(number, 'problem')}, listed on the page."
-    )
+    met = f" {counted(number, 'problem')} met in reading, listed on the page." if number else ""
+    console.print(f"{counted(len(sweep.runs), 'run')}, {finished} finished.{met}")
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=1.0)
