@@ -1,5 +1,6 @@
 import errno
 import io
+import random
 import shutil
 import stat
 import tarfile
@@ -119,6 +120,22 @@ def test_litter_of_macos_is_left_out(kind: str, tmp_path: Path) -> None:
     litter = {"__MACOSX/PACS/._1.jpg": b"", "PACS/.DS_Store": b"", "PACS/photo/._1.jpg": b""}
     assert extract(MAKERS[kind](tmp_path / kind, FILES | litter), tmp_path / "out") == 2
     assert written(tmp_path / "out") == FILES
+
+
+@pytest.mark.parametrize("compression", ["gz", "xz"])
+def test_a_compressed_archive_is_held_to_its_checksum(compression: str, tmp_path: Path) -> None:
+    archive = tmp_path / f"x.tar.{compression}"
+    generator = random.Random(0)
+    content = generator.randbytes(300_000)
+    with tarfile.open(archive, f"w:{compression}") as made:
+        info = tarfile.TarInfo("PACS/photo/dog/1.jpg")
+        info.size = len(content)
+        made.addfile(info, io.BytesIO(content))
+    spoilt = bytearray(archive.read_bytes())
+    spoilt[len(spoilt) // 2] ^= 1
+    archive.write_bytes(spoilt)
+    with pytest.raises(ValueError, match=r"is broken .* Fetch it again\."):
+        extract(archive, tmp_path / "out")
 
 
 @kinds

@@ -3,13 +3,16 @@ import hashlib
 import json
 import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from momentalign.data import _fetch, dataset_path, fetch, is_complete, load_dataset, verify
+from momentalign.data._checksums import quiet
 from momentalign.data._download import NoAnswerError
+from momentalign.data._lock import record, recorded
 from momentalign.data._sources import SOURCES
 from tests.data.files import (
     PACS,
@@ -102,12 +105,42 @@ def test_interrupted_between_download_and_unpacking(
         patch.setattr(_fetch, "extract", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fetch("pacs", tmp_path)
-    assert entries(tmp_path / ".downloads") == ["pacs"]
+    assert entries(tmp_path / ".downloads") == ["pacs", "record.lock"]
     assert not (tmp_path / "PACS").exists()
     mirrors.requests.clear()
     fetch("pacs", tmp_path)
     assert mirrors.requests == []
     assert is_complete("pacs", tmp_path)
+
+
+def test_one_process_fetches_a_set_at_a_time(tmp_path: Path) -> None:
+    archive = tmp_path / "mine.tar.gz"
+    archive.write_bytes(pack_pacs(tmp_path / "made", "tar.gz"))
+    root = tmp_path / "root"
+    refused = []
+
+    def meanwhile(what: str, done: int, total: int | None) -> None:
+        if what.startswith("unpacking") and not refused:
+            with pytest.raises(ValueError, match=f"Another process fetches pacs into {root}. Wait for it to end."):
+                fetch("pacs", root, archives=[archive])
+            refused.append(what)
+
+    fetch("pacs", root, meanwhile, archives=[archive])
+    assert refused
+    assert is_complete("pacs", root)
+    assert entries(root) == ["PACS", "PACS.sha256"]
+    assert load_dataset("pacs", root=root).names == PACS
+
+
+def test_several_sets_may_be_recorded_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+
+    def one(number: int) -> None:
+        record(tmp_path, f"set-{number}/file", tmp_path / "file", "somewhere", quiet)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(40)))
+    assert len(recorded(tmp_path)) == 40
 
 
 @pytest.mark.parametrize(("kind", "prefix"), [("tar", ""), ("zip", "kfold/"), ("tar.gz", "a/PACS/")])

@@ -23,7 +23,7 @@ def hostile(folder: Path) -> Sweep:
     return read_runs(folder)
 
 
-def by_hand(folder: Path) -> Sweep:
+def by_hand(folder: Path, device: str = "NVIDIA H200") -> Sweep:
     """Two trials of one method, domains a and b, numbers that can be checked by eye.
 
     Tested on a: 0.5, then 0.7 (trial 0) and 0.9 (trial 1); b's held-out rows 0.8 throughout. Tested on b: 0.6 and 0.9.
@@ -44,5 +44,5 @@ def by_hand(folder: Path) -> Sweep:
                 record(step, "step_seconds", 5.0 if step == 0 else 0.25),
                 record(step, "memory_gib", 2.0 if step == 0 else 1.5),
             ]
-        write_run(folder, config, lines, domains=("a", "b"))
+        write_run(folder, config, lines, domains=("a", "b"), device=device)
     return read_runs(folder)

@@ -52,6 +52,11 @@ def test_costs_leave_the_warm_up_out_but_not_its_memory(ordered: Ordered) -> Non
     assert frame.loc["memory_gib", "runs"] == 4
 
 
+def test_memory_on_a_cpu_is_the_processs_and_left_out(tmp_path: Path) -> None:
+    ordered = order(by_hand(tmp_path, device="cpu"))
+    assert _frames.costs(ordered, ordered.cases[0])["metric"].tolist() == ["step_seconds"]
+
+
 def test_accuracy_between_domains(ordered: Ordered) -> None:
     matrix = _frames.accuracy_matrix(ordered, ordered.cases[0]).set_index(["left_out", "domain"])["value"]
     assert matrix.to_dict() == pytest.approx({("a", "a"): 80, ("a", "b"): 80, ("b", "b"): 60, ("b", "a"): 90})

@@ -1,10 +1,15 @@
 import json
 import multiprocessing
+import subprocess
+import sys
+from contextlib import contextmanager
 
+from momentalign.sweep import _jobs
 from momentalign.sweep._archive import pack, unpack
 from momentalign.sweep._claims import Claims, state_of
-from momentalign.sweep._jobs import Job, is_busy, record_failure
+from momentalign.sweep._jobs import Job, execute, record_failure
 from momentalign.training import make_config
+from momentalign.training._folder import is_busy
 
 
 def config_of(**options):
@@ -89,15 +94,41 @@ def test_a_failure_keeps_what_the_folder_knows(tmp_path):
     assert [path.name for path in job.folder.iterdir()] == ["run.json"]
 
 
-def test_a_folder_that_is_written_to_is_busy(tmp_path):
-    import fcntl
+TRAINING = """
+import sys, time
+from pathlib import Path
+from momentalign.training._folder import _lock
+file = (Path(sys.argv[1]) / "records.jsonl").open("a+b")
+_lock(file, Path(sys.argv[1]))
+print("locked", flush=True)
+sys.stdin.read()
+"""
 
-    assert not is_busy(tmp_path)
-    with (tmp_path / "records.jsonl").open("a") as file:
-        assert not is_busy(tmp_path)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        assert is_busy(tmp_path)
-    assert not is_busy(tmp_path)
+
+@contextmanager
+def training_in(folder):
+    """Another process that has the folder's lock."""
+    command = [sys.executable, "-c", TRAINING, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "locked\n"
+        yield
+        process.stdin.close()
+
+
+def test_a_folder_that_is_trained_in_is_busy_and_left_alone(tmp_path, monkeypatch):
+    config = config_of()
+    job = Job(config, tmp_path / config.hash(), ("+90%", "+80%", "-90%"))
+    assert not is_busy(job.folder)
+    record_failure(job, "no")
+    before = (job.folder / "run.json").read_text()
+    with training_in(job.folder):
+        assert is_busy(job.folder)
+        assert execute(job).status == "busy"
+        # It may also begin a moment after it was looked at.
+        monkeypatch.setattr(_jobs, "is_busy", lambda folder: False)
+        assert execute(job).status == "busy"
+        assert (job.folder / "run.json").read_text() == before
+    assert not is_busy(job.folder)
 
 
 def test_a_folder_travels_as_bytes(tmp_path):

@@ -73,9 +73,26 @@ def test_a_kill_between_the_renamings_loses_nothing(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "checkpoint", tmp_path / "checkpoint.tmp")
     (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
     assert find_position(tmp_path).step == 3
+    assert load_weights(tmp_path)[0]["classes"] == ["dark", "bright"]
+    # Readers move nothing.
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.old", "checkpoint.tmp"]
     save(tmp_path, algorithm, optimizers, step=4)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
     assert find_position(tmp_path).step == 4
+
+
+def test_a_failed_write_after_such_a_kill_keeps_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm, optimizers = algorithm_after(1)
+    save(tmp_path, algorithm, optimizers)
+    (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("momentalign.training._checkpoint.write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, algorithm, optimizers, step=7)
+    assert find_position(tmp_path).step == 3
 
 
 def test_the_finished_model_leaves_no_state_behind(tmp_path: Path) -> None:

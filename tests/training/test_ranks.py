@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from torch import nn
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from momentalign.training import read_records, run
@@ -60,3 +61,14 @@ def test_algorithms_that_work_on_one_device_say_so() -> None:
     algorithm.distributed = False
     with pytest.raises(ValueError, match=r"'iga' works on one device only. Use --devices 1."):
         check_ranks(algorithm, "iga", 2)
+
+
+def test_batch_normalisation_that_is_trained_works_on_one_device() -> None:
+    data = three_domains()
+    algorithm = build_algorithm(small_config(data), data)
+    algorithm.extra = nn.BatchNorm2d(3)
+    check_ranks(algorithm, "erm", 1)
+    with pytest.raises(ValueError, match=r"Batch normalisation that is trained.* Use --devices 1, or a pretrained"):
+        check_ranks(algorithm, "erm", 2)
+    algorithm.extra.eval()  # as pretrained encoders keep it
+    check_ranks(algorithm, "erm", 2)

@@ -95,6 +95,26 @@ def test_rarer_checkpoints_go_back_further(tmp_path: Path, monkeypatch: pytest.M
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
 
+def test_a_run_that_goes_on_without_writing_weights_keeps_no_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = three_domains()
+    real = steps.seed_step
+
+    def broken(trial: int, step: int, *rest: object) -> None:
+        if step == 11:
+            raise KeyboardInterrupt
+        real(trial, step, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(steps, "seed_step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        run(small_config(data), tmp_path / "cut", data=data, checkpoint_every=1)
+    monkeypatch.setattr(steps, "seed_step", real)
+    run(small_config(data), tmp_path / "cut", data=data, save=False)
+    assert read_run(tmp_path / "cut")["status"] == "finished"
+    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == ["records.jsonl", "run.json"]
+
+
 def test_a_checkpoint_follows_when_the_last_is_old() -> None:
     config = small_config(three_domains())  # 20 steps, a record every 4
     options = Options()

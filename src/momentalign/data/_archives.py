@@ -72,6 +72,8 @@ def extract(archive: Path, folder: Path, progress: Progress = quiet) -> int:
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise ValueError(f"{archive} has a file and a folder of one name: {error.filename}.") from None
     except OSError as error:
+        if error.errno is None:  # gzip and bz2 say so of what they cannot unpack
+            raise ValueError(f"{archive} is broken ({type(error).__name__}: {error}). Fetch it again.") from None
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         free = shutil.disk_usage(folder).free / 1e9
@@ -101,6 +103,8 @@ def _members(archive: Path) -> Iterator[_Member]:
         for entry in tar:
             odd = not (entry.isreg() or entry.isdir())
             yield _Member(entry.name, tar.extractfile(entry) if entry.isreg() else None, odd, raw.tell())
+        while tar.fileobj is not None and tar.fileobj.read(1 << 20):
+            pass  # a compressed file's checksum lies behind the last member
 
 
 def _write(content: IO[bytes], path: Path) -> None:

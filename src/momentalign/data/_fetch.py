@@ -6,16 +6,16 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from momentalign.data._archives import extract, is_archive
 from momentalign.data._checksums import Progress, check, quiet, write_manifest
 from momentalign.data._download import NoAnswerError, download
-from momentalign.data._lock import LOCK, record, recorded
+from momentalign.data._lock import DOWNLOADS, LOCK, ONE_AT_A_TIME, record, recorded
 from momentalign.data._root import data_folder
 from momentalign.data._source import Source, SourceFile
 from momentalign.data._sources import find_source
 from momentalign.data._verify import manifest_path, missing_entries
-
-DOWNLOADS = ".downloads"
 
 
 def fetch(
@@ -28,7 +28,8 @@ def fetch(
 ) -> Path:
     """Download a data set, check it and put it where :func:`load_dataset` looks for it.
 
-    Interrupted, it goes on where it stopped. The data set's folder appears when all of it is there.
+    Interrupted, it goes on where it stopped. The data set's folder appears when all of it is there. One process fetches
+    a data set at a time.
 
     Args:
         name: Of a data set that has files.
@@ -43,7 +44,7 @@ def fetch(
 
     Raises:
         NoAnswerError: A file could not be downloaded; the message says where to put it by hand.
-        ValueError: A file is not what it should be.
+        ValueError: A file is not what it should be, or another process fetches the same.
     """
     progress = progress or quiet
     name, source = find_source(name)
@@ -51,10 +52,34 @@ def fetch(
     folder = root / source.folder
     if not missing_entries(folder, source):
         return folder
+    given = [_given(Path(path), source) for path in archives]
+    lock = root / DOWNLOADS / f"{name}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(lock, timeout=0):
+            try:
+                if missing_entries(folder, source):  # another process may have been quicker
+                    _fetch(name, source, root, given, progress, keep=keep)
+            finally:
+                with contextlib.suppress(OSError):  # some systems keep it while it is held
+                    lock.unlink()
+    except Timeout:
+        raise ValueError(f"Another process fetches {name} into {root}. Wait for it to end.") from None
+    if {path.name for path in lock.parent.iterdir()} <= {ONE_AT_A_TIME}:  # no downloads, ours or others'
+        with contextlib.suppress(OSError):
+            shutil.rmtree(lock.parent)
+    return folder
+
+
+def _fetch(
+    name: str, source: Source, root: Path, given: list[tuple[SourceFile, Path]], progress: Progress, *, keep: bool
+) -> None:
+    """Bring in what is missing; the caller has the lock."""
+    folder = root / source.folder
     downloads = root / DOWNLOADS / name
-    files = [_given(Path(path), source) for path in archives]
+    files = list(given)
     if all(file in source.files for file, _ in files):
-        wanted = [file for file in source.files if file not in [given for given, _ in files]]
+        wanted = [file for file in source.files if file not in [own for own, _ in given]]
         files += [(file, _downloaded(name, file, root, downloads, progress)) for file in wanted]
     staging = root / DOWNLOADS / f"{name}.unpacking"
     _remove(staging)
@@ -75,9 +100,6 @@ def fetch(
         _remove(staging)
     if not keep:
         _remove(downloads)
-        with contextlib.suppress(OSError):  # there may be downloads of others
-            downloads.parent.rmdir()
-    return folder
 
 
 def _downloaded(name: str, file: SourceFile, root: Path, downloads: Path, progress: Progress) -> Path:

@@ -5,11 +5,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from momentalign._files import write_whole
 from momentalign.data._checksums import Progress, digest
 from momentalign.data._root import data_folder
 
 LOCK = "momentalign.lock.json"
+DOWNLOADS = ".downloads"
+ONE_AT_A_TIME = "record.lock"
+"""Beside the downloads: held by whoever writes the lock file."""
 
 
 def recorded(root: str | Path | None = None) -> dict[str, Any]:
@@ -35,9 +40,11 @@ def record(root: Path, key: str, path: Path, url: str, progress: Progress) -> No
         url: Where it came from.
         progress: Told how far the checksum is.
     """
-    files = recorded(root)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     entry = {"sha256": digest(path, progress=progress), "bytes": path.stat().st_size, "from": url, "date": today}
-    files[key] = entry
-    content = json.dumps({"format": 1, "files": dict(sorted(files.items()))}, indent=1)
-    write_whole(root / LOCK, content + "\n")
+    turn = root / DOWNLOADS / ONE_AT_A_TIME
+    turn.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(turn):  # other data sets may be fetched at the same time
+        files = recorded(root) | {key: entry}
+        content = json.dumps({"format": 1, "files": dict(sorted(files.items()))}, indent=1)
+        write_whole(root / LOCK, content + "\n")

@@ -124,7 +124,7 @@ def costs(ordered: Ordered, case: Case) -> pd.DataFrame:
     Returns:
         Columns device, method, metric ("step_seconds" or "memory_gib"), value (median over runs), low and high (between
         them the middle half of the runs), runs. A run counts with its median record, the first left out, or its peak
-        memory.
+        memory; on a CPU that is the process's, which did other runs before, and is left out.
     """
     records = ordered.sweep.records
     records = records[records["metric"].isin(["step_seconds", "memory_gib"]) & records["run"].isin(case.runs.index)]
@@ -139,6 +139,7 @@ def costs(ordered: Ordered, case: Case) -> pd.DataFrame:
     run = found["run"].astype(object)
     about = case.runs.loc[run, ["method", "device"]].reset_index(drop=True)
     found = found.assign(method=about["method"], device=about["device"].fillna("device not known"), value=value)
+    found = found[~(memory & (found["device"] == "cpu").to_numpy())]
     keys = ["device", "method", "metric"]
     spread = found.groupby(keys, observed=True, sort=False)["value"]
     spread = pd.DataFrame(

@@ -91,7 +91,8 @@ def cost_block(ordered: Ordered) -> Block:
                     )
             groups.append(Group(f"{case.title}, {device}", panels))
     note = "Median over runs of a run's median step, and of its peak memory; the line spans the middle half of the "
-    note += "runs. Runs that shared a machine slowed each other down; 'momentalign bench' measures methods in turn."
+    note += "runs. Runs that shared a machine slowed each other down; 'momentalign bench' measures methods in turn. "
+    note += "On a CPU only the memory of a process is known, which did several runs, and none is shown."
     return Block("costs", "Time and memory", note, [Tab("", groups)] if groups else [], missing)
 
 

@@ -14,7 +14,7 @@ import torch
 import momentalign
 from momentalign.sweep._measure import Cost, measure
 from momentalign.training import RunConfig, run
-from momentalign.training._folder import describe_run, write_json
+from momentalign.training._folder import BusyError, describe_run, is_busy, write_json
 
 _READERS = 8  # processes that read images for one run, at most
 FULL = "is full"  # in the message of a run that a full disk ended: it goes on when there is room
@@ -162,6 +162,8 @@ def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
                 workers=min(_READERS, torch.get_num_threads()),
                 progress=lambda at: advance(at.done / at.steps),
             )
+    except BusyError:
+        return Outcome(job, "busy")
     except Exception as error:
         message = _one_line(error)
         if isinstance(error, OSError) and (FULL in message or _no_space(job.folder)):
@@ -207,22 +209,6 @@ def record_failure(job: Job, message: str) -> None:
         about = describe_run(job.config, job.domains)
     job.folder.mkdir(parents=True, exist_ok=True)
     write_json(path, about | {"status": "failed", "error": message})
-
-
-def is_busy(folder: Path) -> bool:
-    """Whether a process is writing records there: training holds a lock on them."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # Windows
-        return False
-    try:
-        with (folder / "records.jsonl").open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # no file yet, or a file system that knows no locks
-        return False
-    return False
 
 
 def _no_space(folder: Path) -> bool:

@@ -1,7 +1,8 @@
 """A run's checkpoint: weights and what else training needs to go on, as safetensors and JSON.
 
-`checkpoint/` is written beside its place and then put there, so that what lies under that name is whole. A kill between
-the two renamings leaves the one before as `checkpoint.old`, which is put back.
+`checkpoint/` is written beside its place and then put there, so that what lies under that name is whole. Between the
+two renamings, and after a kill there, the one before lies in `checkpoint.old`: readers take it, the next writer puts it
+back.
 """
 
 import json
@@ -50,6 +51,8 @@ def save_checkpoint(
     """
     place, new, old = (folder / name for name in ("checkpoint", "checkpoint.tmp", "checkpoint.old"))
     shutil.rmtree(new, ignore_errors=True)
+    if old.exists() and not place.exists():
+        old.rename(place)
     try:
         new.mkdir(parents=True)
         _save(new / "model.safetensors", network.state_dict())
@@ -70,6 +73,12 @@ def save_checkpoint(
         place.rename(old)
     new.rename(place)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """Remove the checkpoint of a run that goes on without writing any."""
+    for name in ("checkpoint", "checkpoint.old"):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def find_position(folder: Path) -> Position:
@@ -131,7 +140,7 @@ def finish_trained(folder: RunFolder) -> bool:
     Returns:
         Whether it is finished now.
     """
-    place = _checkpoint(folder.path)
+    place = folder.path / "checkpoint"
     if not folder.about or not (place / "model.json").exists() or (place / "state.json").exists():
         return False
     records = read_records(folder.path)
@@ -161,10 +170,9 @@ def load_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _checkpoint(folder: Path) -> Path:
+    """Where the last whole checkpoint is to be read; nothing is moved, since another process may be training."""
     place, old = folder / "checkpoint", folder / "checkpoint.old"
-    if not place.exists() and old.exists():
-        old.rename(place)
-    return place
+    return old if old.exists() and not place.exists() else place
 
 
 def _pack(algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from momentalign._validation import check_choice
 from momentalign.algorithms import Algorithm
@@ -162,6 +163,12 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
+def forget_peak(device: torch.device) -> None:
+    """Let a run's peak of memory be its own, where a process does run after run. A host's is the process's."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def peak_gib(device: torch.device) -> dict[str, float]:
     """Most memory that was in use, by the name it is recorded under."""
     if device.type == "cuda":
@@ -202,8 +209,15 @@ def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ran
 
 def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
     """Raise ValueError where several ranks would not give the step of one."""
-    if ranks > 1 and not algorithm.distributed:
+    if ranks == 1:
+        return
+    if not algorithm.distributed:
         raise ValueError(f"'{name}' works on one device only. Use --devices 1.")
+    if any(isinstance(module, _BatchNorm) and module.training for module in algorithm.modules()):
+        raise ValueError(
+            "Batch normalisation that is trained, as with random weights, sees the rows of one device only. Use "
+            "--devices 1, or a pretrained encoder, which keeps its statistics."
+        )
 
 
 def _lightning() -> tuple[Any, Any]:

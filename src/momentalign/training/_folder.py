@@ -240,6 +240,26 @@ def _left_by_a_kill(path: Path) -> bool:
     return path.name.startswith(".run.json.") and path.suffix == ".tmp"
 
 
+class BusyError(ValueError):
+    """Another process trains in a run's folder."""
+
+
+def is_busy(folder: Path) -> bool:
+    """Whether another process trains in a folder. Not to be asked by one that does: it would let go of its lock."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        return False
+    try:
+        with (folder / "records.jsonl").open("rb") as file:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return True
+    except OSError:  # no file yet, or a file system that knows no locks
+        return False
+    return False
+
+
 def _lock(file: BufferedRandom, path: Path) -> None:
     """One process a folder: two would write into each other's records."""
     try:
@@ -251,7 +271,7 @@ def _lock(file: BufferedRandom, path: Path) -> None:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         file.close()
-        raise ValueError(f"Another process trains in {path}. Wait for it, or name another folder.") from None
+        raise BusyError(f"Another process trains in {path}. Wait for it, or name another folder.") from None
     except OSError:  # a file system that knows no locks
         return
 

@@ -10,13 +10,14 @@ from torch.optim import Optimizer
 from momentalign.algorithms import reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.training._capture import captured_step, compile_parts
-from momentalign.training._checkpoint import Position, restore, save_checkpoint
+from momentalign.training._checkpoint import Position, remove_checkpoint, restore, save_checkpoint
 from momentalign.training._config import RunConfig
 from momentalign.training._data import open_dataset, training_split, validation_split
 from momentalign.training._devices import (
     check_ranks,
     choose_capture,
     device_name,
+    forget_peak,
     peak_gib,
     place,
     to_device,
@@ -54,6 +55,7 @@ def train(
         The records of the last step.
     """
     device, rank, ranks = fabric.device, fabric.global_rank, fabric.world_size
+    forget_peak(device)
     if data is None:
         data = open_dataset(
             config.dataset,
@@ -137,6 +139,8 @@ def train(
     if writer is not None:
         if options.save:
             save_checkpoint(writer.path, network, describe(network, data))
+        else:
+            remove_checkpoint(writer.path)
         writer.finish()
     options.clock.lap("files")
     return records
@@ -146,7 +150,9 @@ def _set_learning_rate(optimizers: Mapping[str, Optimizer], factor: float) -> No
     """Scale every learning rate from what it was first; in place where a captured step reads it from the device."""
     for optimizer in optimizers.values():
         for group in optimizer.param_groups:
-            rate = group.setdefault("initial_lr", float(group["lr"])) * factor
+            if "initial_lr" not in group:
+                group["initial_lr"] = float(group["lr"])
+            rate = group["initial_lr"] * factor
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].fill_(rate)
             else:
