@@ -1,6 +1,6 @@
 import pytest
 
-from momentalign._words import counted, duration, volume
+from momentalign._words import counted, duration, listed, volume
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,7 @@ def test_volumes(size: float, words: str) -> None:
 )
 def test_counted(number: int, noun: str, words: str) -> None:
     assert counted(number, noun) == words
+
+
+def test_listed() -> None:
+    assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]

@@ -1,4 +1,6 @@
-"""Quantities as people say them."""
+"""Quantities and lists as people say them."""
+
+from collections.abc import Sequence
 
 
 def counted(number: int, noun: str) -> str:
@@ -6,6 +8,12 @@ def counted(number: int, noun: str) -> str:
     first, of, rest = noun.partition(" of ")
     ending = "" if number == 1 else "es" if first.endswith("s") else "s"
     return f"{number} {first}{ending}{of}{rest}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: "a", "a and b", "a, b and c"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def duration(seconds: float) -> str:

@@ -20,8 +20,8 @@ def test_a_penalty_that_costs_much_is_named() -> None:
     run = records({0: 0.2, 200: 0.9, 400: 0.8, 600: 0.45})
     said = said_of_annealing(run, ("test",), {"anneal_steps": 300, "scaling": "classes"})
     assert said is not None
-    assert "90.0 % at step 200" in said
-    assert "45.0 % at the end" in said
+    assert "90.0% at step 200" in said
+    assert "45.0% at the end" in said
     assert said.endswith("--set scaling=relative with weights near 1.")
     other = said_of_annealing(run, ("test",), {"anneal_steps": 300})
     assert other is not None

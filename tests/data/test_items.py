@@ -69,9 +69,8 @@ def test_unreadable_image_is_named(kind: str, tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:1500])
     elif kind != "missing":
         path.write_text("no image" if kind == "text" else "")
-    with pytest.raises(
-        ValueError, match=r"photo/bad\.jpg should be an image, but cannot be read .* '--skip-bad-files'"
-    ):
+    what = "does not exist" if kind == "missing" else "cannot be read"
+    with pytest.raises(ValueError, match=rf"photo/bad\.jpg should be an image, but {what}.* '--skip-bad-files'"):
         ImageFiles([path], tmp_path).decode(0, 8)
     good = write_image(tmp_path / "good.jpg")
     kept = ImageFiles([path, good, path], tmp_path, skip_bad=True)

@@ -29,9 +29,11 @@ def test_verify_counts_rows(mirrors: Answers, tmp_path: Path, monkeypatch: pytes
 
 
 def test_verify_of_nothing_and_of_half(mirrors: Answers, tmp_path: Path) -> None:
-    assert verify("vlcs", tmp_path)[0] == (
-        f"{tmp_path / 'VLCS' / 'Caltech101'} is missing. Run 'momentalign data fetch vlcs'."
-    )
+    assert verify("vlcs", tmp_path) == [f"{tmp_path / 'VLCS'} does not exist. Run 'momentalign data fetch vlcs'."]
+    (tmp_path / "VLCS" / "SUN09").mkdir(parents=True)
+    assert verify("vlcs", tmp_path) == [
+        f"{tmp_path / 'VLCS'} lacks Caltech101, LabelMe and VOC2007. Run 'momentalign data fetch vlcs'."
+    ]
     write_image_folder(tmp_path / "PACS", {domain: {"dog": 1} for domain in PACS})
     for path in (tmp_path / "PACS" / "photo" / "dog").iterdir():
         path.unlink()

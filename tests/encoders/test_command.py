@@ -74,9 +74,11 @@ def test_sets_with_groups(
     assert (table.target[0], table.domains[0], table.splits[0], table.groups[0]) == first
 
 
-def test_bad_files_are_skipped_on_request(folder: Path) -> None:
+@pytest.mark.parametrize("batch_size", [1, 64])  # with some rows done before the bad one, and without
+def test_bad_files_are_skipped_on_request(batch_size: int, folder: Path) -> None:
     (folder / "animals" / "day" / "cat" / "1.png").write_bytes(b"no image")
     arguments = (folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", folder / "features.npz")
+    arguments += ("--batch-size", batch_size)
     refused = run(*arguments)
     assert isinstance(refused.exception, ValueError)
     assert "--skip-bad-files" in str(refused.exception)

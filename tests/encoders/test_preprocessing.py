@@ -28,7 +28,7 @@ def test_tensors_stay_and_bytes_are_scaled() -> None:
 def test_tensors_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"rows of shape \(13,\), but these have shape \(12,\)"):
         TensorPreprocessing((13,)).open(torch.zeros(3, 12))
-    with pytest.raises(ValueError, match="takes tensors, but these rows are Texts"):
+    with pytest.raises(ValueError, match="takes tensors, but these rows are texts"):
         TensorPreprocessing((13,)).open(Texts(["a"]))
 
 

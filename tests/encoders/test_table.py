@@ -104,7 +104,7 @@ def test_rows_of_another_kind() -> None:
         preprocessing.open(torch.zeros(2, 4))
     numbers = torch.tensor([[50.0, 1, 0, 0, 1]])
     assert torch.equal(preprocessing.open(numbers), numbers)
-    with pytest.raises(ValueError, match=r"takes tensors, but these rows are TableRows. Use an encoder for them: mlp"):
+    with pytest.raises(ValueError, match=r"but these rows are rows of a table. Use an encoder for them: mlp"):
         TensorPreprocessing((4,)).open(TableRows(TRAIN))
 
 
@@ -137,5 +137,5 @@ def test_encoder_learns_from_the_rows_that_it_is_given() -> None:
     )
     with pytest.raises(ValueError, match=r"should have rows to train on, but has none"):
         build_encoder(None, data, [])
-    with pytest.raises(ValueError, match=r"Encoder 'mnist-cnn' takes images as tensors .*, but the rows are TableRows"):
+    with pytest.raises(ValueError, match=r"'mnist-cnn' takes images as tensors .*, but the rows are rows of a table"):
         build_encoder("mnist-cnn", data)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from momentalign.penalties import _weighing
+from momentalign.penalties import CMA, _weighing
 from momentalign.penalties._weighing import weigh
 from tests.kernels import DEVICE, needs_device
 
@@ -54,3 +54,14 @@ def test_the_kernel_has_second_derivatives(monkeypatch) -> None:
 
 def test_the_host_has_no_kernel() -> None:
     assert not _weighing._can_fuse([torch.zeros(())])
+
+
+class Forgetful(CMA):
+    def _terms(self, batch, names, *, update):
+        return {"gradient": batch.features.sum(), "other": batch.features.sum()}
+
+
+def test_a_penalty_that_forgets_a_term_is_told() -> None:
+    inputs = torch.zeros(2, 3), torch.zeros(2, 2), torch.tensor([0, 1]), torch.tensor([0, 1])
+    with pytest.raises(ValueError, match=r"Forgetful should compute the terms 'gradient', 'hessian', .* 'other'\."):
+        Forgetful()(*inputs)

@@ -217,6 +217,16 @@ def test_weights_that_are_gone_are_missed(tmp_path: Path) -> None:
     assert "but no weights. Remove it and run the same again to have them." in again.output.replace("\n", " ")
 
 
+def test_damaged_weights_are_said_and_the_next_command_has_what_it_needs(tmp_path: Path) -> None:
+    words = ("train", "colored-digits", *SHORT, "--out", tmp_path / "one", "--root", tmp_path, "--skip-bad-files")
+    first = invoke(*words)
+    assert f"evaluate {tmp_path / 'one'} colored-digits --root {tmp_path} --skip-bad-files" in first.output
+    weights = tmp_path / "one" / "checkpoint" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"model.safetensors cannot be read .* Remove .* and run the same again."):
+        invoke(*words)
+
+
 def test_evaluate_says_that_a_run_is_not_finished(tmp_path: Path) -> None:
     assert invoke("train", "colored-digits", *SHORT, "--out", tmp_path / "one").exit_code == 0
     about = read_run(tmp_path / "one")

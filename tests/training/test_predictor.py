@@ -42,6 +42,26 @@ def test_a_tensor_model_takes_no_words(trained: Path) -> None:
         momentalign.load(trained).predict(["a.png"])
 
 
+def test_other_numbers_and_nothing_are_taken_too(trained: Path) -> None:
+    model = momentalign.load(trained)
+    rows = three_domains().split("a", "in").tensor
+    assert model.predict(rows.double()) == model.predict(rows)
+    assert model.predict([]) == []
+
+
+@pytest.mark.parametrize("inputs", ["photo.jpg", Path("photo.jpg")])
+def test_one_string_is_no_list(inputs: str | Path, trained: Path) -> None:
+    with pytest.raises(
+        TypeError, match=r"'inputs' should be a list, but is one string or path. Write \['photo.jpg'\]."
+    ):
+        momentalign.load(trained).predict(inputs)
+
+
+def test_the_network_itself_takes_tensors(trained: Path) -> None:
+    with pytest.raises(TypeError, match=r"The network takes tensors, but got a list. Use predict\(\)."):
+        momentalign.load(trained)([1, 2])
+
+
 def test_what_cannot_be_loaded(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"should be the folder of a run"):
         momentalign.load(tmp_path)

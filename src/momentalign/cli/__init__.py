@@ -1,7 +1,10 @@
 """The command line, thin: parse, call, print. One module a command; what a command needs is imported when it runs."""
 
 import sys
+import sysconfig
+import traceback
 from errno import EDQUOT, ENOSPC
+from pathlib import Path
 
 try:
     import typer
@@ -37,9 +40,25 @@ def main() -> None:
     """Run a command; an error that a user can mend is one line and exit code 2, not a traceback."""
     try:
         app(standalone_mode=True)
+    except KeyboardInterrupt:  # before a command could say what to do
+        Console(stderr=True).print("Interrupted.")
+        sys.exit(130)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         Console(stderr=True, highlight=False).print(f"Error: {_in_words(error)}", markup=False, soft_wrap=True)
         sys.exit(2)
+
+
+def _place(error: BaseException) -> str:
+    """Where in a user's own code an error comes from, a penalty's for instance; nothing for our own messages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    ours = str(Path(__file__).parent.parent)
+    theirs = [frame for frame in frames if not frame.filename.startswith((ours, *libraries, "<"))]
+    started = {Path(sys.argv[0]).resolve(), Path(sys.argv[0]).resolve().with_name("__main__.py")}
+    theirs = [frame for frame in theirs if Path(frame.filename).resolve() not in started]
+    return f"({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
 
 
 def _in_words(error: Exception) -> str:
@@ -47,6 +66,9 @@ def _in_words(error: Exception) -> str:
     from momentalign.report._escape import printable
 
     if not isinstance(error, OSError) or not error.strerror:
-        return printable(" ".join(str(error).split("\n")))
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # Where a line ends without a stop, the next would run into it.
+        text = " ".join(line if line.endswith((".", ",", ":", ";", "?", "!")) else f"{line}." for line in lines[:-1])
+        return printable(" ".join(filter(None, [text, *lines[-1:], _place(error)])))
     what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     return printable(what) + (" Make room and run the same command again." if error.errno in (ENOSPC, EDQUOT) else "")

@@ -116,12 +116,9 @@ def verify(name: Name, root: Root = None) -> None:
         shown = problems[:20] + ([f"… and {len(problems) - 20} more."] if len(problems) > 20 else [])
         raise ValueError("\n".join([f"{name} is not as it should be.", *shown]))
     has_checksums = manifest_path(name, root).exists() or all(file.checksum for file in find_source(name)[1].files)
-    how = (
-        "Checksums and shape"
-        if has_checksums
-        else "No checksums were recorded, because it was put there by hand. Shape"
-    )
-    console.print(f"{how} are as they should be: {dataset_path(name, root)}")
+    by_hand = "It was put there by hand and has no checksums; its shape is as it"
+    how = "Checksums and shape are as they" if has_checksums else by_hand
+    console.print(f"{how} should be: {dataset_path(name, root)}")
 
 
 @data.command()

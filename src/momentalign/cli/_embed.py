@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -58,7 +58,8 @@ def embed(
     if workers is None:
         workers = 0 if where == "cpu" else min(8, os.cpu_count() or 1)
     splits = True if with_split else None
-    work = Embedding(dataset, model, out, batch_size=batch_size, device=where, workers=workers, splits=splits)
+    how: dict[str, Any] = {"batch_size": batch_size, "device": where, "workers": workers, "splits": splits}
+    work = Embedding(dataset, model, out, fewer_rows=skip_bad_files, **how)
     for note in model.notes:
         console.print(note)
     domains, width = len(dataset.names), model.num_features

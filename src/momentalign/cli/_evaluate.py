@@ -16,7 +16,7 @@ def evaluate(
     dataset: Annotated[str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.")],
     root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Rows at a time.")] = 256,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Rows at a time.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that read images.")] = None,
     skip_bad_files: Annotated[bool, typer.Option("--skip-bad-files", help="Leave out unreadable images.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the numbers go, as CSV.")] = None,

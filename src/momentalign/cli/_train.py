@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from momentalign._validation import check_count
-from momentalign._words import duration
+from momentalign._words import duration, listed
 from momentalign.cli._settings import parse_settings
 from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing
 
@@ -45,6 +45,7 @@ def train(
 ) -> None:
     """Train a network on some domains and try it on the others."""
     from momentalign.training import estimate, find_position, make_config, read_records, run
+    from momentalign.training._checkpoint import load_weights
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with Notes(console):
@@ -63,7 +64,7 @@ def train(
             root=root,
         )
         out = Path("runs", config.hash()) if out is None else out
-        held_out = f", without {' and '.join(config.test_domains)}" if config.test_domains else ""
+        held_out = f", without {listed(config.test_domains)}" if config.test_domains else ""
         console.print(
             f"{algorithm} on {dataset}{held_out}: {config.steps} steps, a record every {config.record_every}."
         )
@@ -71,7 +72,8 @@ def train(
         where: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
         where |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none"}
         if dry_run:
-            cost = estimate(config, **where, say=Say())
+            with console.status("Measuring a few steps …"):
+                cost = estimate(config, **where, say=Say())
             console.print(
                 f"About {duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms a step, "
                 f"{cost.record_seconds:.2g} s for each of {cost.records} records; {cost.memory_gib:.2g} GiB of memory. "
@@ -94,5 +96,7 @@ def train(
         if not (out / "checkpoint" / "model.safetensors").exists():
             console.print(f"Records lie in {out}, but no weights. Remove it and run the same again to have them.")
             return
-        following = shlex.join(["momentalign", "evaluate", str(out), dataset])
+        load_weights(out)  # says what to do where they are damaged
+        more = (["--root", str(root)] if root else []) + (["--skip-bad-files"] if skip_bad_files else [])
+        following = shlex.join(["momentalign", "evaluate", str(out), dataset, *more])
         console.print(f"Records and weights lie in {out}. Next: {following}")

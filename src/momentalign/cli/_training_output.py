@@ -136,8 +136,8 @@ def said_of_annealing(records: Sequence[Any], test_domains: Sequence[str], hpara
         return None
     scaling = ", or --set scaling=relative with weights near 1" if "scaling" in hparams else ""
     return (
-        f"Held-out rows of the training domains: {_percent(then)} % at step {max(before)}, before the penalty set in, "
-        f"{_percent(now)} % at the end. Where that is more than you mean to give up, try smaller weights with "
+        f"Held-out rows of the training domains: {_percent(then)}% at step {max(before)}, before the penalty set in, "
+        f"{_percent(now)}% at the end. Where that is more than you mean to give up, try smaller weights with "
         f"--set{scaling}."
     )
 

@@ -61,14 +61,19 @@ def fetch(
                 if missing_entries(folder, source):  # another process may have been quicker
                     _fetch(name, source, root, given, progress, keep=keep)
             finally:
-                with contextlib.suppress(OSError):  # some systems keep it while it is held
-                    lock.unlink()
+                _tidy(lock)
     except Timeout:
         raise ValueError(f"Another process fetches {name} into {root}. Wait for it to end.") from None
-    if {path.name for path in lock.parent.iterdir()} <= {ONE_AT_A_TIME}:  # no downloads, ours or others'
-        with contextlib.suppress(OSError):
-            shutil.rmtree(lock.parent)
     return folder
+
+
+def _tidy(lock: Path) -> None:
+    """Remove the lock, and the folder of downloads unless some are left there, or the place for one by hand."""
+    with contextlib.suppress(OSError):  # some systems keep a lock while it is held
+        lock.unlink()
+    with contextlib.suppress(OSError):
+        if {path.name for path in lock.parent.iterdir()} <= {ONE_AT_A_TIME}:
+            shutil.rmtree(lock.parent)
 
 
 def _fetch(

@@ -16,9 +16,11 @@ class Items(ABC):
 
     Attributes:
         names: What each row is called in files and messages, n of them.
+        kind: What the rows are, as people say it.
     """
 
     names: list[str]
+    kind: str
 
     def __len__(self) -> int:
         return len(self.names)
@@ -50,6 +52,8 @@ class ImageFiles(Items):
         root: The folder.
         kept: Positions in `paths` of the rows, shape (n,).
     """
+
+    kind = "image files"
 
     def __init__(self, paths: Sequence[Path], root: Path, skip_bad: bool = False) -> None:
         self.root = Path(root)
@@ -140,6 +144,8 @@ class Texts(Items):
         names: Identifiers; the positions if not given.
     """
 
+    kind = "texts"
+
     def __init__(
         self, first: Sequence[str], second: Sequence[str] | None = None, names: Sequence[str] | None = None
     ) -> None:
@@ -174,10 +180,11 @@ def _open(path: Path) -> Any:
 
 
 def _unreadable(path: Path, error: Exception) -> ValueError:
-    reason = f"{type(error).__name__}: {error}"
+    missing = isinstance(error, FileNotFoundError)
+    found = "does not exist" if missing else f"cannot be read ({type(error).__name__}: {error})"
+    remedy = "Put it there" if missing else "Replace or remove it"
     return ValueError(
-        f"{path} should be an image, but cannot be read ({reason}). Replace or remove it, or leave such files out "
-        "with '--skip-bad-files'."
+        f"{path} should be an image, but {found}. {remedy}, or leave such files out with '--skip-bad-files'."
     )
 
 

@@ -70,13 +70,22 @@ def with_names(column: NDArray[Any], names: Sequence[str] | None) -> NDArray[Any
     return named
 
 
-def no_such_column(option: str, name: str, found: Iterable[str], path: Path) -> str:
-    """What to say of a column that is not there."""
-    listed = list(found)
-    near = difflib.get_close_matches(name, listed, 1)
-    shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
-    hint = f" Meant '{near[0]}'?" if near else ""
-    return f"'{option}' should name a column of {path.name}, but is '{name}'. Found: {shown}.{hint}"
+class NoColumnError(ValueError):
+    """A column that a table should have is not there.
+
+    Args:
+        option: What the column is for.
+        name: Its name.
+        found: Names of those that are there.
+        path: The table.
+    """
+
+    def __init__(self, option: str, name: str, found: Iterable[str], path: Path) -> None:
+        listed = list(found)
+        near = difflib.get_close_matches(name, listed, 1)
+        shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
+        self.name, self.found = name, f"Found: {shown}." + (f" Meant '{near[0]}'?" if near else "")
+        super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.found}")
 
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:

@@ -16,6 +16,8 @@ class TableRows(Items):
         names: What the rows are called; their positions if not given.
     """
 
+    kind = "rows of a table"
+
     def __init__(self, frame: Any, names: Sequence[str] | None = None) -> None:
         self.frame = frame
         digits = len(str(len(frame)))  # of the same length, so that they sort as the numbers do

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._words import counted
-from momentalign.data._table_files import no_such_column, read_frame, with_names
+from momentalign.data._table_files import NoColumnError, read_frame, with_names
 
 _SPLITS = {
     "train": ("0", "train", "training"),
@@ -84,7 +84,7 @@ def read_table(
     columns = {option: name for option, name in chosen.items() if name is not None}
     for option, name in columns.items():
         if name not in frame.columns:
-            raise ValueError(no_such_column(option, name, frame.attrs.get("arrays", frame.columns), path))
+            raise NoColumnError(option, name, frame.attrs.get("arrays", frame.columns), path)
     named = list(columns.values())
     listed = " or ".join(f"'{name}'" for name in named)
     known = frame[named].notna().all(axis=1)
@@ -137,7 +137,7 @@ def feature_matrix(features: Any, *, components: int | None = None) -> tuple[NDA
     if missing.any():
         listed = ", ".join(f"{column} ({count})" for column, count in missing[missing > 0].items())
         notes.append(
-            f"Missing values were filled, numbers with the median, the rest as a category of their own: {listed}."
+            f"Missing values were filled, numbers with the median, texts as a category of their own: {listed}."
         )
     if categories := [str(column) for column in categorical(features)]:
         notes.append(f"Taken as categories, a column each: {', '.join(categories)}.")

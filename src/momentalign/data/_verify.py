@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from momentalign._words import listed
 from momentalign.data._checksums import Progress, check, check_manifest, quiet
 from momentalign.data._load import dataset_names, load_dataset
 from momentalign.data._root import data_folder
@@ -44,7 +45,8 @@ def verify(name: str, root: str | Path | None = None, progress: Progress | None 
     name, source = find_source(name)
     folder = dataset_path(name, root)
     if missing := missing_entries(folder, source):
-        return [f"{folder / entry} is missing. Run 'momentalign data fetch {name}'." for entry in missing]
+        lacks = "does not exist" if not folder.exists() else f"lacks {listed(missing)}"
+        return [f"{folder} {lacks}. Run 'momentalign data fetch {name}'."]
     problems = [check(path, checksum, progress) for path, checksum in _known_files(folder, source)]
     manifest = manifest_path(name, root)
     if manifest.exists():

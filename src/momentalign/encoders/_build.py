@@ -165,7 +165,7 @@ def _size_suffix(path: str, spec: str) -> tuple[str, int | None]:
 def _row_shape(spec: str, inputs: Tensor | Items) -> tuple[int, ...]:
     ndim = {"mnist-cnn": 3, "mlp": 1}[spec]
     if isinstance(inputs, Items) or inputs.ndim - 1 != ndim:
-        found = type(inputs).__name__ if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
+        found = inputs.kind if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
         wanted = "images as tensors (channels, height, width)" if ndim == 3 else "rows of numbers"
         raise ValueError(f"Encoder '{spec}' takes {wanted}, but the rows are {found}.")
     return tuple(inputs.shape[1:])

@@ -78,6 +78,8 @@ class Embedding:
         device: Where to compute.
         workers: Processes that decode images.
         splits: Whether the file says which split a row is in.
+        fewer_rows: Whether rows may have been left out since an earlier call, which unreadable files stopped; what that
+            call left behind is then of no use and removed.
 
     Attributes:
         rows: Number of all rows.
@@ -94,6 +96,7 @@ class Embedding:
         device: str | torch.device = "cpu",
         workers: int = 0,
         splits: bool | None = None,
+        fewer_rows: bool = False,
     ) -> None:
         if batch_size < 1 or workers < 0:
             raise ValueError(f"'batch_size' should be at least 1 and 'workers' 0, but are {batch_size} and {workers}.")
@@ -109,7 +112,7 @@ class Embedding:
             "encoder": {"name": encoder.source, "sha256": _digest(encoder)},
         }
         self.rows = sum(len(part.rows) for part in self._parts)
-        self._shards = Shards(self.out.with_name(f"{self.out.name}.parts"), self._plan)
+        self._shards = Shards(self.out.with_name(f"{self.out.name}.parts"), self._plan, fewer_rows=fewer_rows)
         self._finished = self.out.exists()
         if self._finished:
             check_plan(read_plan(self.out), self._plan, self.out, "finished")

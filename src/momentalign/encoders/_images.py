@@ -63,7 +63,7 @@ class ImagePreprocessing(Preprocessing):
         if isinstance(inputs, ImageFiles):
             return DecodedImages(inputs, self.size)
         if isinstance(inputs, Items):
-            raise ValueError(f"The encoder takes images, but these rows are {type(inputs).__name__}.")
+            raise ValueError(f"The encoder takes images, but these rows are {inputs.kind}.")
         is_raw = inputs.dtype == torch.uint8 or inputs.shape[2:] == (self.size, self.size)
         if inputs.ndim == 4 and inputs.shape[1] == 3 and is_raw:
             return inputs

@@ -88,8 +88,7 @@ class TensorPreprocessing(Preprocessing):
         if isinstance(inputs, Items):
             other = "mlp" if isinstance(inputs, TableRows) else "hf:NAME or a folder in Hugging Face format"
             raise ValueError(
-                f"The encoder takes tensors, but these rows are {type(inputs).__name__}. "
-                f"Use an encoder for them: {other}."
+                f"The encoder takes tensors, but these rows are {inputs.kind}. Use an encoder for them: {other}."
             )
         found = tuple(inputs.shape[1:])
         if len(found) != len(self.shape) or any(e not in (None, f) for e, f in zip(self.shape, found, strict=True)):

@@ -26,17 +26,21 @@ class Shards:
     Args:
         folder: The folder.
         plan: Names and digests of data set and encoder; a folder of others is refused.
+        fewer_rows: Whether a folder of other rows of the same data set is removed instead.
 
     Attributes:
         rows: Number of rows that are done.
     """
 
-    def __init__(self, folder: Path, plan: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, plan: Mapping[str, Any], *, fewer_rows: bool = False) -> None:
         self.folder, self._plan = folder, plan
         self._files: list[Path] = []
         self.rows = 0
         if folder.exists():
             found = _read_plan(folder / _PLAN)
+            if fewer_rows and _differ_in_rows(found, plan):
+                shutil.rmtree(folder)
+                return
             self._files, self.rows = _consecutive(folder)
             if self.rows or found.get("format") != plan["format"]:
                 check_plan(found, plan, folder, "unfinished")
@@ -73,6 +77,14 @@ class Shards:
     def remove(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder)
+
+
+def _differ_in_rows(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether two plans are of one data set by its name and one encoder, but of other rows."""
+    if found.get("format") != wanted["format"] or found["encoder"] != wanted["encoder"]:
+        return False
+    theirs, ours = found["data set"], wanted["data set"]
+    return bool(theirs["name"] == ours["name"] and theirs["sha256"] != ours["sha256"])
 
 
 def check_plan(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path, state: str) -> None:

@@ -44,7 +44,7 @@ class TextPreprocessing(Preprocessing):
         if isinstance(inputs, Tensor) and inputs.dtype == torch.int32 and inputs.ndim == 3 and inputs.shape[1] == 3:
             return inputs
         if not isinstance(inputs, Texts):
-            found = f"{inputs.dtype} tensors" if isinstance(inputs, Tensor) else type(inputs).__name__
+            found = f"{inputs.dtype} tensors" if isinstance(inputs, Tensor) else inputs.kind
             raise ValueError(f"The encoder takes texts, but these rows are {found}.")
         tokenizer = self._build()
         rows = np.empty((len(inputs), 3, self.length), dtype=np.int32)

@@ -110,6 +110,12 @@ class DomainPenalty(nn.Module, ABC):
             starts = self.anneal_steps > 0 and self.initial_weight > 0
             needed = [name for name, weight in self.weights.items() if weight or starts]
             computed = self._terms(batch, needed, update=self.training)
+            missing = [name for name in needed if name not in computed]
+            if missing:
+                raise ValueError(
+                    f"{type(self).__name__} should compute the terms {', '.join(map(repr, needed))}, which its weights "
+                    f"name, but computed {', '.join(map(repr, computed)) or 'none'}."
+                )
             terms = {name: computed[name] for name in needed}
             return self._total(terms, batch.features), terms
 

@@ -1,10 +1,8 @@
 """Recipes that are linear probes: features once, then the paper's protocol on them."""
 
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,15 +95,7 @@ def make_features(
     model = build_encoder(spec, data)
     rows = data if recipe.rows is None else _some_rows(data, recipe.rows)
     workers = 0 if device == "cpu" else min(8, os.cpu_count() or 1)
-    begin = partial(Embedding, rows, model, target, device=device, workers=workers)
-    begun = target.with_name(f"{target.name}.parts")
-    try:
-        work = begin()
-    except ValueError:
-        if not (skip_bad_files and begun.exists()):
-            raise
-        shutil.rmtree(begun)  # what was done before a bad file stopped it counts that file as a row
-        work = begin()
+    work = Embedding(rows, model, target, device=device, workers=workers, fewer_rows=skip_bad_files)
     return work.run(lambda done, all_: say("features", done / max(1, all_)))
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from momentalign.data import DomainDataset
+from momentalign.data import DomainDataset, Split
 from momentalign.training._config import RunConfig
 from momentalign.training._data import open_dataset
 from momentalign.training._devices import takes_cuda
@@ -20,8 +20,9 @@ for its libraries there once, not at every run."""
 _QUICK = 0.5
 """Seconds."""
 
-_ROWS = 128
-"""Rows of each split that are evaluated for the measurement; all where they are on a GPU, which is for many at once."""
+_ROWS, _FILES = 128, 8
+"""Rows of each split that are evaluated for the measurement, and fewer where they have to be read; all where they are
+on a GPU, which is for many at once."""
 
 
 class Cost(NamedTuple):
@@ -60,16 +61,13 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
         )
     cuda = takes_cuda(options.get("accelerator", "auto"))
     few = {
-        domain: {
-            split: rows if cuda and isinstance(rows.inputs, Tensor) else rows.rows(torch.arange(min(_ROWS, len(rows))))
-            for split, rows in splits.items()
-        }
-        for domain, splits in data.domains.items()
+        domain: {split: _some(rows, cuda) for split, rows in splits.items()} for domain, splits in data.domains.items()
     }
     sample = DomainDataset(data.name, data.num_classes, few, data.classes, data.group_names, data.training_recipe)
     for steps in (_FEW, _MORE):
         clock = Clock()
-        short = dataclasses.replace(config, steps=steps, record_every=steps)
+        number = min(steps, config.steps)
+        short = dataclasses.replace(config, steps=number, record_every=number)
         found = run(short, None, data=sample, **{**options, "clock": clock, "progress": None})
         if clock.seconds["steps"] > _QUICK and not cuda:
             break
@@ -82,3 +80,10 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
     step_seconds = values["step_seconds"]
     seconds = clock.seconds["set-up"] + config.steps * step_seconds + records * record_seconds
     return Cost(seconds, step_seconds, record_seconds, records, values.get("memory_gib", 0.0))
+
+
+def _some(rows: Split, cuda: bool) -> Split:
+    in_memory = isinstance(rows.inputs, Tensor)
+    if cuda and in_memory:
+        return rows
+    return rows.rows(torch.arange(min(_ROWS if in_memory else _FILES, len(rows))))

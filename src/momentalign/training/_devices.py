@@ -14,11 +14,14 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from momentalign._validation import check_choice
+from momentalign._words import counted
 from momentalign.algorithms import Algorithm
 from momentalign.encoders import MLP, MNIST_CNN, Encoder
 from momentalign.training._rows import Rows
 from momentalign.training._steps import Training
 
+# A rank that fails says what it has to say; that the others are then ended is no news.
+logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
 # Set on import, so that it holds in spawned ranks too: what Fabric says of its own doings is no news to a user.
 for _package in ("lightning.fabric", "lightning.pytorch", "lightning_fabric", "pytorch_lightning"):
     for _module in ("distributed", "rank_zero"):
@@ -51,7 +54,8 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
     here = torch.cuda.device_count() if torch.cuda.is_available() else 0
     accelerator = "cuda" if takes_cuda(accelerator) else "cpu"
     if accelerator == "cuda" and devices > here:
-        raise ValueError(f"'--devices' asks for {devices} CUDA devices, but torch sees {here} here. Use --device cpu.")
+        asked = counted(devices, "CUDA device")
+        raise ValueError(f"The run asks for {asked}, but torch sees {here} here. Use --device cpu.")
     fabric, strategies = _lightning()
     strategy: Any = "auto"
     if devices > 1:

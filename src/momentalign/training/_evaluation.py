@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import torch
 
+from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
 from momentalign.encoders import TablePreprocessing
 from momentalign.training._folder import read_run
 from momentalign.training._measures import accuracy_records, predictions_of
 from momentalign.training._options import Options
 from momentalign.training._predictor import Predictor, load
-from momentalign.training._rows import Rows, open_rows
+from momentalign.training._rows import Rows, batch_size_for, open_rows
 
 
 class Score(NamedTuple):
@@ -43,7 +44,7 @@ def evaluate(
     *,
     root: str | Path | None = None,
     device: str = "cpu",
-    batch_size: int = 256,
+    batch_size: int | None = None,
     workers: int | None = None,
     skip_bad_files: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -58,7 +59,7 @@ def evaluate(
         dataset: Name or path of a data set, or one of your own.
         root: Data folder.
         device: Where to compute.
-        batch_size: Rows at a time.
+        batch_size: Rows at a time; None for what suits rows and device.
         workers: Processes that read images; None for one a core.
         skip_bad_files: Leave unreadable images out.
         progress: Called with rows done and rows in all.
@@ -79,7 +80,8 @@ def evaluate(
     correct = torch.zeros(len(rows), dtype=torch.bool)
     done = 0
     waiting = Options(workers=workers).workers_for(rows, 1)
-    batches = predictions_of(model.network, rows, model.preprocessing, batch_size=batch_size, workers=waiting)
+    size = batch_size_for(rows) if batch_size is None else check_count("batch_size", batch_size, 1)
+    batches = predictions_of(model.network, rows, model.preprocessing, batch_size=size, workers=waiting)
     with torch.no_grad(), closing(batches):
         for numbers, _, logits in batches:
             span = slice(int(numbers[0]), int(numbers[-1]) + 1)

@@ -13,7 +13,7 @@ from momentalign.training._data import training_split, validation_split
 from momentalign.training._folder import Record
 from momentalign.training._measures import MomentSample, accuracy_records, predictions_of
 from momentalign.training._model import encoder_of
-from momentalign.training._rows import Rows
+from momentalign.training._rows import Rows, batch_size_for
 
 
 class Evaluator:
@@ -95,9 +95,3 @@ class Evaluator:
     def sample_width(self) -> int:
         """Width of the features."""
         return encoder_of(self.network).num_features
-
-
-def batch_size_for(rows: Rows) -> int:
-    """Rows to evaluate at a time: thousands of small ones on a GPU, hundreds elsewhere."""
-    small = isinstance(rows.raw, Tensor) and rows.raw.is_floating_point() and rows.raw[0].numel() <= 4096
-    return 4096 if small and rows.targets.is_cuda else 256

@@ -20,7 +20,7 @@ from momentalign.encoders import (
 from momentalign.training._checkpoint import load_weights
 from momentalign.training._folder import read_run
 from momentalign.training._model import encoder_of
-from momentalign.training._rows import Rows, read_batches
+from momentalign.training._rows import Rows, batch_size_for, read_batches
 
 
 class Predictor(nn.Module):
@@ -59,26 +59,35 @@ class Predictor(nn.Module):
         Returns:
             Features, shape (n, d), and logits, shape (n, C).
         """
-        found: tuple[Tensor, Tensor] = self.network(self.preprocessing.to_inputs(raw))
+        if not isinstance(raw, Tensor):
+            raise TypeError(f"The network takes tensors, but got a {type(raw).__name__}. Use predict().")
+        inputs = self.preprocessing.to_inputs(raw)
+        if inputs.is_floating_point():
+            inputs = inputs.to(next(self.parameters()).dtype)
+        found: tuple[Tensor, Tensor] = self.network(inputs)
         return found
 
     @torch.no_grad()
-    def predict(self, inputs: Any, *, batch_size: int = 256) -> list[str]:
+    def predict(self, inputs: Any, *, batch_size: int | None = None) -> list[str]:
         """Name the class of each row.
 
         Args:
             inputs: A tensor as for :meth:`forward`, items of a data set, paths of images, sentences, or a data frame
                 with the columns of the table that was trained on, in any order.
-            batch_size: Rows at a time.
+            batch_size: Rows at a time; None for what suits rows and device.
 
         Returns:
             Names of classes, n of them.
         """
+        if isinstance(inputs, str | Path):
+            raise TypeError(f"'inputs' should be a list, but is one string or path. Write [{str(inputs)!r}].")
+        if not len(inputs):
+            return []
         raw = self.preprocessing.open(self._items(inputs))
         device = next(self.parameters()).device
         rows = Rows(raw, torch.zeros(len(inputs), dtype=torch.long, device=device), None, {})
         found: list[str] = []
-        for numbers in torch.arange(len(inputs)).split(batch_size):
+        for numbers in torch.arange(len(inputs)).split(batch_size or batch_size_for(rows)):
             read = raw[numbers] if isinstance(raw, Tensor) else next(read_batches(rows, [numbers], 0))[1]
             found += [self.classes[k] for k in self(read.to(device)).argmax(1).tolist()]
         return found
@@ -91,10 +100,14 @@ class Predictor(nn.Module):
                 raise TypeError(f"'inputs' should be a data frame for this model, but is a {type(inputs).__name__}.")
             return TableRows(inputs)
         if isinstance(self.preprocessing, ImagePreprocessing):
+            if not all(isinstance(path, str | Path) for path in inputs):
+                raise TypeError("'inputs' should be paths of images or a tensor of bytes (n, 3, height, width).")
             paths = [Path(path).absolute() for path in inputs]
             return ImageFiles(paths, Path(paths[0].anchor if paths else "/"))
         if isinstance(self.preprocessing, TextPreprocessing):
-            return Texts([str(text) for text in inputs])
+            if not all(isinstance(text, str) for text in inputs):
+                raise TypeError("'inputs' should be sentences, or a tensor of tokens (n, 3, length).")
+            return Texts(list(inputs))
         raise TypeError(f"'inputs' should be a tensor for this model, but is a {type(inputs).__name__}.")
 
 

@@ -85,6 +85,15 @@ def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.devic
     return Rows(raw, torch.cat(targets).to(device), together, spans)
 
 
+def batch_size_for(rows: Rows) -> int:
+    """Rows to evaluate at a time: thousands of small ones on a GPU; on a CPU few, so that its caches hold them."""
+    small = isinstance(rows.raw, Tensor) and rows.raw.is_floating_point() and rows.raw[0].numel() <= 4096
+    if rows.targets.is_cuda:
+        return 4096 if small else 256
+    flat = small and isinstance(rows.raw, Tensor) and rows.raw.ndim == 2
+    return 1024 if flat else 64 if small else 16
+
+
 def read_batches(
     rows: Rows, batches: Sequence[Tensor] | Iterator[Tensor], workers: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
