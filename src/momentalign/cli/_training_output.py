@@ -40,7 +40,8 @@ class Bar:
             self.progress.add_task("")
             self.progress.start()
         known = (("loss", at.loss, ".4g"), ("accuracy", at.accuracy, ".1%"))
-        text = ", ".join(f"{name} {value:{form}}" for name, value, form in known if value is not None)
+        said = [f"{name} {value:{form}}" for name, value, form in known if value is not None]
+        text = ", ".join([*said, "evaluating …"] if at.evaluating else said)
         self.progress.update(self.progress.task_ids[0], completed=at.done, total=at.steps, description=text)
         if at.done == at.steps:
             self.close()

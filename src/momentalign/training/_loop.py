@@ -121,6 +121,7 @@ def train(
                 means = sums.take(lambda tensor: fabric.all_reduce(tensor, reduce_op="mean"))  # waits for the device
                 means["step_seconds"] = options.clock.lap("steps") / (step - last_record)
                 means |= peak_gib(device)
+                report.evaluating(step)
                 records = evaluator(step) + [
                     {"step": step, "domain": None, "split": None, "metric": name, "value": value}
                     for name, value in means.items()

@@ -42,12 +42,14 @@ class Progress(NamedTuple):
         steps: Steps in all.
         loss: Mean loss at the last record; None before the first.
         accuracy: Mean accuracy at the last record on the held-out rows of the training domains.
+        evaluating: Whether a record is being made, which may take longer than the steps before it.
     """
 
     done: int
     steps: int
     loss: float | None
     accuracy: float | None
+    evaluating: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,11 @@ class Reporter:
         """A step was done."""
         if self.progress is not None and step < self.steps - 1 and time.monotonic() - self.last > _SECONDS:
             self._call(step)
+
+    def evaluating(self, step: int) -> None:
+        """A record of a step is about to be made."""
+        if self.progress is not None:
+            self.progress(Progress(step, self.steps, self.loss, self.accuracy, evaluating=True))
 
     def record(self, step: int, records: Sequence[Record], held_out: Sequence[tuple[str, str]]) -> None:
         """A record was made.
