@@ -7,12 +7,11 @@ import pytest
 import torch
 
 import momentalign
-import momentalign.training._steps as steps
 from momentalign.data import load_dataset
 from momentalign.encoders import build_encoder
 from momentalign.training import evaluate, make_config, read_records, read_run, run
 from tests.encoders.models import save_model, text_dataset, write_images
-from tests.training.problems import assert_same_weights, numbers, weights
+from tests.training.problems import assert_same_weights, cut_at, numbers, weights
 
 SMALL = {"batch_size": 4}
 
@@ -44,48 +43,26 @@ def test_vision_encoders_train_and_are_of_use(name: str, images: Path, tmp_path:
     assert set(named) <= {"cat", "dog"}
 
 
-def test_workers_and_resuming_change_nothing(
-    images: Path, vit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_and_resuming_change_nothing(images: Path, vit: str, tmp_path: Path) -> None:
     config = make_config(str(images), "fishr", steps=6, record_every=2, hparams=SMALL, encoder=vit)
     run(config, tmp_path / "alone", workers=0, accelerator="cpu")
     run(config, tmp_path / "helped", workers=2, accelerator="cpu")
     assert_same_weights(tmp_path / "alone", tmp_path / "helped")
-    real = steps.seed_step
-
-    def broken(trial: int, step: int, *rest: object) -> None:
-        if step == 4:
-            raise RuntimeError("power cut")
-        real(trial, step, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(steps, "seed_step", broken)
-    with pytest.raises(RuntimeError, match="power cut"):
+    with cut_at(4):
         run(config, tmp_path / "cut", workers=0, accelerator="cpu", checkpoint_every=1)
-    monkeypatch.setattr(steps, "seed_step", real)
     run(config, tmp_path / "cut", workers=0, accelerator="cpu")
     assert_same_weights(tmp_path / "alone", tmp_path / "cut")
     assert numbers(tmp_path / "alone") == numbers(tmp_path / "cut")
 
 
 @pytest.mark.parametrize("prefix", ["", "hf-config:"])
-def test_batch_norm_of_a_run_that_was_cut(
-    prefix: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_norm_of_a_run_that_was_cut(prefix: str, images: Path, tmp_path: Path) -> None:
     model = save_model("resnet", tmp_path / "resnet")
     spec = f"{prefix}{tmp_path / 'resnet'}"
     config = make_config(str(images), steps=4, record_every=2, hparams=SMALL, encoder=spec)
     run(config, tmp_path / "whole", workers=0, accelerator="cpu")
-    real = steps.seed_step
-
-    def broken(trial: int, step: int, *rest: object) -> None:
-        if step == 3:
-            raise RuntimeError("power cut")
-        real(trial, step, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(steps, "seed_step", broken)
-    with pytest.raises(RuntimeError, match="power cut"):
+    with cut_at(3):
         run(config, tmp_path / "cut", workers=0, accelerator="cpu", checkpoint_every=1)
-    monkeypatch.setattr(steps, "seed_step", real)
     run(config, tmp_path / "cut", workers=0, accelerator="cpu")
     assert_same_weights(tmp_path / "whole", tmp_path / "cut")
     trained = weights(tmp_path / "cut")

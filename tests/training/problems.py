@@ -1,12 +1,15 @@
 """Small data sets and runs that the tests of this floor share."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor
 
 from momentalign.data import DomainDataset, Split
-from momentalign.training import RunConfig, make_config, read_records
+from momentalign.training import RunConfig, _capture, _steps, make_config, read_records
 
 TIMES = ("step_seconds", "memory_gib")
 """What two runs of one configuration may differ in."""
@@ -69,3 +72,23 @@ def assert_same_weights(first: Path, second: Path) -> None:
 def numbers(folder: Path) -> list[tuple[object, ...]]:
     """A run's records but for the times."""
     return [tuple(record.items()) for record in read_records(folder) if record["metric"] not in TIMES]
+
+
+@contextmanager
+def cut_at(number: int, error: BaseException | None = None) -> Iterator[None]:
+    """What runs inside ends at the step of that number, by a power cut or another error."""
+    error = error or RuntimeError("power cut")
+
+    def broken(real: Callable[..., None]) -> Callable[..., None]:
+        def seed_step(trial: int, step: int, *rest: object) -> None:
+            if step == number:
+                raise error
+            real(trial, step, *rest)
+
+        return seed_step
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (_steps, _capture):
+            patch.setattr(module, "seed_step", broken(module.seed_step))
+        with pytest.raises(type(error), match=str(error) or None):
+            yield

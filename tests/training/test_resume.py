@@ -12,7 +12,7 @@ import momentalign.training._steps as steps
 from momentalign.training import find_position, read_run, run
 from momentalign.training._folder import RunFolder
 from momentalign.training._options import CHECKPOINT_SECONDS, Options
-from tests.training.problems import assert_same_weights, numbers, small_config, three_domains
+from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
 
 KILLED = """
 import os, signal, sys
@@ -54,62 +54,35 @@ def test_killed_at_step_11_and_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["erm", "irm", "cma-momentum", "groupdro", "fish", "andmask", "dann", "cdann", "selfreg", "hutchinson"]
 )
-def test_an_error_in_between_changes_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_between_changes_nothing(name: str, tmp_path: Path) -> None:
     data = three_domains()
     config = small_config(data, name, steps=8, record_every=3)
     run(config, tmp_path / "whole", data=data)
-    real = steps.seed_step
-
-    def broken(trial: int, step: int, *rest: object) -> None:
-        if step == 5:
-            raise RuntimeError("power cut")
-        real(trial, step, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(steps, "seed_step", broken)
-    with pytest.raises(RuntimeError, match=r"power cut"):
+    with cut_at(5):
         run(config, tmp_path / "cut", data=data, checkpoint_every=1)
     assert read_run(tmp_path / "cut")["error"] == "power cut"
-    monkeypatch.setattr(steps, "seed_step", real)
     run(config, tmp_path / "cut", data=data)
     assert_same_weights(tmp_path / "cut", tmp_path / "whole")
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
 
-def test_rarer_checkpoints_go_back_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rarer_checkpoints_go_back_further(tmp_path: Path) -> None:
     data = three_domains()
     config = small_config(data)
     run(config, tmp_path / "whole", data=data)
-
-    def broken(trial: int, step: int, *_: object) -> None:
-        if step == 15:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(steps, "seed_step", broken)
-    with pytest.raises(KeyboardInterrupt):
+    with cut_at(15, KeyboardInterrupt()):
         run(config, tmp_path / "cut", data=data, checkpoint_every=2)
     assert find_position(tmp_path / "cut").step == 9  # records at 0, 4, 8, 12; checkpoints after 0 and 8
     assert read_run(tmp_path / "cut")["status"] == "running"
-    monkeypatch.undo()
     run(config, tmp_path / "cut", data=data, checkpoint_every=2)
     assert_same_weights(tmp_path / "cut", tmp_path / "whole")
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
 
-def test_a_run_that_goes_on_without_writing_weights_keeps_no_old_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_goes_on_without_writing_weights_keeps_no_old_ones(tmp_path: Path) -> None:
     data = three_domains()
-    real = steps.seed_step
-
-    def broken(trial: int, step: int, *rest: object) -> None:
-        if step == 11:
-            raise KeyboardInterrupt
-        real(trial, step, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(steps, "seed_step", broken)
-    with pytest.raises(KeyboardInterrupt):
+    with cut_at(11, KeyboardInterrupt()):
         run(small_config(data), tmp_path / "cut", data=data, checkpoint_every=1)
-    monkeypatch.setattr(steps, "seed_step", real)
     run(small_config(data), tmp_path / "cut", data=data, save=False)
     assert read_run(tmp_path / "cut")["status"] == "finished"
     assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == ["records.jsonl", "run.json"]
@@ -166,16 +139,10 @@ def test_weights_without_the_last_record_are_not_the_end(tmp_path: Path, monkeyp
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
 
-def test_lost_records_are_said_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_records_are_said_before_anything_is_trained(tmp_path: Path) -> None:
     data = three_domains()
     config = small_config(data)
-
-    def broken(trial: int, step: int, *_: object) -> None:
-        if step == 15:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(steps, "seed_step", broken)
-    with pytest.raises(KeyboardInterrupt):
+    with cut_at(15, KeyboardInterrupt()):
         run(config, tmp_path / "cut", data=data, checkpoint_every=1)
     records = tmp_path / "cut" / "records.jsonl"
     torn = records.read_bytes()[:-40]
