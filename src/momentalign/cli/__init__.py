@@ -49,16 +49,17 @@ def main() -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Where in a user's own code an error comes from, a penalty's for instance; nothing for our own messages."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return ""
-    libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    """Where in a user's own code an error comes from, a penalty's for instance; nothing where all of it is ours."""
+    files = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     ours = str(Path(__file__).parent.parent)
-    theirs = [frame for frame in frames if not frame.filename.startswith((ours, *libraries, "<"))]
-    started = {Path(sys.argv[0]).resolve(), Path(sys.argv[0]).resolve().with_name("__main__.py")}
-    theirs = [frame for frame in theirs if Path(frame.filename).resolve() not in started]
-    return f"({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
+    begin = next((k for k, (file, _) in enumerate(files) if file.startswith(ours)), len(files))
+    libraries = (ours, sysconfig.get_path("stdlib"), "<")
+    own = [
+        f"({file}, line {line})"
+        for file, line in files[begin:]
+        if not file.startswith(libraries) and not {"site-packages", "dist-packages"} & set(Path(file).parts)
+    ]
+    return own[-1] if own else ""
 
 
 def _in_words(error: Exception) -> str:
