@@ -17,7 +17,6 @@ need a derivative of their own: deviations from a mean sum to zero. On a CUDA de
 for a mini-batch (`_moment_kernels.py`).
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -50,8 +49,7 @@ def moment_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]
     Returns:
         Two scalars, 0 for one domain. A domain of one row counts with covariance zero.
     """
-    distances = _FusedDistances if _can_fuse(features) else _MomentDistances
-    mean, covariance, *_ = distances.apply(features, domains)  # type: ignore[no-untyped-call]
+    mean, covariance, *_ = _MomentDistances.apply(features, domains)  # type: ignore[no-untyped-call]
     return mean, covariance
 
 
@@ -80,96 +78,80 @@ def _by_definition(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _MomentDistances(torch.autograd.Function):
+    """Behind the two distances come the deviations C, the weights of Q² times Q, and u t/d times M for backward."""
+
     @staticmethod
     def forward(features: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
-        d = features.shape[1]
-        own, u, number, share = averages(domains, features.dtype)
-        X = features - share @ features
-        means = own @ X
-        centred = X - means
-        scaled = u * ((number - 1).reciprocal().nan_to_num(posinf=0.0) * (2 / d))
-        # ω/√d, twice in the weights; 1 − u is at least a half but for single rows.
-        omega = torch.rsub(u, d**0.5, alpha=d**0.5).clamp(min=d**0.5 / 2).reciprocal()
-        weights = torch.outer(scaled * omega, omega) * (own - share)
-        gram = centred @ centred.T
-        weighted_gram, weighted_means = weights * gram, scaled[:, None] * means
-        mean = torch.dot(weighted_means.flatten(), means.flatten())
-        covariance = torch.dot(weighted_gram.flatten(), gram.flatten())
-        return mean, covariance, centred, weighted_gram, weighted_means
+        return _fused_distances(features, domains) if _can_fuse(features) else _distances(features, domains)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
-        _keep(ctx, inputs, output)
+        ctx.mark_non_differentiable(*output[2:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, *output[2:])
 
     @staticmethod
     def backward(
         ctx: Any, dmean: Tensor | None, dcovariance: Tensor | None, *_: Tensor | None
     ) -> tuple[Tensor | None, None]:
-        return _derive(ctx, dmean, dcovariance, _slopes), None
+        if dmean is None and dcovariance is None:
+            return None, None
+        features, domains, centred, weighted_gram, weighted_means = ctx.saved_tensors
+        dmean = torch.zeros_like(dcovariance) if dmean is None else dmean  # type: ignore[arg-type]
+        dcovariance = torch.zeros_like(dmean) if dcovariance is None else dcovariance
+        if torch.is_grad_enabled():
+            values = _by_definition(features, domains)
+            return torch.autograd.grad(values, features, (dmean, dcovariance), create_graph=True)[0], None
+        slopes = _fused_slopes if _can_fuse(features) else _slopes
+        return slopes(centred, weighted_gram, weighted_means, dmean, dcovariance), None
 
 
-class _FusedDistances(torch.autograd.Function):
-    @staticmethod
-    def forward(features: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
-        (n, d), X, labels = features.shape, features.contiguous(), domains.contiguous()
-        tiles, spans = blocks(n, _BLOCK), blocks(d, _SPAN)
-        share, B = X.new_empty(n), X.new_empty(n, n)
-        centred, weighted_means = torch.empty_like(X), torch.empty_like(X)
-        of_means, of_covariances = X.new_empty(tiles * spans), X.new_empty(tiles * tiles)
-        kernels.shares[(tiles,)](labels, share, n, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH)
-        kernels.centre[tiles, spans](
-            X, labels, share, centred, weighted_means, of_means, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
-        )
-        columns = min(_COLUMNS, power(d, 16))
-        kernels.pairs[tiles, tiles](
-            centred, labels, share, B, of_covariances, n, d, BLOCK_I=_BLOCK, BLOCK_J=_BLOCK, BLOCK_D=columns
-        )
-        return of_means.sum(), of_covariances.sum(), centred, B, weighted_means
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
-        _keep(ctx, inputs, output)
-
-    @staticmethod
-    def backward(
-        ctx: Any, dmean: Tensor | None, dcovariance: Tensor | None, *_: Tensor | None
-    ) -> tuple[Tensor | None, None]:
-        return _derive(ctx, dmean, dcovariance, _fused_slopes), None
+def _distances(features: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+    d = features.shape[1]
+    own, u, number, share = averages(domains, features.dtype)
+    X = features - share @ features
+    means = own @ X
+    centred = X - means
+    scaled = u * ((number - 1).reciprocal().nan_to_num(posinf=0.0) * (2 / d))
+    # ω/√d, twice in the weights; 1 − u is at least a half but for single rows.
+    omega = torch.rsub(u, d**0.5, alpha=d**0.5).clamp(min=d**0.5 / 2).reciprocal()
+    weights = torch.outer(scaled * omega, omega) * (own - share)
+    gram = centred @ centred.T
+    weighted_gram, weighted_means = weights * gram, scaled[:, None] * means
+    mean = torch.dot(weighted_means.flatten(), means.flatten())
+    covariance = torch.dot(weighted_gram.flatten(), gram.flatten())
+    return mean, covariance, centred, weighted_gram, weighted_means
 
 
-def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
-    """Behind the two distances a forward pass returns what its backward pass reads."""
-    ctx.mark_non_differentiable(*output[2:])
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*inputs, *output[2:])
-
-
-_Slopes = Callable[[tuple[Tensor, ...], Tensor, Tensor], Tensor]
-
-
-def _derive(ctx: Any, dmean: Tensor | None, dcovariance: Tensor | None, slopes: _Slopes) -> Tensor | None:
-    """Gradient of the features, which `slopes` gives where it need not be differentiated again."""
-    if dmean is None and dcovariance is None:
-        return None
-    features, domains, *saved = ctx.saved_tensors
-    dmean = torch.zeros_like(dcovariance) if dmean is None else dmean  # type: ignore[arg-type]
-    dcovariance = torch.zeros_like(dmean) if dcovariance is None else dcovariance
-    if torch.is_grad_enabled():
-        values = _by_definition(features, domains)
-        again: Tensor = torch.autograd.grad(values, features, (dmean, dcovariance), create_graph=True)[0]
-        return again
-    return slopes(tuple(saved), dmean, dcovariance)
-
-
-def _slopes(saved: tuple[Tensor, ...], dmean: Tensor, dcovariance: Tensor) -> Tensor:
-    centred, weighted_gram, weighted_means = saved
+def _slopes(
+    centred: Tensor, weighted_gram: Tensor, weighted_means: Tensor, dmean: Tensor, dcovariance: Tensor
+) -> Tensor:
     return torch.addmm(weighted_means * dmean, weighted_gram * dcovariance, centred, beta=2, alpha=4)
 
 
-def _fused_slopes(saved: tuple[Tensor, ...], dmean: Tensor, dcovariance: Tensor) -> Tensor:
-    centred, B, weighted_means = saved
+def _fused_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+    (n, d), X, labels = features.shape, features.contiguous(), domains.contiguous()
+    tiles, spans = blocks(n, _BLOCK), blocks(d, _SPAN)
+    share, weighted_gram = X.new_empty(n), X.new_empty(n, n)
+    centred, weighted_means = torch.empty_like(X), torch.empty_like(X)
+    of_means, of_covariances = X.new_empty(tiles * spans), X.new_empty(tiles * tiles)
+    kernels.shares[(tiles,)](labels, share, n, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH)
+    kernels.centre[tiles, spans](
+        X, labels, share, centred, weighted_means, of_means, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
+    )
+    columns = min(_COLUMNS, power(d, 16))
+    kernels.pairs[tiles, tiles](
+        centred, labels, share, weighted_gram, of_covariances, n, d, BLOCK_I=_BLOCK, BLOCK_J=_BLOCK, BLOCK_D=columns
+    )
+    return of_means.sum(), of_covariances.sum(), centred, weighted_gram, weighted_means
+
+
+def _fused_slopes(
+    centred: Tensor, weighted_gram: Tensor, weighted_means: Tensor, dmean: Tensor, dcovariance: Tensor
+) -> Tensor:
     (n, d), found = centred.shape, torch.empty_like(centred)
+    inputs = centred, weighted_means, weighted_gram, dmean, dcovariance
     kernels.slopes[blocks(n, _BLOCK), blocks(d, _SPAN)](
-        centred, weighted_means, B, dmean, dcovariance, found, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
+        *inputs, found, n, d, BLOCK_I=_BLOCK, BLOCK_J=_DEPTH, BLOCK_D=_SPAN
     )
     return found

@@ -52,8 +52,7 @@ def captured_step(training: Training, sums: Sums, start: int) -> Iterator[Step]:
     before = _State(algorithm, training.optimizers)
     for optimizer in training.optimizers.values():
         for group in optimizer.param_groups:  # on the device, where a schedule can change it under the graph
-            group["initial_lr"] = float(group["lr"])  # which a schedule would otherwise have to wait for
-            group["lr"] = torch.tensor(group["initial_lr"], device=training.device)
+            group["lr"] = torch.tensor(float(group["lr"]), device=training.device)
     graph = _Graph(step, training)
     names = dict(sums.totals)
     before.restore()

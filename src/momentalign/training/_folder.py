@@ -251,12 +251,16 @@ def is_busy(folder: Path) -> bool:
     except ModuleNotFoundError:  # Windows
         return False
     try:
-        with (folder / "records.jsonl").open("rb") as file:
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return True
-    except OSError:  # no file yet, or a file system that knows no locks
+        file = (folder / "records.jsonl").open("rb")
+    except OSError:  # none yet, or not ours to read
         return False
+    with file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return True
+        except OSError:  # a file system that knows no locks
+            return False
     return False
 
 

@@ -77,6 +77,7 @@ def train(
     to_device(algorithm, device).train()
     optimizers = algorithm.optimizers()
     position = Position() if folder is None else restore(folder.path, algorithm, optimizers)
+    _remember_learning_rate(optimizers)
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
     if writer is not None:
@@ -147,12 +148,17 @@ def train(
     return records
 
 
+def _remember_learning_rate(optimizers: Mapping[str, Optimizer]) -> None:
+    """Keep what a schedule scales, while it is a plain number: read from a device it would have to be waited for."""
+    for optimizer in optimizers.values():
+        for group in optimizer.param_groups:
+            group["initial_lr"] = group["lr"]
+
+
 def _set_learning_rate(optimizers: Mapping[str, Optimizer], factor: float) -> None:
     """Scale every learning rate from what it was first; in place where a captured step reads it from the device."""
     for optimizer in optimizers.values():
         for group in optimizer.param_groups:
-            if "initial_lr" not in group:
-                group["initial_lr"] = float(group["lr"])
             rate = group["initial_lr"] * factor
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].fill_(rate)
