@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from momentalign.diagnose import diagnose_table
+
 PROGRAM = Path(sys.executable).with_name("momentalign")
 
 
@@ -99,3 +101,29 @@ def test_training_rows_are_compared_and_groups_are_no_features(table: Path, tmp_
     refused = run(tmp_path / "none.csv", *options, folder=tmp_path)
     assert refused.returncode == 2
     assert "should have training rows" in refused.stderr
+
+
+def test_columns_are_measured_by_the_sources(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "kind": ["x", "y", "z"] * 20, "y": [0, 1] * 30})
+    frame["id"] = [f"row {number}" for number in range(60)]
+    frame["domain"] = np.repeat(["one", "two", "far"], 20)
+    frame.loc[frame["domain"] == "far", "a"] += 100
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = diagnose_table(tmp_path / "t.csv", test_domain="far")
+    said = " ".join(found.lines)
+    assert "a value of its own in most rows were left out: id" in said
+    assert "categories, a column each: kind" in said
+    report = found.run(l2=0.1, radius=1.0, order=1, seed=0)
+    moved = tmp_path / "moved.csv"
+    frame.loc[frame["domain"] == "far", "a"] += 1000
+    frame.to_csv(moved, index=False)
+    further = diagnose_table(moved, test_domain="far").run(l2=0.1, radius=1.0, order=1, seed=0)
+    np.testing.assert_array_equal(further.measures.exact, report.measures.exact)  # what the target is changes no source
+
+
+def test_wide_features_are_reduced(tmp_path: Path) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 8))).rename(columns=str)
+    frame.assign(y=[0, 1] * 15, domain=["a", "a", "b"] * 10).to_csv(tmp_path / "t.csv", index=False)
+    lines = diagnose_table(tmp_path / "t.csv", components=3).lines
+    assert any("8 columns were reduced to 3 principal components" in line for line in lines)

@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._files import write_whole
 from momentalign._validation import check_choice, check_count
-from momentalign.data import feature_matrix, read_table
+from momentalign.data import read_table
+from momentalign.data._columns import encode, learn_columns, said_of
+from momentalign.data._labels import is_quantity
 from momentalign.theory import TransferReport, transfer_report
 
 _LOSSES = ("auto", "cross_entropy", "squared_error")
-_MANY = 20
-"""Different numbers from which on a column of them counts as a quantity, not as classes."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,18 @@ def diagnose_table(
     check_choice("loss", loss, _LOSSES)
     check_count("components", components, 1)
     table = read_table(path, target=target, domain=domain, group=group, split=split)
-    X, notes = feature_matrix(table.features, components=components)
     y = table.target
     names, counts = np.unique(table.domains, return_counts=True)
     if test_domain is not None and test_domain not in names:
         raise ValueError(f"'test_domain' should be a domain, but is '{test_domain}'. Found: {', '.join(names)}.")
-    chosen = loss if loss != "auto" else _loss_for(y)
+    chosen = loss
+    if loss == "auto":
+        chosen = "squared_error" if is_quantity(y) else "cross_entropy"
     kind = "real numbers" if chosen == "squared_error" else f"{len(np.unique(y))} classes"
     lines = [
-        f"{Path(path).name}: {len(X)} rows, {table.features.shape[1]} columns, '{target}' taken as {kind}.",
+        f"{Path(path).name}: {len(y)} rows, {table.features.shape[1]} columns, '{target}' taken as {kind}.",
         "Domains: " + ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)) + ".",
         *table.notes,
-        *notes,
     ]
     unseen = table.domains == test_domain
     if test_domain is not None:
@@ -85,6 +86,8 @@ def diagnose_table(
         if not sources.any():
             raise ValueError("The domains to compare should have training rows, but the split column has none.")
         lines.append(f"{int(sources.sum())} rows of the training split are compared, the rest of the sources is not.")
+    X, notes = _features(table.features, sources, components)
+    lines += notes
 
     def run(
         *, l2: float, radius: float, order: int, seed: int, progress: Callable[[str, float], None] | None = None
@@ -112,5 +115,23 @@ def write_page(report: TransferReport, path: Path) -> None:
     write_whole(path, report.to_html())
 
 
-def _loss_for(y: NDArray[np.generic]) -> str:
-    return "squared_error" if np.issubdtype(y.dtype, np.number) and len(np.unique(y)) > _MANY else "cross_entropy"
+def _features(frame: Any, sources: NDArray[np.bool_], components: int) -> tuple[NDArray[np.float64], list[str]]:
+    """All rows as numbers, by the sources' columns, means and variances; and what was done, a sentence each."""
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    columns, notes = learn_columns(frame[sources])
+    encoded = encode(frame, columns)
+    numbers = encoded.matrix
+    steps = make_pipeline(StandardScaler())
+    if numbers.shape[1] > components:
+        pca = PCA(min(components, int(sources.sum())), random_state=0)
+        steps = make_pipeline(StandardScaler(), pca, StandardScaler())
+    steps.fit(numbers[sources])
+    if numbers.shape[1] > components:
+        notes.append(
+            f"{numbers.shape[1]} columns were reduced to {pca.n_components_} principal components, which hold "
+            f"{100 * pca.explained_variance_ratio_.sum():.0f} % of the variance."
+        )
+    return steps.transform(numbers), [*said_of(encoded, "the rows"), *notes]

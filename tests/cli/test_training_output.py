@@ -1,8 +1,12 @@
+import io
+import warnings
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from momentalign.cli._training_output import said_of_annealing
+import momentalign
+from momentalign.cli._training_output import Notes, said_of_annealing
 
 
 def records(values: dict[int, float], split: str = "out") -> list[dict[str, Any]]:
@@ -41,3 +45,12 @@ def test_a_penalty_that_costs_much_is_named() -> None:
 )
 def test_otherwise_nothing_is_said(values: dict[int, float], hparams: dict[str, Any]) -> None:
     assert said_of_annealing(records(values), ("test",), hparams) is None
+
+
+def test_only_our_own_warnings_are_notes() -> None:
+    shown = io.StringIO()
+    with Notes(Console(file=shown, width=200)):
+        warnings.warn_explicit("of ours", UserWarning, f"{momentalign.__path__[0]}/data/_load.py", 1)
+        warnings.warn_explicit("of ours", UserWarning, f"{momentalign.__path__[0]}/data/_load.py", 1)
+        warnings.warn_explicit("of torch", UserWarning, "/home/me/momentalign/.venv/lib/torch/nn.py", 1)
+    assert shown.getvalue() == "Note: of ours\n"

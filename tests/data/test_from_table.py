@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from momentalign.data import Split, TableRows, load_dataset, read_table, table_dataset
+from momentalign.data import Split, Table, TableRows, load_dataset, read_table, table_dataset
 
 REAL = Path(os.environ.get("MOMENTALIGN_DATA", "")) / "amazon-reviews" / "amazon_minilm_384d_fp16.npz"
 
@@ -102,3 +102,9 @@ def test_amazon_reviews() -> None:
     data = load_dataset(REAL)
     assert data.names == ("books", "dvd", "electronics", "kitchen_&_housewares")
     assert [len(data.split(name, "in")) for name in data.names] == [1600] * 4
+
+
+def test_large_numbers_are_classes_of_their_own() -> None:
+    rows = pd.DataFrame({"x": np.arange(6.0)})
+    table = Table(rows, np.array([1234567.0, 1234568.0, 0.5] * 2), np.array(["a", "b"] * 3), ())
+    assert table_dataset(table, name="t").classes == ("0.5", "1234567", "1234568")

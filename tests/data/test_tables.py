@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.data import feature_matrix, read_table
+from momentalign.data import read_table
 
 
 @pytest.fixture
@@ -43,25 +43,19 @@ def test_npz_takes_the_names_of_the_domains(tmp_path: Path) -> None:
     assert table.features.shape == (3, 3)
 
 
-def test_columns_become_numbers_and_it_is_said_how(frame: pd.DataFrame, tmp_path: Path) -> None:
-    table = read_table(write(frame, tmp_path / "t.csv"), target="y", domain="site")
-    matrix, notes = feature_matrix(table.features)
-    # age, and kind as a, b and missing; the empty and the constant column are gone
-    assert matrix.shape == (3, 4)
-    np.testing.assert_allclose(matrix.mean(0), 0, atol=1e-12)
-    np.testing.assert_allclose(matrix.std(0), 1)
-    np.testing.assert_allclose(matrix[1, 0], 0, atol=1e-12)  # the median of 50 and 60, their mean too
-    said = " ".join(notes)
-    for part in ("without any value were left out: nothing", "age (1), kind (1)", "categories, a column each: kind"):
-        assert part in said
-    assert "1 constant columns" in said
-
-
-def test_wide_features_are_reduced() -> None:
-    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 8)))
-    matrix, notes = feature_matrix(wide, components=3)
-    assert matrix.shape == (30, 3)
-    assert "8 columns were reduced to 3 principal components" in notes[-1]
+def test_words_that_may_be_names_are_missing_values_only_among_features_and_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,y,domain\nNA,None,NA\n1,some,EU\n2,,EU\n3,None,\n4,some,NA\n")
+    table = read_table(path)
+    assert list(table.target) == ["None", "some", "some"]
+    assert list(table.domains) == ["NA", "EU", "NA"]
+    assert table.features["x"].isna().tolist() == [True, False, False]
+    said = " ".join(table.notes)
+    assert "'None' in column 'y' was taken as a name; only an empty field is a missing one." in said
+    assert "'NA' in column 'domain'" in said
+    assert "2 rows without 'y' or 'domain' left out." in said
+    path.write_text("x,y,domain\n1,0,a\n2,NA,a\n3,1,b\n")  # a number that is not known
+    assert list(read_table(path).target) == [0, 1]
 
 
 @pytest.mark.parametrize(

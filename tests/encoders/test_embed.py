@@ -174,6 +174,11 @@ def test_another_encoder_or_data_set_is_refused(
         ValueError, match=r"\.parts holds unfinished features of another data set \(also called 'animals'"
     ):
         embed(fewer, encoder, out)
+    parts = out.with_name(f"{out.name}.parts")
+    there = sorted(parts.iterdir())
+    work = Embedding(fewer, encoder, out, fewer_rows=True)
+    assert work.done == 0
+    assert sorted(parts.iterdir()) == there  # nothing is lost before it runs
     with torch.no_grad():
         next(encoder.parameters()).add_(1)
     with pytest.raises(ValueError, match=r"\.parts holds unfinished features of another encoder"):

@@ -13,6 +13,7 @@ except ModuleNotFoundError as error:
     print(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'", file=sys.stderr)
     sys.exit(2)
 
+from momentalign._machine import is_ours
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
 from momentalign.cli._diagnose import diagnose
@@ -51,13 +52,14 @@ def main() -> None:
 def _place(error: BaseException) -> str:
     """Where in a user's own code an error comes from, a penalty's for instance; nothing where all of it is ours."""
     files = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    ours = str(Path(__file__).parent.parent)
-    begin = next((k for k, (file, _) in enumerate(files) if file.startswith(ours)), len(files))
-    libraries = (ours, sysconfig.get_path("stdlib"), "<")
+    begin = next((k for k, (file, _) in enumerate(files) if is_ours(file)), len(files))
+    python = (sysconfig.get_path("stdlib"), "<")
     own = [
         f"({file}, line {line})"
         for file, line in files[begin:]
-        if not file.startswith(libraries) and not {"site-packages", "dist-packages"} & set(Path(file).parts)
+        if not is_ours(file)
+        and not file.startswith(python)
+        and not {"site-packages", "dist-packages"} & set(Path(file).parts)
     ]
     return own[-1] if own else ""
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from momentalign._machine import available_cores
 from momentalign._words import duration
 from momentalign.cli._settings import find_device
 from momentalign.cli._training_output import Notes
@@ -43,8 +44,6 @@ def embed(
     ] = False,
 ) -> None:
     """Features of a data set from a fixed encoder, written to a file that probe and diagnose read."""
-    import os
-
     from momentalign.data import load_dataset
     from momentalign.encoders import Embedding, build_encoder
 
@@ -56,7 +55,7 @@ def embed(
         dataset = load_dataset(source, root=root, skip_bad=skip_bad_files)
         model = build_encoder(encoder, dataset)
     if workers is None:
-        workers = 0 if where == "cpu" else min(8, os.cpu_count() or 1)
+        workers = 0 if where == "cpu" else min(8, available_cores())
     splits = True if with_split else None
     how: dict[str, Any] = {"batch_size": batch_size, "device": where, "workers": workers, "splits": splits}
     work = Embedding(dataset, model, out, fewer_rows=skip_bad_files, **how)

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from momentalign._machine import is_ours
+
 _MUCH = 0.2
 """Accuracy on the training domains that a penalty may cost before something is said."""
 
@@ -83,7 +85,7 @@ class Notes:
 
     def _show(self, message: Warning | str, category: type[Warning], filename: str, *_: object, **__: object) -> None:
         text = str(message)
-        if "momentalign" in filename and text not in self.shown:
+        if is_ours(filename) and text not in self.shown:
             self.shown.add(text)
             self.console.print(f"Note: {text}")
 

@@ -19,7 +19,7 @@ from momentalign.data._rotated import RotatedDigits, RotatedMNIST, rotate, rotat
 from momentalign.data._splits import holdout_indices, split_in_out
 from momentalign.data._table_files import read_frame
 from momentalign.data._table_rows import TableRows
-from momentalign.data._tables import Table, feature_matrix, read_table
+from momentalign.data._tables import Table, read_table
 from momentalign.data._verify import dataset_path, is_complete, verify
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "dataset_names",
     "dataset_path",
     "domain_dataset",
-    "feature_matrix",
     "fetch",
     "holdout_indices",
     "is_complete",

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign.data._labels import name_of
+
 Array = NDArray[np.float64]
 
 MISSING = "missing"
@@ -175,13 +177,7 @@ def said_of(encoded: Encoded, rows: str, *, missing: bool = True) -> list[str]:
 
 
 def _is_number(values: Any) -> bool:
-    return values.dtype.kind in "fiub" or str(values.dtype).lower() in (
-        "boolean",
-        "int64",
-        "int32",
-        "float64",
-        "float32",
-    )
+    return values.dtype.kind in "fiub"
 
 
 def _numbers(values: Any, name: str) -> Array:
@@ -213,11 +209,7 @@ def _reads_as_number(value: object) -> bool:
 def _texts(values: Any) -> list[str]:
     """Text of each value; numbers that are whole are written as whole numbers, so that 1 and 1.0 are one category."""
     known = values.notna()
-    return [_text(value) if there else MISSING for value, there in zip(values, known, strict=True)]
-
-
-def _text(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return [name_of(value) if there else MISSING for value, there in zip(values, known, strict=True)]
 
 
 def _some(names: Iterable[str]) -> str:

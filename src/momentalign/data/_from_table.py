@@ -5,12 +5,10 @@ import torch
 from numpy.typing import NDArray
 
 from momentalign.data._dataset import DomainDataset, Split
+from momentalign.data._labels import classes_of, is_quantity
 from momentalign.data._splits import split_in_out
 from momentalign.data._table_rows import TableRows
 from momentalign.data._tables import Table
-
-_MANY = 20
-"""Different numbers from which on a column of them counts as a quantity, not as classes."""
 
 
 def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0.2) -> DomainDataset:
@@ -59,17 +57,10 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
 
 def _targets(column: NDArray[np.generic]) -> tuple[torch.Tensor, list[str] | None]:
     """Class indices and their names, or numbers and None."""
-    if np.issubdtype(column.dtype, np.number) and len(np.unique(column)) > _MANY:
+    if is_quantity(column):
         return torch.from_numpy(column.astype(np.float32)), None
-    values, indices = np.unique(
-        column if np.issubdtype(column.dtype, np.number) else column.astype(str), return_inverse=True
-    )
-    return torch.from_numpy(indices).long(), [_class_name(value) for value in values]
-
-
-def _class_name(value: np.generic) -> str:
-    """A number that pandas read as 1.0 because others were missing is called 1."""
-    return f"{value:g}" if isinstance(value, np.floating) else str(value)
+    classes, places = classes_of(column)
+    return torch.from_numpy(places).long(), classes
 
 
 def _where(chosen: NDArray[np.bool_]) -> torch.Tensor:

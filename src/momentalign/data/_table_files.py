@@ -23,14 +23,17 @@ _BROKEN = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFi
 def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
     """Read a file as a data frame.
 
-    Of an npz file come the columns `x0`, `x1`, … of its matrix `X`, and the arrays that are asked for.
+    Of an npz file come the columns `x0`, `x1`, … of its matrix `X`, and the arrays that are asked for. Other files come
+    whole. In a CSV file words such as NA and None count as missing values, but not in a column of names: there NA may
+    be North America.
 
     Args:
         path: A .csv, .csv.gz, .parquet or .npz file.
-        columns: Arrays of an npz file to take beside `X`, where they are there; other files come whole.
+        columns: Columns that name what a row is, where they are there; of an npz file, arrays to take beside `X`.
 
     Returns:
-        The frame. Its `attrs` hold, by column, the names that a parquet or npz file has for the column's indices.
+        The frame. Its `attrs` hold, by column, the `"names"` that a parquet or npz file has for the column's indices,
+        and the `"words"` of a CSV file's columns of names that elsewhere count as missing values.
 
     Raises:
         ValueError: Not such a file.
@@ -45,7 +48,7 @@ def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
     try:
         if path.suffix == ".npz":
             return _npz_frame(pandas, path, columns)
-        frame = _parquet_frame(pandas, path) if path.suffix == ".parquet" else pandas.read_csv(path)
+        frame = _parquet_frame(pandas, path) if path.suffix == ".parquet" else _csv_frame(pandas, path, columns)
     except _BROKEN as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path.name} could not be read: {reason}") from None
@@ -86,6 +89,21 @@ class NoColumnError(ValueError):
         shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
         self.name, self.found = name, f"Found: {shown}." + (f" Meant '{near[0]}'?" if near else "")
         super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.found}")
+
+
+def _csv_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
+    frame = pandas.read_csv(path)
+    named = [name for name in dict.fromkeys(columns) if name in frame.columns]
+    doubtful = [name for name in named if frame[name].dtype.kind == "O" and frame[name].hasnans]
+    words = dict[str, list[str]]()
+    if doubtful:
+        written = pandas.read_csv(path, usecols=doubtful, dtype=str, keep_default_na=False)
+        for name in doubtful:
+            found = written[name].where(written[name] != "")
+            words[name] = sorted(found[frame[name].isna()].dropna().unique())
+            frame[name] = found
+    frame.attrs = {"words": {name: found for name, found in words.items() if found}}
+    return frame
 
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._words import counted
+from momentalign._words import counted, listed
+from momentalign.data._labels import names_of
 from momentalign.data._table_files import NoColumnError, read_frame, with_names
 
 _SPLITS = {
@@ -86,79 +87,31 @@ def read_table(
         if name not in frame.columns:
             raise NoColumnError(option, name, frame.attrs.get("arrays", frame.columns), path)
     named = list(columns.values())
-    listed = " or ".join(f"'{name}'" for name in named)
+    for name, words in frame.attrs.get("words", {}).items():
+        if name in named:
+            quoted = listed([f"'{word}'" for word in words])
+            notes.append(f"{quoted} in column '{name}' was taken as a name; only an empty field is a missing one.")
+    asked = " or ".join(f"'{name}'" for name in named)
     known = frame[named].notna().all(axis=1)
     if not known.all():
-        notes.append(f"{counted(int((~known).sum()), 'row')} without {listed} left out.")
+        notes.append(f"{counted(int((~known).sum()), 'row')} without {asked} left out.")
         frame = frame[known]
     if not len(frame):
-        raise ValueError(f"{path.name} should have rows with {listed.replace(' or ', ' and ')}, but has none.")
+        raise ValueError(f"{path.name} should have rows with {asked.replace(' or ', ' and ')}, but has none.")
     features = frame.drop(columns=[*named, *(["file"] if "file" in frame.columns else [])])
     if features.shape[1] == 0:
-        raise ValueError(f"{path.name} should have columns besides {listed.replace(' or ', ' and ')}, but has none.")
+        raise ValueError(f"{path.name} should have columns besides {asked.replace(' or ', ' and ')}, but has none.")
     names = frame.attrs.get("names", {})
     values = {option: with_names(frame[name].to_numpy(), names.get(name)) for option, name in columns.items()}
     return Table(
         features.reset_index(drop=True),
         values["target"],
-        _text(values["domain"]),
+        names_of(values["domain"]),
         tuple(notes),
-        groups=_text(values["group"]) if "group" in values else None,
+        groups=names_of(values["group"]) if "group" in values else None,
         splits=_splits(values["split"], columns["split"]) if "split" in values else None,
         names={option: tuple(names[name]) for option, name in columns.items() if name in names},
     )
-
-
-def feature_matrix(features: Any, *, components: int | None = None) -> tuple[NDArray[np.float64], list[str]]:
-    """Numbers from columns, the scikit-learn way: medians for what is missing, one column a category, unit variance.
-
-    Args:
-        features: Data frame of n rows.
-        components: Principal components to keep of what results, where there are more columns.
-
-    Returns:
-        The matrix (n, d), and what was done, a sentence each.
-    """
-    from sklearn.compose import make_column_selector, make_column_transformer
-    from sklearn.decomposition import PCA
-    from sklearn.feature_selection import VarianceThreshold
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    notes = []
-    empty = [str(column) for column in features.columns[features.isna().all()]]
-    if empty:
-        notes.append(f"Columns without any value were left out: {', '.join(empty)}.")
-        features = features.drop(columns=empty)
-    numeric = make_column_selector(dtype_include="number")
-    categorical = make_column_selector(dtype_exclude="number")
-    missing = features.isna().sum()
-    if missing.any():
-        listed = ", ".join(f"{column} ({count})" for column, count in missing[missing > 0].items())
-        notes.append(
-            f"Missing values were filled, numbers with the median, texts as a category of their own: {listed}."
-        )
-    if categories := [str(column) for column in categorical(features)]:
-        notes.append(f"Taken as categories, a column each: {', '.join(categories)}.")
-    encode = make_pipeline(SimpleImputer(strategy="constant", fill_value="missing"), OneHotEncoder(sparse_output=False))
-    columns = make_column_transformer((SimpleImputer(strategy="median"), numeric), (encode, categorical))
-    text = features.astype(dict.fromkeys(categorical(features), object))
-    text = text.mask(text.isna(), None) if categories else text
-    matrix = np.asarray(columns.fit_transform(text), dtype=np.float64)
-    varying = VarianceThreshold().fit(matrix).get_support() if len(matrix) > 1 else np.ones(matrix.shape[1], bool)
-    if not varying.all():
-        notes.append(f"{int((~varying).sum())} constant columns were left out.")
-        matrix = matrix[:, varying]
-    matrix = StandardScaler().fit_transform(matrix)
-    if components is not None and matrix.shape[1] > components:
-        pca = PCA(components, random_state=0).fit(matrix)
-        notes.append(
-            f"{matrix.shape[1]} columns were reduced to {components} principal components, which hold "
-            f"{100 * pca.explained_variance_ratio_.sum():.0f} % of the variance."
-        )
-        matrix = StandardScaler().fit_transform(pca.transform(matrix))
-    return np.asarray(matrix, dtype=np.float64), notes
 
 
 def _check_different(columns: dict[str, str]) -> None:
@@ -169,17 +122,10 @@ def _check_different(columns: dict[str, str]) -> None:
                 raise ValueError(f"'{other}' and '{option}' should be two columns, but are both '{columns[option]}'.")
 
 
-def _text(column: NDArray[Any]) -> NDArray[np.str_]:
-    """Names of anything; whole numbers that missing values made real ones are written as whole numbers."""
-    if np.issubdtype(column.dtype, np.floating) and (column == np.round(column)).all():
-        column = column.astype(np.int64)
-    return np.array([str(value) for value in column], dtype=np.str_)
-
-
 def _splits(column: NDArray[Any], name: str) -> NDArray[np.str_]:
     """Splits by their proper names."""
     proper = {word: split for split, words in _SPLITS.items() for word in words}
-    labels, codes = np.unique(_text(column), return_inverse=True)
+    labels, codes = np.unique(names_of(column), return_inverse=True)
     unknown = [label for label in labels if label.lower() not in proper]
     if unknown:
         raise ValueError(

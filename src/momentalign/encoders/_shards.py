@@ -26,7 +26,7 @@ class Shards:
     Args:
         folder: The folder.
         plan: Names and digests of data set and encoder; a folder of others is refused.
-        fewer_rows: Whether a folder of other rows of the same data set is removed instead.
+        fewer_rows: Whether a folder of other rows of the same data set is begun anew instead.
 
     Attributes:
         rows: Number of rows that are done.
@@ -36,19 +36,23 @@ class Shards:
         self.folder, self._plan = folder, plan
         self._files: list[Path] = []
         self.rows = 0
+        self._begin_anew = False
         if folder.exists():
             found = _read_plan(folder / _PLAN)
             if fewer_rows and _differ_in_rows(found, plan):
-                shutil.rmtree(folder)
+                self._begin_anew = True
                 return
             self._files, self.rows = _consecutive(folder)
-            if self.rows or found.get("format") != plan["format"]:
+            # One that was begun without anything done may be replaced, whatever it was for.
+            self._begin_anew = not self.rows and found.get("format") == plan["format"]
+            if not self._begin_anew:
                 check_plan(found, plan, folder, "unfinished")
-            else:  # begun and nothing done: whatever it was for, nothing is lost
-                (folder / _PLAN).unlink()
 
     def create(self) -> Self:
-        """Make the folder, where it is not there yet."""
+        """Make the folder where it is not there yet, and empty it where it is to be begun anew."""
+        if self._begin_anew:
+            shutil.rmtree(self.folder)
+            self._begin_anew = False
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / _PLAN).exists():
             content = json.dumps(self._plan)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentalign.data import read_table
+from momentalign.data._labels import name_of
 
 Integers = NDArray[np.int64]
 SPLITS = ("train", "val", "test")
@@ -203,10 +204,11 @@ class ProbeData:
 def _encode(column: NDArray[Any], names: Sequence[str] | None) -> tuple[list[str], Integers]:
     """Names in order, and the place of each row's among them; numbers are in the order of numbers."""
     labels, codes = np.unique(column, return_inverse=True)
-    if names is not None and {str(label) for label in labels} <= set(names):
-        places = np.array([list(names).index(str(label)) for label in labels], dtype=np.int64)
+    found = [name_of(label) for label in labels]
+    if names is not None and set(found) <= set(names):
+        places = np.array([list(names).index(name) for name in found], dtype=np.int64)
         return list(names), places[codes]
-    return [str(label) for label in labels], codes.astype(np.int64)
+    return found, codes.astype(np.int64)
 
 
 def _split_codes(column: NDArray[Any]) -> Integers:

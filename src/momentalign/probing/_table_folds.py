@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign.data import Table, holdout_indices
+from momentalign.data._labels import classes_of, is_quantity
 
 TASKS = ("auto", "classification", "regression")
-_MANY = 20
-"""Different numbers from which on a column of them counts as a quantity, not as classes."""
 
 Rows = NDArray[np.intp]
 
@@ -39,9 +38,8 @@ def take_targets(table: Table, task: str, target: str) -> tuple[tuple[str, ...] 
         ValueError: Text or infinities in the target of a regression.
     """
     y = table.target
-    numeric = y.dtype.kind in "fiu"
     if task == "auto":
-        task = "regression" if numeric and len(np.unique(y)) > _MANY else "classification"
+        task = "regression" if is_quantity(y) else "classification"
     if task == "regression":
         try:
             numbers = y.astype(np.float64)
@@ -53,8 +51,7 @@ def take_targets(table: Table, task: str, target: str) -> tuple[tuple[str, ...] 
         if not np.isfinite(numbers).all():
             raise ValueError(f"The target of a regression should be finite, but '{target}' has infinite values.")
         return None, numbers
-    labels, codes = np.unique(y if numeric else y.astype(str), return_inverse=True)
-    texts = [str(int(label)) if numeric and float(label).is_integer() else str(label) for label in labels]
+    texts, codes = classes_of(y)
     names = list(table.names.get("target", ()))
     if not set(texts) <= set(names):
         names = texts
