@@ -131,16 +131,26 @@ def test_the_text_encoder_of_a_run_needs_no_other_files(tmp_path: Path) -> None:
 def test_runs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     save_run(MNIST_CNN(2, 16), tmp_path)
     description = tmp_path / "checkpoint" / "model.json"
-    description.write_text(json.dumps({"encoder": MNIST_CNN(2, 8).config()}))
-    with pytest.raises(ValueError, match=r"does not fit the encoder that checkpoint/model.json describes") as caught:
+    description.write_text(json.dumps({"format": 1, "encoder": MNIST_CNN(2, 8).config()}))
+    with pytest.raises(ValueError, match=r"do not fit the encoder that model.json describes") as caught:
         encoder_from_run(tmp_path)
     assert "\n" not in str(caught.value)
-    description.write_text("{}")
+    description.write_text('{"format": 1}')
     with pytest.raises(ValueError, match="should describe an 'encoder'"):
         encoder_from_run(tmp_path)
-    (tmp_path / "checkpoint" / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"has no checkpoint/model.safetensors"):
+    description.write_text('{"format": 9}')
+    with pytest.raises(ValueError, match=r"is of format 9, but this version reads format 1"):
         encoder_from_run(tmp_path)
+    (tmp_path / "checkpoint" / "model.safetensors").unlink()
+    description.write_text('{"format": 1}')
+    with pytest.raises(ValueError, match=r"model.safetensors cannot be read"):
+        encoder_from_run(tmp_path)
+
+
+def test_a_run_that_was_killed_between_two_checkpoints_still_has_an_encoder(tmp_path: Path) -> None:
+    save_run(MNIST_CNN(2, 16), tmp_path)
+    (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
+    assert build_encoder(str(tmp_path), ColoredDigits()).num_features == 32
 
 
 @pytest.mark.parametrize(

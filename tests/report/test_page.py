@@ -156,14 +156,6 @@ def test_sweeps_of_domainbed(tmp_path: Path) -> None:
     assert "device not known" in words
 
 
-def test_regressions_are_named(tmp_path: Path) -> None:
-    for test in ("a", "b"):
-        lines = [record(10, "r2", 0.25, domain, split) for domain in "ab" for split in ("in", "out")]
-        write_run(tmp_path / "runs", make_config(test_domains=[test], steps=10), lines, domains=("a", "b"))
-    page = read(read_runs(tmp_path / "runs"), tmp_path)
-    assert any("R² × 100" in text for kind, text in page.scripts if kind == "application/json")
-
-
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path, sweep: Sweep) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):

@@ -163,18 +163,6 @@ def test_records_without_a_number_are_not_chosen(tmp_path):
     assert chosen(tmp_path, "training-domain") == [("c", 0, 0, "x", 0)]
 
 
-def test_regressions_are_selected_by_r2(tmp_path):
-    lines = [
-        record(step, "r2", value, name, split)
-        for step, value in ((0, -0.5), (100, 0.4))
-        for name in ABC
-        for split in ("in", "out")
-    ]
-    run(tmp_path, [*lines, *(record(0, "mse", 9.0, name, "out") for name in ABC)], name="x")
-    row = select(read_runs(tmp_path), "training-domain").iloc[0]
-    assert (row.step, row.test) == (100, 0.4)
-
-
 def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
     run(tmp_path, [], name="x")
     for rule in ("training-domain", "leave-one-domain-out", "oracle", "worst-group"):

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
+from momentalign._saved import read_model
 from momentalign.algorithms import Algorithm, Batch
 from momentalign.training import find_position
-from momentalign.training._checkpoint import Position, load_weights, restore, save_checkpoint
+from momentalign.training._checkpoint import Position, restore, save_checkpoint
 from momentalign.training._model import build_algorithm, describe, parts_of
 from tests.training.problems import images, small_config, three_domains
 
@@ -50,7 +51,7 @@ def test_weights_averages_and_optimizer_come_back_bit_by_bit(name: str, tmp_path
 def test_without_a_checkpoint_it_starts_at_the_beginning(tmp_path: Path) -> None:
     assert restore(tmp_path, *algorithm_after(0)) == Position(0, 0)
     with pytest.raises(ValueError, match=r"has no checkpoint with weights"):
-        load_weights(tmp_path)
+        read_model(tmp_path)
 
 
 def test_a_failed_write_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ def test_a_kill_between_the_renamings_loses_nothing(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "checkpoint", tmp_path / "checkpoint.tmp")
     (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
     assert find_position(tmp_path).step == 3
-    assert load_weights(tmp_path)[0]["classes"] == ["dark", "bright"]
+    assert read_model(tmp_path)[0]["classes"] == ["dark", "bright"]
     # Readers move nothing.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.old", "checkpoint.tmp"]
     save(tmp_path, algorithm, optimizers, step=4)
@@ -101,7 +102,7 @@ def test_the_finished_model_leaves_no_state_behind(tmp_path: Path) -> None:
     network, encoder = parts_of(algorithm)
     save_checkpoint(tmp_path, network, describe(network, three_domains()))
     assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["model.json", "model.safetensors"]
-    description, weights = load_weights(tmp_path)
+    description, weights = read_model(tmp_path)
     assert description["encoder"] == encoder.config()
     assert description["classes"] == ["dark", "bright"]
     assert weights.keys() == network.state_dict().keys()

@@ -76,6 +76,8 @@ def test_dry_run_measures_and_writes_nothing(tmp_path: Path, monkeypatch: pytest
     assert done.exit_code == 0
     assert "ms a step" in done.output
     assert "for each of 51 records" in done.output
+    assert "larger than the rows" not in done.output  # as those of the sample are
+    assert done.output.count("numbers are trained") == 1
     assert not list(tmp_path.iterdir())
 
 

@@ -8,6 +8,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 
 from momentalign.training import read_records, run
 from momentalign.training._devices import check_ranks, launch
+from momentalign.training._folder import DiskFullError
 from momentalign.training._model import build_algorithm
 from tests.references import assert_equal
 from tests.training.problems import TIMES, small_config, three_domains, weights
@@ -42,16 +43,32 @@ def test_batches_that_cannot_be_shared_out_are_refused_at_once(tmp_path: Path) -
     assert not (tmp_path / "run").exists()
 
 
-def test_an_error_on_a_rank_is_one_line() -> None:
-    class Failing:
-        def launch(self, function: object) -> None:
-            text = (
-                "\n\n-- Process 1 terminated with the following error:\nTraceback …\nValueError: no such image: a.png"
-            )
-            raise ProcessRaisedException(text, 1, 123)
+class Failing:
+    def __init__(self, line: str) -> None:
+        self.line = line
 
-    with pytest.raises(ValueError, match=r"^no such image: a.png$"):
-        launch(Failing(), lambda fabric: None)
+    def launch(self, function: object) -> None:
+        raise ProcessRaisedException(f"\n\n-- Process 1 terminated with the error:\nTraceback …\n{self.line}", 1, 123)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("ValueError: no such image: a.png", ValueError),
+        ("FileNotFoundError: no such image: a.png", FileNotFoundError),
+        ("momentalign.training._folder.DiskFullError: no such image: a.png", DiskFullError),
+    ],
+)
+def test_an_error_on_a_rank_is_one_line(line: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^no such image: a.png$") as found:
+        launch(Failing(line), lambda fabric: None)
+    assert type(found.value) is kind
+
+
+def test_a_bug_on_a_rank_keeps_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match="A process of several failed: KeyError: 'x'") as found:
+        launch(Failing("KeyError: 'x'"), lambda fabric: None)
+    assert "Traceback" in str(found.value.__cause__)
 
 
 def test_algorithms_that_work_on_one_device_say_so() -> None:

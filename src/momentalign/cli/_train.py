@@ -44,8 +44,8 @@ def train(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, say the cost, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and try it on the others."""
+    from momentalign._saved import read_model
     from momentalign.training import estimate, find_position, make_config, read_records, run
-    from momentalign.training._checkpoint import load_weights
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with Notes(console):
@@ -96,7 +96,7 @@ def train(
         if not (out / "checkpoint" / "model.safetensors").exists():
             console.print(f"Records lie in {out}, but no weights. Remove it and run the same again to have them.")
             return
-        load_weights(out)  # says what to do where they are damaged
+        read_model(out)  # says what to do where they are damaged
         more = (["--root", str(root)] if root else []) + (["--skip-bad-files"] if skip_bad_files else [])
         following = shlex.join(["momentalign", "evaluate", str(out), dataset, *more])
         console.print(f"Records and weights lie in {out}. Next: {following}")

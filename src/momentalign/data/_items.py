@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from momentalign._extras import need
+
 
 class Items(ABC):
     """Rows of a data set that an encoder's preprocessing turns into tensors.
@@ -46,22 +48,16 @@ class ImageFiles(Items):
     Args:
         paths: Files, each below `root`.
         root: Folder that the names are relative to.
-        skip_bad: Decode every file now and leave out those that cannot be decoded; `kept` says which remain.
 
     Attributes:
         root: The folder.
-        kept: Positions in `paths` of the rows, shape (n,).
     """
 
     kind = "image files"
 
-    def __init__(self, paths: Sequence[Path], root: Path, skip_bad: bool = False) -> None:
+    def __init__(self, paths: Sequence[Path], root: Path) -> None:
         self.root = Path(root)
         self.names = [path.relative_to(self.root).as_posix() for path in paths]
-        self.kept = torch.arange(len(self.names))
-        if skip_bad:
-            self.kept = self.readable()
-            self.names = [self.names[index] for index in self.kept.tolist()]
 
     @classmethod
     def from_names(cls, names: Sequence[str], root: Path) -> Self:
@@ -76,7 +72,6 @@ class ImageFiles(Items):
         """
         files = cls([], root)
         files.names = list(names)
-        files.kept = torch.arange(len(files.names))
         return files
 
     def rows(self, indices: Tensor) -> Self:
@@ -88,9 +83,7 @@ class ImageFiles(Items):
         Returns:
             The selected files, m of them.
         """
-        selected = self.from_names([self.names[index] for index in indices.tolist()], self.root)
-        selected.kept = self.kept[indices.cpu()]
-        return selected
+        return self.from_names([self.names[index] for index in indices.tolist()], self.root)
 
     def decode(self, index: int, size: int) -> Tensor:
         """Read one image as RGB and resize it, both sides, bilinearly.
@@ -189,10 +182,4 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
 
 
 def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Image files need Pillow, which is not installed. Use pip install 'momentalign[vision]'."
-        ) from None
-    return Image
+    return need("PIL.Image", "Image files need", extra="vision")

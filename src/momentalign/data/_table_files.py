@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._extras import need
+
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 METADATA = b"momentalign"
 """Key of a parquet file's metadata under which `embed` writes the names of classes and groups, as JSON."""
@@ -39,7 +41,7 @@ def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
         ValueError: Not such a file.
         FileNotFoundError: No such file.
     """
-    pandas = _pandas()
+    pandas = need("pandas", "Tables need", extra="cli")
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
@@ -144,12 +146,3 @@ def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
 
 _NAMES = {"y": "classes", "domain": "domains", "group": "group_names"}
 """Where `embed` keeps the names of what it writes as indices."""
-
-
-def _pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Tables need pandas, which is not installed. Use pip install 'momentalign[cli]'."
-        ) from None

@@ -1,9 +1,9 @@
 """DomainBed's training augmentation, on the device."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
+
+from momentalign._extras import need
 
 CROP_SCALE = (0.7, 1.0)
 JITTER = 0.3
@@ -21,7 +21,7 @@ class ImageAugmentation:
     """
 
     def __init__(self, size: int) -> None:
-        K = _kornia()
+        K = need("kornia.augmentation", "Augmentation of images needs", extra="vision")
         # "resample" crops a whole batch in one kernel; the default loops over the images.
         self._steps = (
             K.RandomResizedCrop((size, size), scale=CROP_SCALE, cropping_mode="resample"),
@@ -47,13 +47,3 @@ class ImageAugmentation:
         for step in self._steps:
             images = step(images)
         return images.clamp(0, 1)
-
-
-def _kornia() -> Any:
-    try:
-        import kornia.augmentation
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Augmentation of images needs {error.name}, which is not installed. Use pip install 'momentalign[vision]'."
-        ) from None
-    return kornia.augmentation

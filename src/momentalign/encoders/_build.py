@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign._saved import MODEL, checkpoint_of
 from momentalign.data import DomainDataset, Items, Split, TableRows
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._hub import fetch_model
 from momentalign.encoders._mlp import MLP
 from momentalign.encoders._mnist_cnn import MNIST_CNN
-from momentalign.encoders._run import MODEL_FILE, encoder_from_run
+from momentalign.encoders._run import encoder_from_run
 from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import text_from_folder
 from momentalign.encoders._timm import convert_timm, is_timm
@@ -100,7 +101,7 @@ def _named(spec: str, inputs: Tensor | Items) -> Encoder:
     path, size = _size_suffix(rest, spec)
     folder = Path(path).expanduser()
     if folder.is_dir():
-        if (folder / MODEL_FILE).is_file():
+        if (checkpoint_of(folder) / MODEL).is_file():
             return encoder_from_run(folder)
         return _from_folder(folder, weights=kind != "hf-config", size=size, source=spec)
     if kind == "hf" and not path.startswith(("/", ".", "~")):

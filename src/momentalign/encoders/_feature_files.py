@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._extras import need
 from momentalign.encoders._shards import Features, Shards, write_atomically
 
 SUFFIXES = (".parquet", ".npz")
@@ -127,9 +128,5 @@ def _placed(blocks: Iterator[Features]) -> Iterator[tuple[int, Features]]:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Parquet files need pyarrow, which is not installed. Use pip install 'momentalign[cli]', or write an .npz."
-        ) from None
+    parquet = need("pyarrow.parquet", "Parquet files need", extra="cli", otherwise=", or write an .npz")
+    return importlib.import_module("pyarrow"), parquet

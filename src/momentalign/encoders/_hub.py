@@ -7,6 +7,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from momentalign._extras import need
+
 _FILES = (
     "config.json",
     "preprocessor_config.json",
@@ -118,10 +120,5 @@ def _check_reachable(hub: Any, name: str) -> None:
 
 
 def _hub() -> Any:
-    try:
-        importlib.import_module("huggingface_hub.errors")
-        return importlib.import_module("huggingface_hub")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Hugging Face encoders need {error.name}, which is not installed. Use pip install 'momentalign[train]'."
-        ) from None
+    need("huggingface_hub.errors", "Hugging Face encoders need", extra="train")
+    return importlib.import_module("huggingface_hub")

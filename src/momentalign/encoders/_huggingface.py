@@ -1,11 +1,12 @@
 """What vision and text encoders share: reading configurations and weights of models in Hugging Face format."""
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from momentalign._extras import need
 
 CONFIG_FILE = "config.json"
 _NOT_ARCHITECTURE = ("_name_or_path", "auto_map", "architectures", "id2label", "label2id", "dtype", "torch_dtype")
@@ -14,12 +15,7 @@ _NOT_ARCHITECTURE = ("_name_or_path", "auto_map", "architectures", "id2label", "
 
 def transformers() -> Any:
     """The library, or the command that installs it."""
-    try:
-        return importlib.import_module("transformers")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Hugging Face encoders need {error.name}, which is not installed. Use pip install 'momentalign[train]'."
-        ) from None
+    return need("transformers", "Hugging Face encoders need", extra="train")
 
 
 @contextmanager

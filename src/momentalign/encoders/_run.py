@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from momentalign._saved import MODEL, read_model
 from momentalign.encoders._base import Encoder
-from momentalign.encoders._huggingface import read_json
 from momentalign.encoders._images import ImagePreprocessing
 from momentalign.encoders._mlp import MLP
 from momentalign.encoders._mnist_cnn import MNIST_CNN
@@ -15,8 +15,6 @@ from momentalign.encoders._text import text_from_config
 from momentalign.encoders._texts import TextPreprocessing
 from momentalign.encoders._vision import HuggingFaceVision, vision_from_config
 
-MODEL_FILE = Path("checkpoint", "model.json")
-WEIGHTS_FILE = Path("checkpoint", "model.safetensors")
 _PREFIX = "encoder."
 _T = TypeVar("_T")
 
@@ -79,29 +77,20 @@ def encoder_from_run(folder: str | Path) -> Encoder:
     Raises:
         ValueError: The folder has no trained model, or one that does not fit its description.
     """
-    from safetensors import SafetensorError, safe_open
-
     folder = Path(folder)
-    for file in (MODEL_FILE, WEIGHTS_FILE):
-        if not (folder / file).is_file():
-            raise ValueError(f"{folder} should be the folder of a finished run, but has no {file}.")
-    description = read_json(folder / MODEL_FILE)
+    description, weights = read_model(folder)
     if not isinstance(description.get("encoder"), dict):
-        raise ValueError(f"{folder / MODEL_FILE} should describe an 'encoder', but does not.")
+        raise ValueError(f"{MODEL} in {folder} should describe an 'encoder', but does not.")
     encoder = encoder_from_config(description["encoder"])
+    own = {name.removeprefix(_PREFIX): tensor for name, tensor in weights.items() if name.startswith(_PREFIX)}
     try:
-        with safe_open(folder / WEIGHTS_FILE, framework="pt") as file:
-            names = [name for name in file.keys() if name.startswith(_PREFIX)]  # noqa: SIM118  (no dictionary)
-            weights = {name.removeprefix(_PREFIX): file.get_tensor(name) for name in names}
-        encoder.load_state_dict(weights)
-    except SafetensorError as error:
-        raise ValueError(f"{folder / WEIGHTS_FILE} cannot be read: {error}.") from None
+        encoder.load_state_dict(own)
     except RuntimeError as error:
         written = description["encoder"].get("transformers")
         hint = f" It was written with transformers {written}." if written else ""
         first = " ".join(str(error).split("\n")[:2]).replace("\t", "")
         raise ValueError(
-            f"{folder / WEIGHTS_FILE} does not fit the encoder that {MODEL_FILE} describes: {first}{hint}"
+            f"The weights in {folder} do not fit the encoder that {MODEL} describes: {first}{hint}"
         ) from None
     encoder.source, encoder.notes = str(folder), ()
     if isinstance(encoder, HuggingFaceVision):

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from momentalign._extras import need
 from momentalign.data import Items, Texts
 from momentalign.encoders._preprocessing import Preprocessing
 
@@ -85,13 +86,7 @@ class TextPreprocessing(Preprocessing):
         return {"kind": "text", "length": self.length, "padding": list(self.padding), "tokenizer": self.tokenizer}
 
     def _build(self) -> Any:
-        try:
-            from tokenizers import Tokenizer
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "Texts need tokenizers, which is not installed. Use pip install 'momentalign[train]'."
-            ) from None
-        tokenizer = Tokenizer.from_str(self.tokenizer)
+        tokenizer = need("tokenizers", "Texts need", extra="train").Tokenizer.from_str(self.tokenizer)
         number, name = self.padding
         tokenizer.enable_truncation(self.length, strategy="longest_first")
         tokenizer.enable_padding(direction="right", length=self.length, pad_id=number, pad_token=name)

@@ -22,7 +22,7 @@ from momentalign._validation import SCALINGS, check_choice, check_weight
 from momentalign.linear._path import LinearHead, check_l2s
 from momentalign.linear._precondition import Preconditioner
 from momentalign.linear._rows import Array, Integers, Rows
-from momentalign.linear._solver import Solution, minimise, warn_if_stopped
+from momentalign.linear._solver import Solution, solve, warn_if_stopped
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,16 +133,14 @@ class AlignedLeastSquares:
             head = self.solve(self.weight / self.scale)
             return Solution(head, self(head)[0], 1, True)
         start = self.solve(0.0)
-        energy = max(moments.loss(start.reshape(self.shape)), np.finfo(float).tiny)
+
+        def coordinates(head: Array) -> Preconditioner:
+            energy = max(moments.loss(head.reshape(self.shape)), np.finfo(float).tiny)
+            return Preconditioner(self.curvature(energy))
+
         # Targets have units, unlike probabilities: the tolerance is in those of the gradient at zero.
-        size = float(np.abs(self(np.zeros_like(start))[1]).max())
-        solution = minimise(
-            self,
-            start,
-            lambda _: Preconditioner(self.curvature(energy)),
-            tol=tol * max(size, np.finfo(float).tiny),
-            max_iter=max_iter,
-        )
+        size = max(float(np.abs(self(np.zeros_like(start))[1]).max()), np.finfo(float).tiny)
+        solution = solve(self, start, coordinates, tol=tol * size, max_iter=max_iter)
         return solution._replace(iterations=solution.iterations + 1)
 
 

@@ -3,14 +3,19 @@ r"""Fits of a linear head over a grid of weights, each started where the nearest
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._validation import SCALINGS, check_choice, check_count, check_order, check_weight
 from momentalign.linear._objective import PenalisedObjective
+from momentalign.linear._precondition import gauss_newton
 from momentalign.linear._rows import Array, Integers, Rows
 from momentalign.linear._solver import Solution, solve, solve_plain, warn_if_stopped
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +28,8 @@ class LinearHead:
         order_weights: Weight of each order.
         objective: Value of the penalised objective.
         n_iter: Iterations of the solver, those without penalties included.
-        converged: Whether it came below the tolerance within them.
+        converged: Whether the gradient came below the tolerance within them, or the objective as low as float64 can
+            tell. SGD has no tolerance to meet: whether its losses stayed finite.
     """
 
     coef: Array
@@ -162,7 +168,7 @@ def fit_path(
             continue
         here = (setting, objective.l2)
         start = min(solved, key=lambda other: _distance(other[:2], here))[2]
-        aligned = solve(objective, start, tol=tol, max_iter=max_iter)
+        aligned = solve(objective, start, partial(gauss_newton, objective), tol=tol, max_iter=max_iter)
         solved.append((*here, aligned.head))
         solutions[index] = aligned._replace(
             iterations=before.iterations + aligned.iterations, converged=before.converged and aligned.converged
@@ -197,13 +203,14 @@ def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
     return [check_weight("l2", value) for value in l2]
 
 
+def weight_distance(one: Mapping[Key, float], other: Mapping[Key, float]) -> float:
+    """How far apart two settings of the weights are, in decades above a thousandth."""
+    return sum(abs(math.log10((one.get(key, 0.0) + 1e-3) / (other.get(key, 0.0) + 1e-3))) for key in {*one, *other})
+
+
 def _distance(one: tuple[Mapping[int, float], float], other: tuple[Mapping[int, float], float]) -> float:
-    """How far apart two settings are, weights and L2, in decades above a thousandth and above a millionth."""
-    weights = sum(
-        abs(math.log10((one[0].get(order, 0.0) + 1e-3) / (other[0].get(order, 0.0) + 1e-3)))
-        for order in {*one[0], *other[0]}
-    )
-    return weights + abs(math.log10((one[1] + 1e-6) / (other[1] + 1e-6)))
+    """How far apart two settings are, weights and L2, the latter in decades above a millionth."""
+    return weight_distance(one[0], other[0]) + abs(math.log10((one[1] + 1e-6) / (other[1] + 1e-6)))
 
 
 def _as_head(solution: Solution, objective: PenalisedObjective, setting: dict[int, float]) -> LinearHead:

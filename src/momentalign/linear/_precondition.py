@@ -27,12 +27,6 @@ class Preconditioner:
         least = 1e-10 * float((P if P.ndim == 1 else P.diagonal()).mean()) + np.finfo(float).tiny
         self._R: Array = np.sqrt(P + least) if P.ndim == 1 else cholesky(P + least * np.eye(len(P)))
 
-    def forward(self, head: Array) -> Array:
-        """R·head."""
-        V = head.reshape(-1, len(self._R))
-        point: Array = V * self._R if self._R.ndim == 1 else V @ self._R.T
-        return point.ravel()
-
     def back(self, point: Array, *, gradient: bool = False) -> Array:
         """The head of a point; or of a gradient by the head, that by the point."""
         V = point.reshape(-1, len(self._R))

@@ -9,11 +9,13 @@ It has arrived when the worst loss exceeds the weighted one, the duality gap, by
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentalign.linear import PenalisedObjective, Rows
+from momentalign.linear._precondition import gauss_newton
 from momentalign.linear._solver import Solution, solve, solve_plain
 from momentalign.probing._path import Watch
 
@@ -51,7 +53,8 @@ def solve_minimax(
             return Solution(head, float(losses.max()), iteration, True), q
         trial = q * np.exp(step * (losses - losses.max()))
         trial /= trial.sum()
-        found = solve(_weighted(rows, trial, classes, l2), head, tol=size, max_iter=max_iter)
+        weighted = _weighted(rows, trial, classes, l2)
+        found = solve(weighted, head, partial(gauss_newton, weighted), tol=size, max_iter=max_iter)
         found_losses = domain_losses(objective, found.head)
         # Concave along the move: the slope's sign at its end says whether the top has been passed.
         ahead = float((trial - q) @ found_losses)

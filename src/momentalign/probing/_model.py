@@ -1,6 +1,5 @@
 """A fitted head with everything that comes before it, in files that load without running code."""
 
-import importlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 import momentalign
+from momentalign._extras import need
 from momentalign._files import write_whole
 from momentalign.data._columns import Column, Encoded, encode
 from momentalign.linear import LinearHead
@@ -179,7 +179,4 @@ class ProbeModel:
 
 
 def _safetensors() -> Any:
-    try:
-        return importlib.import_module("safetensors.numpy")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("Saved models need safetensors. Use pip install 'momentalign[cli]'.") from None
+    return need("safetensors.numpy", "Saved models need", extra="cli")

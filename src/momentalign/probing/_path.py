@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign.linear._solver import Solution, minimise, solve_plain
+from momentalign.linear._path import weight_distance
+from momentalign.linear._solver import Function, Solution, solve_plain
+from momentalign.linear._solver import solve as solve_function
 from momentalign.probing._objectives import Objective
 
 Array = NDArray[np.float64]
 Weights = Mapping[str, float]
 Watch = Callable[[float, Array], None]
 """Told the value and the head after every pass over the rows that got lower than all before it."""
-
-_LEG = 10
-"""Iterations after which curvature is taken anew; twice as many each time."""
 
 
 def solve_path(
@@ -56,7 +55,7 @@ def solve_path(
         setting, found = settings[index], plain
         if any(setting.values()):
             objective.set_weights(setting)
-            start = min(solved, key=lambda other: _distance(other[0], setting))[1]
+            start = min(solved, key=lambda other: weight_distance(other[0], setting))[1]
             found = solve(objective, start, tol=size, max_iter=max_iter, watch=watch)
             solved.append((setting, found.head))
         solutions[index] = found._replace(converged=plain.converged and found.converged)
@@ -66,18 +65,12 @@ def solve_path(
 
 
 def solve(objective: Objective, start: Array, *, tol: float, max_iter: int, watch: Watch | None = None) -> Solution:
-    """Minimise from `start`, with the curvature taken anew where the solver has arrived."""
+    """Minimise from `start`; see :func:`momentalign.linear._solver.solve`."""
     function = objective if watch is None else _watched(objective, watch)
-    head, iterations, leg = start, 0, _LEG
-    while True:
-        most = min(leg, max_iter - iterations)
-        solution = minimise(function, head, objective.coordinates, tol=tol, max_iter=most)
-        head, iterations, leg = solution.head, iterations + solution.iterations, 2 * leg
-        if solution.converged or iterations >= max_iter:
-            return solution._replace(iterations=iterations)
+    return solve_function(function, start, objective.coordinates, tol=tol, max_iter=max_iter)
 
 
-def _watched(objective: Objective, watch: Watch) -> Callable[[Array], tuple[float, Array]]:
+def _watched(objective: Objective, watch: Watch) -> Function:
     lowest = math.inf
 
     def function(head: Array) -> tuple[float, Array]:
@@ -89,8 +82,3 @@ def _watched(objective: Objective, watch: Watch) -> Callable[[Array], tuple[floa
         return value, gradient
 
     return function
-
-
-def _distance(one: Weights, other: Weights) -> float:
-    """How far apart two settings are, in decades above a thousandth."""
-    return sum(abs(math.log10((one.get(name, 0.0) + 1e-3) / (other.get(name, 0.0) + 1e-3))) for name in {*one, *other})

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from momentalign._validation import check_choice
+from momentalign.published import BEST_PROBES
 
 BATCH = 500
 LEARNING_RATE = 1e-3
@@ -42,19 +43,16 @@ class Recipe:
         return tuple(dict.fromkeys(quarter * k for k in range(5)))
 
 
-def _best(cma: tuple[float, float, int], fishr: tuple[float, float, int]) -> dict[str, Mapping[str, float]]:
-    return {
-        "cma": {"gradient_weight": cma[0], "hessian_weight": cma[1], "anneal_steps": cma[2]},
-        "fishr": {"weight": fishr[0], "momentum": fishr[1], "anneal_steps": fishr[2]},
-    }
+def _best(name: str) -> dict[str, Mapping[str, float]]:
+    return {method: {hparam: values[name] for hparam, values in BEST_PROBES[method].items()} for method in BEST_PROBES}
 
 
 _RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best((10.0, 1e3, 2100), (100.0, 0.945, 2800))),
-        Recipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best((5e3, 100.0, 4000), (10.0, 0.9225, 12000))),
-        Recipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best((5e3, 1.0, 0), (1e4, 0.99, 600))),
+        Recipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best("waterbirds")),
+        Recipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best("celeba")),
+        Recipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best("multinli")),
         Recipe("table", unit_scale=True),
     )
 }

@@ -1,6 +1,5 @@
 """What a run of the protocol found: for each method its chosen set, its accuracies and their uncertainty."""
 
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from momentalign._extras import need
 from momentalign.probing._scores import Scores
 
 Published = Mapping[str, tuple[float, float]]
@@ -121,11 +121,11 @@ class ProtocolResult:
                     "note": row.note,
                 }
             )
-        return _pandas().DataFrame(rows).set_index("method")
+        return need("pandas", "Frames need", extra="cli").DataFrame(rows).set_index("method")
 
     def grid_frame(self) -> Any:
         """A data frame of all fits, hyper-parameters in columns of their own."""
-        return _pandas().DataFrame(
+        return need("pandas", "Frames need", extra="cli").DataFrame(
             [
                 {
                     "method": fit.method,
@@ -171,10 +171,3 @@ class ProtocolResult:
 
 def _percent(mean: float, error: float) -> str:
     return f"{100 * mean:.2f}" + ("" if math.isnan(error) else f" ± {100 * error:.2f}")
-
-
-def _pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("Frames need pandas. Use pip install 'momentalign[cli]'.") from None

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from momentalign.closed_form import mean_over_domains
 from momentalign.linear import LinearHead
+from momentalign.linear._sgd import descend, first_head, logit_difference
 from momentalign.probing._features import ProbeSplit
 from momentalign.probing._methods import Hparams, ProbeMethod
 from momentalign.probing._objectives import one_torch_thread
@@ -68,30 +69,26 @@ def fit_sgd(
         watch: Told the step, its loss and the head after it, flattened as for the converged solver.
 
     Returns:
-        The head; not converged where a loss stopped being a number, which ends the fit.
+        The head; not converged where a loss or the head stopped being finite, which ends the fit.
     """
-    order = torch.Generator().manual_seed(seed)
     X, y = torch.from_numpy(train.features), torch.from_numpy(train.targets)
     e = torch.from_numpy(train.domains)
-    bound = X.shape[1] ** -0.5
-    W = torch.empty(classes, X.shape[1], dtype=X.dtype)
-    W.uniform_(-bound, bound, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    loss_of, step, value = _loss(method, hparams, domains), 0, 0.0
+    W = first_head(classes, X.shape[1], torch.Generator().manual_seed(0))
+    batch_loss = _loss(method, hparams, domains)
+
+    def loss_of(batch: Tensor) -> Tensor:
+        loss = batch_loss(X[batch], X[batch] @ W.T, y[batch], e[batch])
+        return loss + 0.5 * l2 * logit_difference(W).square().sum()
+
+    def tell(step: int, loss: float) -> None:
+        if watch is not None:
+            watch(step, loss, logit_difference(W.detach()).numpy().ravel().copy())
+
+    order = torch.Generator().manual_seed(seed)
     with one_torch_thread():
-        for _ in range(settings.epochs):
-            for batch in torch.randperm(len(X), generator=order).split(settings.batch_size):
-                logits = X[batch] @ W.T
-                loss = loss_of(X[batch], logits, y[batch], e[batch]) + 0.5 * l2 * _difference(W).square().sum()
-                (gradient,) = torch.autograd.grad(loss, W)
-                with torch.no_grad():
-                    W -= settings.learning_rate * gradient
-                value = loss.item()
-                if not np.isfinite(value):
-                    return _head(W, value, step, converged=False)
-                if watch is not None:
-                    watch(step, value, _difference(W.detach()).numpy().ravel().copy())
-                step += 1
-    return _head(W, value, step, converged=True)
+        found = descend(loss_of, W, len(X), **settings._asdict(), order=order, watch=tell)
+    coef = logit_difference(W.detach()).numpy().copy()
+    return LinearHead(coef, np.zeros(len(coef)), {}, found.loss, found.steps, found.finite)
 
 
 def _loss(method: ProbeMethod, hparams: Hparams, domains: int) -> Loss:
@@ -152,13 +149,3 @@ class _GroupDRO:
 
 def _balanced(logits: Tensor, y: Tensor, e: Tensor) -> Tensor:
     return mean_over_domains(cross_entropy(logits, y, reduction="none"), e)
-
-
-def _difference(W: Tensor) -> Tensor:
-    """One row for two classes: what their logits differ by."""
-    return W[1:] - W[:1] if len(W) == 2 else W
-
-
-def _head(W: Tensor, value: float, steps: int, *, converged: bool) -> LinearHead:
-    coef = _difference(W.detach()).numpy().copy()
-    return LinearHead(coef, np.zeros(len(coef)), {}, value, steps, converged)

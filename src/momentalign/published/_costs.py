@@ -27,7 +27,7 @@ cma-memory  0.3914         0.7776         13.6447  13.6448  13.6448          13.
 """
 
 # Best hyper-parameters of linear probing, in the paper's units.
-BEST_PROBES = {
+BEST_PROBES: dict[str, dict[str, dict[str, float]]] = {
     "fishr": {
         "weight": {"waterbirds": 100.0, "celeba": 10.0, "multinli": 10000.0},
         "momentum": {"waterbirds": 0.945, "celeba": 0.9225, "multinli": 0.99},

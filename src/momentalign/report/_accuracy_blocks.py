@@ -18,6 +18,9 @@ RULES = {
 }
 """What the page calls the rules; the tables say what each does."""
 
+ACCURACY = "accuracy, %"
+"""Title of an axis."""
+
 
 def accuracy_block(ordered: Ordered, tables: dict[str, Table]) -> Block:
     """Tables for every rule that the sweep can answer, each with its intervals drawn."""
@@ -61,7 +64,7 @@ def _domain_panels(ordered: Ordered, case: Case, looks: Looks) -> dict[str, list
         for domain in case.domains:
             rows = rows_of(own[own["test_domain"] == domain].drop(columns=["what", "test_domain"]))
             if rows:
-                draw = partial(curves, looks=looks, y=axis_title(case))
+                draw = partial(curves, looks=looks, y=ACCURACY)
                 found.setdefault(what, []).append(Panel(f"{domain} left out", rows, draw))
     return found
 
@@ -73,7 +76,7 @@ def _group_panels(ordered: Ordered, case: Case, looks: Looks) -> dict[str, list[
         for metric, title in (("worst_group_accuracy", "worst group"), ("accuracy", "all rows")):
             rows = rows_of(group_curves(ordered, case, metric, split))
             if rows:
-                draw = partial(curves, looks=looks, y=axis_title(case))
+                draw = partial(curves, looks=looks, y=ACCURACY)
                 found.setdefault(what, []).append(Panel(title, rows, draw))
     return found
 
@@ -81,11 +84,6 @@ def _group_panels(ordered: Ordered, case: Case, looks: Looks) -> dict[str, list[
 def looks_of(ordered: Ordered) -> Looks:
     """The same look for a method in all charts."""
     return Looks.of(ordered.methods)
-
-
-def axis_title(case: Case) -> str:
-    """With its unit."""
-    return "accuracy, %" if case.metric == "accuracy" else "R² × 100"
 
 
 def standing(case: Case) -> str:
@@ -134,7 +132,7 @@ def _interval_group(section: Section, looks: Looks) -> Group:
     shown = looks if used <= set(looks.names) else Looks.of([*looks.names, *(row["method"] for row in rows)])
     columns = tuple(column for column in section.columns if any(row["column"] == column for row in rows))
     known = any(row["published_mean"] is not None for row in rows)
-    draw = partial(dots, looks=shown, columns=columns, methods=len(used), published=known, x="accuracy, %")
+    draw = partial(dots, looks=shown, columns=columns, methods=len(used), published=known, x=ACCURACY)
     note = "Lines are the table's ±." if any(row["low"] < row["high"] for row in rows) else ""
     note += " Upright ticks are published numbers." if known else ""
     return Group(title, [Panel(section.title, rows, draw)] if rows else [], shown, note.strip())

@@ -20,7 +20,6 @@ class Case:
         setting: "finetune" or "probe".
         title: What the page calls it.
         domains: In the data set's order.
-        metric: "accuracy", or "r2" for a regression.
         runs: Its runs, with a column `method`.
         chosen: Of those, the runs that stand for their method in curves: run, method, test_domain, trial.
         rule: Which rule chose them; None where no run is finished, and all runs stand for their method.
@@ -30,7 +29,6 @@ class Case:
     setting: str
     title: str
     domains: tuple[str, ...]
-    metric: str
     runs: pd.DataFrame
     chosen: pd.DataFrame
     rule: str | None
@@ -76,15 +74,12 @@ def order(sweep: Sweep) -> Ordered:
     ordered = Ordered(sweep, [], tuple(names.values()), choices, unanswered)
     groups = runs.groupby(["dataset", "setting"], sort=False)
     both = len(groups) > runs["dataset"].nunique()
-    metrics = _metrics(sweep)
     labels = dataset_labels([*sweep.runs["dataset"], *sweep.planned["dataset"]])
     for (dataset, setting), own in sorted(groups, key=lambda group: (dataset_order(group[0][0]), group[0][1])):
         title = f"{labels[dataset]} ({setting})" if both else labels[dataset]
         domains = tuple(dict.fromkeys(name for names in own["domains"] for name in names))
         standing, chosen_by = _chosen(own, choices)
-        regression = set(own.index) & metrics.get("r2", set()) and not set(own.index) & metrics.get("accuracy", set())
-        metric = "r2" if regression else "accuracy"
-        ordered.cases.append(Case(str(dataset), str(setting), title, domains, metric, own, standing, chosen_by))
+        ordered.cases.append(Case(str(dataset), str(setting), title, domains, own, standing, chosen_by))
     return ordered
 
 
@@ -98,13 +93,6 @@ def _chosen(runs: pd.DataFrame, choices: dict[str, pd.DataFrame]) -> tuple[pd.Da
     single = runs[[len(domains) < 2 for domains in runs["test_domains"]]]
     domains = [domains[0] if domains else None for domains in single["test_domains"]]
     return single.assign(run=single.index, test_domain=domains)[columns].reset_index(drop=True), None
-
-
-def _metrics(sweep: Sweep) -> dict[str, set[str]]:
-    """Runs by the metric that they record."""
-    records = sweep.records
-    pairs = records.loc[records["metric"].isin(["accuracy", "r2"]), ["run", "metric"]].drop_duplicates()
-    return {str(metric): set(own["run"]) for metric, own in pairs.groupby("metric", observed=True)}
 
 
 def _why_not(sweep: Sweep, rule: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from momentalign.report._accuracy_blocks import axis_title
+from momentalign.report._accuracy_blocks import ACCURACY
 from momentalign.report._blocks import Block, Group, Panel, Tab
 from momentalign.report._cases import Case, Ordered
 from momentalign.report._charts import heat
@@ -65,7 +65,7 @@ def _matrix_panels(ordered: Ordered, case: Case, matrix: pd.DataFrame) -> list[P
     for method in ordered.methods:
         own = matrix[matrix["method"] == method].rename(columns={"left_out": "row", "domain": "column"})
         if len(own):
-            title = f"{method}: {axis_title(case)}"
+            title = f"{method}: {ACCURACY}"
             panels.append(_panel(own, (case.domains, case.domains), ("left out", "tested on"), title, low_is_far=True))
     return panels
 

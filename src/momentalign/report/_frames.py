@@ -35,7 +35,7 @@ def accuracy_curves(ordered: Ordered, case: Case) -> pd.DataFrame:
         Columns what ("test" or "training"), test_domain, method, step, mean, low, high, runs; one standard deviation
         over trials around the mean. Accuracies in percent.
     """
-    records = _of(ordered, case, ordered.sweep.records["metric"] == case.metric)
+    records = _of(ordered, case, ordered.sweep.records["metric"] == "accuracy")
     records = records[records["domain"].notna() & records["test_domain"].notna()]
     own = records["domain"].astype(object) == records["test_domain"]
     tested = records[own & (records["split"] == "in")].assign(what="test")
@@ -160,7 +160,7 @@ def accuracy_matrix(ordered: Ordered, case: Case) -> pd.DataFrame:
         Columns method, left_out, domain, value: on the left-out domain's "in" split, on the others' "out" splits; mean
         over trials, in percent.
     """
-    records = _of(ordered, case, ordered.sweep.records["metric"] == case.metric)
+    records = _of(ordered, case, ordered.sweep.records["metric"] == "accuracy")
     records = records[records["domain"].notna() & records["test_domain"].notna()]
     records = records[records["step"] == records.groupby("run", observed=True)["step"].transform("max")]
     own = records["domain"].astype(object) == records["test_domain"]
@@ -184,7 +184,7 @@ def partner_matrix(ordered: Ordered, case: Case) -> pd.DataFrame:
     """
     finished = case.runs[case.runs["status"] == "finished"]
     records = ordered.sweep.records
-    keep = (records["metric"] == case.metric) & (records["split"] == "in") & records["run"].isin(finished.index)
+    keep = (records["metric"] == "accuracy") & (records["split"] == "in") & records["run"].isin(finished.index)
     records = records[keep & records["domain"].notna()]
     records = records[records["step"] == records.groupby("run", observed=True)["step"].transform("max")]
     about = finished.loc[records["run"].astype(object)]

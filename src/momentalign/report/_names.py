@@ -4,31 +4,12 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath, PureWindowsPath
 
+from momentalign.algorithms import algorithm_names, find_algorithm
 from momentalign.data import dataset_names
+from momentalign.probing import METHODS
 
-_ALGORITHMS = {
-    "erm": "ERM",
-    "erm-balanced": "ERM, balanced",
-    "irm": "IRM",
-    "vrex": "VREx",
-    "groupdro": "GroupDRO",
-    "mmd": "MMD",
-    "coral": "CORAL",
-    "fishr": "Fishr",
-    "fish": "Fish",
-    "iga": "IGA",
-    "andmask": "AND-Mask",
-    "dann": "DANN",
-    "cdann": "CDANN",
-    "selfreg": "SelfReg",
-    "hgp": "HGP",
-    "hutchinson": "Hutchinson",
-    "gradient-matching": "Gradient matching",
-    "hessian-matching": "Hessian matching",
-    "moment-alignment": "Moment alignment",
-    "cma": "CMA",
-    "cma-momentum": "CMA, momentum",
-}
+_LABELS = {name: find_algorithm(name).label for name in algorithm_names()}
+_LABELS |= {name: method.label for name, method in METHODS.items() if name not in _LABELS}
 _TABLES = (".csv.gz", ".csv", ".parquet", ".npz")
 # Column heads as the field prints them; other data sets show their domains' names in full.
 _HEADS = {
@@ -41,13 +22,15 @@ _HEADS = {
 
 def algorithm_label(name: str) -> str:
     """An algorithm's name in print; names that are not ours stay as they are."""
-    return _ALGORITHMS.get(name, name)
+    return _LABELS.get(name, name)
 
 
 def algorithm_order(name: str) -> tuple[int, str]:
     """Sorting key: ours from the plainest on, then others by name."""
-    known = list(_ALGORITHMS)
-    return (known.index(name) if name in known else len(known), name)
+    # A variant follows what it is a variant of: "erm-balanced" comes after "erm".
+    known = algorithm_names()
+    own = name if name in known else name.partition("-")[0] if name in METHODS else ""
+    return (known.index(own) if own in known else len(known), name)
 
 
 def dataset_order(name: str) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from momentalign.report._accuracy_blocks import axis_title
+from momentalign.report._accuracy_blocks import ACCURACY
 from momentalign.report._blocks import Block, Group, Panel, Tab
 from momentalign.report._cases import Case, Ordered
 from momentalign.report._charts import decades, scatter
@@ -57,7 +57,7 @@ def _group(case: Case, method: str, found: dict[str, pd.DataFrame]) -> Group | N
         numbers = [row["value"] for row in own]
         log = min(numbers) > 0 and max(numbers) > 8 * min(numbers)
         powers = decades(numbers) if log else None
-        panels.append(Panel(name, own, partial(scatter, looks=looks, x=name, y=axis_title(case), powers=powers)))
+        panels.append(Panel(name, own, partial(scatter, looks=looks, x=name, y=ACCURACY, powers=powers)))
     return Group(case.title, panels, looks, f"Under {case.rule} selection.") if panels else None
 
 

@@ -63,26 +63,19 @@ def accuracy_table(sweep: Sweep, rule: str) -> Table:
     pairs = set(zip(runs["dataset"], runs["setting"], strict=True))
     keys = [(dataset, labels[dataset], setting) for dataset, setting in pairs]
     keys.sort(key=lambda key: (dataset_order(key[0]), key[2]))
-    measured = sweep.records.drop_duplicates(["run", "metric"])
-    regressions = set(measured["run"][measured["metric"] == "r2"]) - set(
-        measured["run"][measured["metric"] == "accuracy"]
-    )
     sections = []
     for key in keys:
         here, taken, all_sets = (_of(frame, key) for frame in (runs, chosen, listed))
         if rule == "worst-group":
             sections.append(_worst_group(key, here, taken, all_sets, _of(sweep.runs, key)))
         else:
-            measure = "R² × 100" if regressions & set(here.index) else "test accuracy in %"
-            sections.append(_domains(key, rule, measure, here, taken, all_sets))
+            sections.append(_domains(key, rule, here, taken, all_sets))
     if len(sections) > 1 and rule != "worst-group":
         sections.append(_over_datasets(rule, sections))
     return Table(rule, tuple(sections))
 
 
-def _domains(
-    key: _Key, rule: str, measure: str, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame
-) -> Section:
+def _domains(key: _Key, rule: str, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame) -> Section:
     dataset, label, setting = key
     trials, sets = sorted(set(runs["trial"])), runs["hparams_seed"].nunique()
     every = list(dict.fromkeys(name for names in runs["domains"] for name in names))
@@ -108,7 +101,7 @@ def _domains(
     notes += _legend(rows, f"{counted(len(trials), 'trial')} of {counted(sets, 'set')}", _NEEDS.get(rule, ""))
     notes += [_PUBLISHED_FINE_TUNING, *theirs] if any(row.published for row in rows) else []
     heads = (*(domain_head(dataset, domain) for domain in domains), AVERAGE)
-    title = f"{_title(key)}: {measure}, {rule} selection"
+    title = f"{_title(key)}: test accuracy in %, {rule} selection"
     return Section(dataset, label, setting, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
 
 

@@ -4,7 +4,7 @@ import math
 from functools import partial
 from typing import Any
 
-from momentalign.report._accuracy_blocks import axis_title, looks_of, standing
+from momentalign.report._accuracy_blocks import ACCURACY, looks_of, standing
 from momentalign.report._blocks import Block, Group, Panel, Tab
 from momentalign.report._cases import Case, Ordered
 from momentalign.report._charts import bars, curves, decades
@@ -108,7 +108,7 @@ def _goal_panels(ordered: Ordered, case: Case, looks: Looks) -> list[Panel]:
         frame["runs"] = found.groupby(keys)["runs"].sum().to_numpy()
         title = "accuracy on the test domains, mean"
     rows = rows_of(frame)
-    return [Panel(title, rows, partial(curves, looks=looks, y=axis_title(case)))] if rows else []
+    return [Panel(title, rows, partial(curves, looks=looks, y=ACCURACY))] if rows else []
 
 
 def _scale(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 from momentalign.selection._sweep import Sweep
 
-_METRICS = ("accuracy", "r2")  # r2 is what regressions record; for both, more is better
-
-
 _Arrays = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]  # steps, inside, outside
 
 
@@ -59,7 +56,7 @@ def finished_runs(sweep: Sweep) -> list[Run]:
 
 def _arrays(sweep: Sweep, finished: pd.DataFrame) -> Iterator[tuple[str, _Arrays]]:
     records = sweep.records
-    keep = records["domain"].notna() & records["split"].isin(["in", "out"]) & records["metric"].isin(_METRICS)
+    keep = records["domain"].notna() & records["split"].isin(["in", "out"]) & (records["metric"] == "accuracy")
     records = records[keep & records["run"].isin(finished.index)]
     codes = records["run"].cat.codes.to_numpy().astype(np.int64)
     order = np.argsort(codes, kind="stable")
@@ -68,20 +65,17 @@ def _arrays(sweep: Sweep, finished: pd.DataFrame) -> Iterator[tuple[str, _Arrays
     words = records["domain"].cat.categories
     domain, step = records["domain"].cat.codes.to_numpy(), records["step"].to_numpy()
     outside, value = (records["split"] == "out").to_numpy(), records["value"].to_numpy()
-    regression = (records["metric"] == "r2").to_numpy()
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     for start, end in zip(starts, [*starts[1:], len(codes)], strict=False):
         name = names[codes[start]]
         one = slice(start, end)
-        # A regression has no accuracy, but a run with accuracies is selected by them alone.
-        use = ~regression[one] if not regression[one].all() else regression[one]
         columns = np.full(len(words), -1)
         for column, word in enumerate(finished.at[name, "domains"]):
             if word in words:
                 columns[words.get_loc(word)] = column
         steps, row = np.unique(step[one], return_inverse=True)
         column = columns[domain[one]]
-        use = use & (column >= 0)
+        use = column >= 0
         cube = np.full((2, len(steps), len(finished.at[name, "domains"])), np.nan)
         cube[outside[one][use].astype(int), row[use], column[use]] = value[one][use]
         yield name, (steps, cube[0], cube[1])

@@ -1,12 +1,12 @@
 """The transfer report: everything that can be said about a set of domains, in one object."""
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from momentalign._extras import need
 from momentalign._files import write_whole
 from momentalign._validation import check_count
 from momentalign.theory._bounds import ManySourceBounds, many_source_bounds
@@ -80,13 +80,7 @@ class TransferReport:
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "to_frame() needs pandas, which is not installed. Use pip install 'momentalign[cli]'."
-            ) from error
-        return pandas.DataFrame(pair_columns(self))
+        return need("pandas", "to_frame() needs", extra="cli").DataFrame(pair_columns(self))
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One page with heat maps that needs nothing else: no script, no network, light and dark.

@@ -1,11 +1,5 @@
-"""A run's checkpoint: weights and what else training needs to go on, as safetensors and JSON.
+"""A run's checkpoint: weights, and what else training needs to go on."""
 
-`checkpoint/` is written beside its place and then put there, so that what lies under that name is whole. Between the
-two renamings, and after a kill there, the one before lies in `checkpoint.old`: readers take it, the next writer puts it
-back.
-"""
-
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from momentalign._saved import FORMAT, MODEL, WEIGHTS, checkpoint_of, read_tensors, read_values, write_tensors
 from momentalign.algorithms import Algorithm
 from momentalign.training._folder import RunFolder, read_records, write_json
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -55,12 +48,12 @@ def save_checkpoint(
         old.rename(place)
     try:
         new.mkdir(parents=True)
-        _save(new / "model.safetensors", network.state_dict())
-        write_json(new / "model.json", {"format": FORMAT, **description})
+        write_tensors(new / WEIGHTS, network.state_dict())
+        write_json(new / MODEL, {"format": FORMAT, **description})
         if training is not None:
             algorithm, optimizers, position = training
             tensors, plain = _pack(algorithm, optimizers)
-            _save(new / "state.safetensors", tensors)
+            write_tensors(new / "state.safetensors", tensors)
             write_json(
                 new / "state.json",
                 {"format": FORMAT, "step": position.step, "records_bytes": position.records_bytes, "optimizers": plain},
@@ -90,10 +83,10 @@ def find_position(folder: Path) -> Position:
     Returns:
         The beginning where there is no checkpoint to go on from.
     """
-    path = _checkpoint(folder) / "state.json"
+    path = checkpoint_of(folder) / "state.json"
     if not path.exists():
         return Position()
-    state = _read_json(path)
+    state = read_values(path)
     return Position(state["step"], state["records_bytes"])
 
 
@@ -111,10 +104,10 @@ def restore(folder: Path, algorithm: Algorithm, optimizers: Mapping[str, Optimiz
     position = find_position(folder)
     if position.step == 0:
         return position
-    place = _checkpoint(folder)
-    tensors = _load(place / "state.safetensors")
-    plain = _read_json(place / "state.json")["optimizers"]
-    weights = _load(place / "model.safetensors")
+    place = checkpoint_of(folder)
+    tensors = read_tensors(place / "state.safetensors")
+    plain = read_values(place / "state.json")["optimizers"]
+    weights = read_tensors(place / WEIGHTS)
     try:
         own = {name.removeprefix("algorithm."): t for name, t in tensors.items() if name.startswith("algorithm.")}
         algorithm.load_state_dict({**{f"network.{name}": tensor for name, tensor in weights.items()}, **own})
@@ -141,7 +134,7 @@ def finish_trained(folder: RunFolder) -> bool:
         Whether it is finished now.
     """
     place = folder.path / "checkpoint"
-    if not folder.about or not (place / "model.json").exists() or (place / "state.json").exists():
+    if not folder.about or not (place / MODEL).exists() or (place / "state.json").exists():
         return False
     records = read_records(folder.path)
     if not records or records[-1]["step"] != folder.config.steps - 1:
@@ -149,30 +142,6 @@ def finish_trained(folder: RunFolder) -> bool:
     shutil.rmtree(folder.path / "checkpoint.old", ignore_errors=True)
     folder.finish()
     return True
-
-
-def load_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read the model of a run, finished or not.
-
-    Args:
-        folder: The run's folder.
-
-    Returns:
-        What `model.json` says, and the weights.
-
-    Raises:
-        ValueError: There is none yet.
-    """
-    place = _checkpoint(folder)
-    if not (place / "model.json").exists():
-        raise ValueError(f"{folder} has no checkpoint with weights. Train it first, or until its first record.")
-    return _read_json(place / "model.json"), _load(place / "model.safetensors")
-
-
-def _checkpoint(folder: Path) -> Path:
-    """Where the last whole checkpoint is to be read; nothing is moved, since another process may be training."""
-    place, old = folder / "checkpoint", folder / "checkpoint.old"
-    return old if old.exists() and not place.exists() else place
 
 
 def _pack(algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -209,46 +178,3 @@ def _restore_optimizer(
             if isinstance(value, Tensor) and value.shape == parameter.shape and value.stride() != parameter.stride():
                 # The optimizer's kernels go through memory in order, whatever the memory format is.
                 values[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
-
-
-def _save(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    safetensors = _safetensors()
-    # Copies: the format wants tensors that share no memory.
-    copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    try:
-        safetensors.torch.save_file(copies, path)
-    except safetensors.SafetensorError as error:  # its own name for what the disk says
-        raise OSError(f"{path} could not be written: {error}") from None
-
-
-def _load(path: Path) -> dict[str, Tensor]:
-    safetensors = _safetensors()
-    try:
-        found: dict[str, Tensor] = safetensors.torch.load_file(path)
-        return found
-    except (safetensors.SafetensorError, FileNotFoundError) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}). Remove {path.parent.parent} and run the same again."
-        ) from None
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Weights need safetensors, which is not installed. Use pip install 'momentalign[cli]'."
-        ) from None
-    return safetensors
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except ValueError:
-        raise ValueError(f"{path} cannot be read. Remove {path.parent.parent} and run the same again.") from None
-    if found.get("format") != FORMAT:
-        raise ValueError(
-            f"{path} is of format {found.get('format')}, but this version reads format {FORMAT}. Update momentalign."
-        )
-    return found

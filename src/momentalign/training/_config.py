@@ -1,13 +1,12 @@
 """What a run is: everything that decides its numbers, and nothing else."""
 
 import dataclasses
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
@@ -58,31 +57,6 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
         return {**dataclasses.asdict(self), "test_domains": list(self.test_domains)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` gave.
-
-        Args:
-            values: A value for each field; those with a default may be missing.
-
-        Returns:
-            The configuration.
-
-        Raises:
-            ValueError: A key that no field has, or a field without a value.
-        """
-        fields = {entry.name: entry for entry in dataclasses.fields(cls)}
-        for name in values:
-            if name not in fields:
-                near = difflib.get_close_matches(name, fields, 1)
-                raise ValueError(f"A run has no setting '{name}'." + (f" Meant '{near[0]}'?" if near else ""))
-        missing = [
-            name for name, entry in fields.items() if name not in values and entry.default is dataclasses.MISSING
-        ]
-        if missing:
-            raise ValueError(f"A run should have a setting '{missing[0]}', but it is missing.")
-        return cls(**{**values, "test_domains": tuple(values["test_domains"])})
 
     def hash(self) -> str:
         """Sixteen digits that name the configuration, the same on every machine."""

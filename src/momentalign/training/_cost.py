@@ -1,15 +1,21 @@
 """What a run will cost, measured on a few of its steps."""
 
 import dataclasses
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_module_registration_hook
 
+from momentalign.algorithms import Algorithm
 from momentalign.data import DomainDataset, Split
 from momentalign.training._config import RunConfig
 from momentalign.training._data import open_dataset
 from momentalign.training._devices import takes_cuda
+from momentalign.training._model import warn_of_oddities
 from momentalign.training._options import Clock
 from momentalign.training._run import run
 
@@ -34,6 +40,8 @@ class Cost(NamedTuple):
         record_seconds: Of one record, evaluation of all rows included.
         records: Number of records.
         memory_gib: Most memory in use; on CPU the whole process's.
+        weights: Bytes of the weights that a finished run keeps; 0 where several devices train, in other processes.
+        splits: Number of splits that a record is of, over all domains.
     """
 
     seconds: float
@@ -41,6 +49,8 @@ class Cost(NamedTuple):
     record_seconds: float
     records: int
     memory_gib: float
+    weights: int
+    splits: int
 
 
 def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options: Any) -> Cost:
@@ -63,12 +73,17 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
     few = {
         domain: {split: _some(rows, cuda) for split, rows in splits.items()} for domain, splits in data.domains.items()
     }
-    sample = DomainDataset(data.name, data.num_classes, few, data.classes, data.group_names, data.training_recipe)
+    sample = data.with_domains(few)
+    warn_of_oddities(config, data)
+    sizes: list[int] = []
     for steps in (_FEW, _MORE):
         clock = Clock()
         number = min(steps, config.steps)
         short = dataclasses.replace(config, steps=number, record_every=number)
-        found = run(short, None, data=sample, **{**options, "clock": clock, "progress": None})
+        with warnings.catch_warnings(), _weighed(sizes):
+            warnings.simplefilter("ignore", UserWarning)  # of the sample, which is smaller than the data
+            found = run(short, None, data=sample, **{**options, "clock": clock, "progress": None})
+        options["say"] = None  # has been said
         if clock.seconds["steps"] > _QUICK and not cuda:
             break
     values = {record["metric"]: record["value"] or 0.0 for record in found if record["domain"] is None}
@@ -79,7 +94,23 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
     records = len(range(0, config.steps, config.record_every)) + ((config.steps - 1) % config.record_every > 0)
     step_seconds = values["step_seconds"]
     seconds = clock.seconds["set-up"] + config.steps * step_seconds + records * record_seconds
-    return Cost(seconds, step_seconds, record_seconds, records, values.get("memory_gib", 0.0))
+    memory, splits = values.get("memory_gib", 0.0), sum(len(splits) for splits in data.domains.values())
+    return Cost(seconds, step_seconds, record_seconds, records, memory, sizes[0] if sizes else 0, splits)
+
+
+@contextmanager
+def _weighed(sizes: list[int]) -> Iterator[None]:
+    """Note the bytes of every network that an algorithm takes meanwhile: loading another to count them takes long."""
+
+    def note(module: nn.Module, name: str, part: nn.Module | None) -> None:
+        if isinstance(module, Algorithm) and name == "network" and part is not None:
+            sizes.append(sum(tensor.nbytes for tensor in part.state_dict().values()))
+
+    handle = register_module_module_registration_hook(note)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _some(rows: Split, cuda: bool) -> Split:

@@ -1,11 +1,14 @@
 """Where a run runs: Lightning Fabric for devices, precision and ranks."""
 
+import builtins
+import importlib
 import logging
 import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from typing import Any
 
@@ -13,10 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from momentalign._extras import need
 from momentalign._validation import check_choice
 from momentalign._words import counted
 from momentalign.algorithms import Algorithm
 from momentalign.encoders import MLP, MNIST_CNN, Encoder
+from momentalign.training._folder import DiskFullError
 from momentalign.training._rows import Rows
 from momentalign.training._steps import Training
 
@@ -135,7 +140,8 @@ def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
         What the first rank returned.
 
     Raises:
-        ValueError: A rank of several failed; the message is the last line of what it said.
+        DiskFullError, ValueError, OSError, TypeError, ModuleNotFoundError: What a rank of several raised.
+        RuntimeError: A rank of several raised something else; the cause has its traceback.
     """
     from torch.multiprocessing.spawn import ProcessRaisedException
 
@@ -143,7 +149,11 @@ def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
         return fabric.launch(function)
     except ProcessRaisedException as error:
         last = str(error).strip().splitlines()[-1]
-        raise ValueError(last.partition(": ")[2] or last) from None
+        name, _, message = last.partition(": ")
+        kind = DiskFullError if name.endswith(DiskFullError.__name__) else getattr(builtins, name, None)
+        if isinstance(kind, type) and issubclass(kind, ValueError | OSError | TypeError | ModuleNotFoundError):
+            raise kind(message) from None
+        raise RuntimeError(f"A process of several failed: {last}") from error
 
 
 def leave(fabric: Any) -> None:
@@ -225,13 +235,8 @@ def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
 
 
 def _lightning() -> tuple[Any, Any]:
-    try:
-        try:
-            from lightning.fabric import Fabric, strategies
-        except ModuleNotFoundError:  # installed as pytorch-lightning
-            from lightning_fabric import Fabric, strategies
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Training needs Lightning Fabric, which is not installed. Use pip install 'momentalign[train]'."
-        ) from None
-    return Fabric, strategies
+    # The package pytorch-lightning brings it under a name of its own.
+    alone = find_spec("lightning") is None and find_spec("lightning_fabric") is not None
+    name = "lightning_fabric" if alone else "lightning.fabric"
+    fabric = need(name, "Training needs", extra="train")
+    return fabric.Fabric, importlib.import_module(f"{name}.strategies")

@@ -109,18 +109,20 @@ class RunFolder:
 
     def finish(self) -> None:
         """Say that the run went to its end."""
+        self.about.pop("disk_full", None)
         self.about |= {"status": "finished", "error": None, "finished": _now()}
         write_json(self.path / "run.json", self.about)
 
-    def fail(self, error: str) -> None:
+    def fail(self, error: str, *, disk_full: bool = False) -> None:
         """Say what ended the run, where the disk lets us; a run that did not begin changes nothing.
 
         Args:
             error: One line.
+            disk_full: Whether it was for want of room: then a sweep goes on with the run unasked.
         """
         if self._records is None:  # another process may be training here
             return
-        self.about |= {"status": "failed", "error": error}
+        self.about |= {"status": "failed", "error": error} | ({"disk_full": True} if disk_full else {})
         try:
             write_json(self.path / "run.json", self.about)
         except OSError:  # a full disk, perhaps the very error to be written
@@ -215,9 +217,19 @@ def write_json(path: Path, content: object) -> None:
     write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-def is_full(error: OSError) -> bool:
+class DiskFullError(OSError):
+    """There is no room left to write a run; what was written of it can be gone on from."""
+
+
+def is_full(error: BaseException) -> bool:
     """Whether an error says that there is no room left to write."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error)
+    if isinstance(error, DiskFullError):
+        return True
+    numbers = (errno.ENOSPC, errno.EDQUOT)
+    # What safetensors says has the number in its text only.
+    return isinstance(error, OSError) and (
+        error.errno in numbers or any(f"(os error {number})" in str(error) for number in numbers)
+    )
 
 
 def _check_same(path: Path, about: dict[str, Any], config: RunConfig) -> None:

@@ -1,12 +1,12 @@
 """How a run is done, as opposed to what is run: nothing here changes its numbers beyond rounding."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count
 from momentalign.training._config import RunConfig
 from momentalign.training._folder import Record
@@ -92,7 +92,7 @@ class Options:
         """Processes that read rows for one rank."""
         if rows.on_device:
             return 0
-        return min(8, max(1, (os.cpu_count() or 1) // ranks)) if self.workers is None else self.workers
+        return min(8, max(1, available_cores() // ranks)) if self.workers is None else self.workers
 
     def saves(self, config: RunConfig, step: int, age: float) -> bool:
         """Whether the record of a step is followed by a checkpoint; the last one by the finished model instead.

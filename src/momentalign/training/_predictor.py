@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from momentalign._saved import read_model
 from momentalign.algorithms import Network
 from momentalign.data import ImageFiles, Items, TableRows, Texts
 from momentalign.encoders import (
@@ -17,7 +18,6 @@ from momentalign.encoders import (
     encoder_from_config,
     preprocessing_from_config,
 )
-from momentalign.training._checkpoint import load_weights
 from momentalign.training._folder import read_run
 from momentalign.training._model import encoder_of
 from momentalign.training._rows import Rows, batch_size_for, read_batches
@@ -125,7 +125,7 @@ def load(folder: str | Path) -> Predictor:
     """
     folder = Path(folder)
     read_run(folder)
-    description, weights = load_weights(folder)
+    description, weights = read_model(folder)
     try:
         encoder = encoder_from_config(description["encoder"])
         preprocessing = preprocessing_from_config(description["preprocessing"])

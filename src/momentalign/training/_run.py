@@ -11,7 +11,7 @@ from momentalign.data import DomainDataset
 from momentalign.training._checkpoint import find_position, finish_trained
 from momentalign.training._config import RunConfig
 from momentalign.training._devices import launch, leave, make_fabric
-from momentalign.training._folder import Record, RunFolder, is_full, read_records
+from momentalign.training._folder import DiskFullError, Record, RunFolder, is_full, read_records
 from momentalign.training._loop import train
 from momentalign.training._options import Options
 from momentalign.training._sampling import check_shares
@@ -40,7 +40,7 @@ def run(
         The records of the last step.
 
     Raises:
-        OSError: The disk is full; what was written can be gone on from.
+        DiskFullError: There is no room left; what was written can be gone on from.
     """
     chosen = Options(**options)
     target = None if folder is None else RunFolder(Path(folder), config)
@@ -64,15 +64,16 @@ def _guarded(
         if folder is None:
             raise
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if isinstance(error, OSError) and is_full(error):
+        full = is_full(error)
+        if full:
             message = (
                 f"The disk that {folder.path} is on is full. Make room and run the same again: it goes on from "
                 f"step {find_position(folder.path).step}."
             )
         if fabric.global_rank == 0:
-            folder.fail(message)
-        if isinstance(error, OSError) and is_full(error):
-            raise OSError(message) from None
+            folder.fail(message, disk_full=full)
+        if full:
+            raise DiskFullError(message) from None
         if isinstance(error, torch.OutOfMemoryError):
             raise ValueError(f"{message} Try a smaller batch_size with --set, or --precision bf16.") from None
         raise
