@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from momentalign.data import ImageFiles, Texts
 from momentalign.encoders import ImagePreprocessing, Preprocessing, TensorPreprocessing, preprocessing_from_config
-from momentalign.encoders._images import UnreadableImageError
+from momentalign.encoders._reading import read_rows
 from tests.encoders.models import pixels, write_images
 
 
@@ -74,8 +74,9 @@ def test_an_unreadable_file_is_named_in_one_line(workers: int, tmp_path: Path) -
     images = files(tmp_path)
     (tmp_path / images.names[3]).write_bytes(b"no image")
     opened = ImagePreprocessing(16).open(images)
-    with pytest.raises(UnreadableImageError) as caught:
-        list(DataLoader(opened, batch_size=2, num_workers=workers))
+    batches = torch.arange(len(images)).split(2)
+    with pytest.raises(ValueError, match="should be an image") as caught:
+        list(read_rows(opened, batches, workers=workers, pin_memory=False))
     assert str(caught.value).startswith(str(tmp_path / images.names[3]))
     assert "\n" not in str(caught.value)
 

@@ -248,7 +248,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(tmp_path: Path, monkeypatch
 
     data, config = three_domains(), small_config(three_domains())
     run(config, tmp_path / "whole", data=data)
-    real, calls = checkpoint._save, []
+    real, calls = checkpoint.write_tensors, []
 
     def full(path: Path, tensors: object) -> None:
         calls.append(path)
@@ -257,12 +257,12 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(tmp_path: Path, monkeypatch
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, tensors)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checkpoint, "_save", full)
+    monkeypatch.setattr(checkpoint, "write_tensors", full)
     with pytest.raises(OSError, match=r"is full. Make room and run the same again: it goes on from step 5"):
         run(config, tmp_path / "run", data=data, checkpoint_every=1)
     assert read_run(tmp_path / "run")["status"] == "failed"
     assert not (tmp_path / "run" / "checkpoint.tmp").exists()
-    monkeypatch.setattr(checkpoint, "_save", real)
+    monkeypatch.setattr(checkpoint, "write_tensors", real)
     run(config, tmp_path / "run", data=data)
     assert_same_weights(tmp_path / "run", tmp_path / "whole")
     assert numbers(tmp_path / "run") == numbers(tmp_path / "whole")

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from momentalign.data import DomainDataset, Split
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._embed_rows import columns_of, fingerprint, parts_of
 from momentalign.encoders._feature_files import check_path, read_plan, write_features
+from momentalign.encoders._reading import read_rows
 from momentalign.encoders._shards import Shards, check_plan
 from momentalign.encoders._texts import TextPreprocessing
 
@@ -181,18 +182,19 @@ class Embedding:
     def _embed(self, rows: Split, workers: int) -> Iterator[Tensor]:
         """Features of rows, a batch at a time, on the host."""
         encoder, preprocessing = self._encoder.to(self._device).eval(), self._encoder.preprocessing
-        for raw in self._batches(preprocessing.open(rows.inputs), workers):
+        for raw in self._batches(preprocessing.open(rows.inputs), len(rows), workers):
             trimmed = preprocessing.trim(raw) if isinstance(preprocessing, TextPreprocessing) else raw
             with torch.inference_mode():
                 features = encoder(preprocessing.to_inputs(trimmed.to(self._device, non_blocking=True)))
             yield features.float().cpu()
 
-    def _batches(self, rows: Tensor | Dataset[Tensor], workers: int) -> Iterator[Tensor]:
+    def _batches(self, rows: Tensor | Dataset[Tensor], number: int, workers: int) -> Iterator[Tensor]:
         if isinstance(rows, Tensor):
             yield from rows.split(self._batch_size)
         else:
-            pin = self._device.type == "cuda"
-            yield from DataLoader(rows, batch_size=self._batch_size, num_workers=workers, pin_memory=pin)
+            batches = torch.arange(number).split(self._batch_size)
+            for _, raw in read_rows(rows, batches, workers=workers, pin_memory=self._device.type == "cuda"):
+                yield raw
 
 
 def _digest(encoder: Encoder) -> str:

@@ -136,19 +136,4 @@ class DecodedImages(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         """Decode one file: bytes, shape (3, size, size)."""
-        try:
-            return self.files.decode(index, self.size)
-        except ValueError as error:
-            raise UnreadableImageError(str(error)) from None
-
-
-class UnreadableImageError(ValueError):
-    """A file that is no image; its message stays one line on its way out of a loader's worker.
-
-    Args:
-        message: What to say. A worker's error arrives as "Caught … Original Traceback …", of which the last line,
-            after the name of the class, is what was said.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message.strip().rpartition("\n")[2].rpartition(f"{type(self).__name__}: ")[2])
+        return self.files.decode(index, self.size)

@@ -118,7 +118,8 @@ def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:
         for domain, splits in data.domains.items()
     }
     number = len(model.classes)
-    return DomainDataset(data.name, number, domains, model.classes, data.group_names, data.training_recipe)
+    recipe = data.training_recipe
+    return DomainDataset(data.name, number, domains, model.classes, data.group_names, recipe, data.notes)
 
 
 def _scores(data: DomainDataset, rows: Rows, correct: torch.Tensor) -> list[Score]:

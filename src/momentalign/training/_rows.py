@@ -8,10 +8,11 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.utils.data import ConcatDataset, DataLoader, Dataset
+from torch.utils.data import ConcatDataset, Dataset
 
 from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
+from momentalign.encoders._reading import read_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,46 +111,4 @@ def read_batches(
     Raises:
         Exception: What reading a row raised, as it was raised.
     """
-    loader: DataLoader[Any] = DataLoader(
-        _Numbered(rows.raw),
-        batch_sampler=_Lists(batches),
-        collate_fn=_collate,
-        num_workers=workers,
-        prefetch_factor=4 if workers else None,
-        pin_memory=rows.targets.is_cuda,
-    )
-    for numbers, raw, error in loader:
-        if error is not None:
-            raise error
-        yield numbers, raw
-
-
-class _Numbered(Dataset[Any]):
-    """Rows with their numbers; an error in a worker is handed over instead of raised, to keep its message short."""
-
-    def __init__(self, raw: Tensor | Dataset[Tensor]) -> None:
-        self.raw = raw
-
-    def __getitem__(self, number: int) -> tuple[int, Tensor | Exception]:
-        try:
-            return number, self.raw[number]
-        except Exception as error:
-            return number, error
-
-
-class _Lists:
-    """Row numbers as the lists that a loader wants."""
-
-    def __init__(self, batches: Sequence[Tensor] | Iterator[Tensor]) -> None:
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return (numbers.tolist() for numbers in self.batches)
-
-
-def _collate(items: list[tuple[int, Tensor | Exception]]) -> tuple[Tensor, Tensor | None, Exception | None]:
-    numbers = torch.tensor([number for number, _ in items])
-    tensors = [row for _, row in items if isinstance(row, Tensor)]
-    if len(tensors) == len(items):
-        return numbers, torch.stack(tensors), None
-    return numbers, None, next(row for _, row in items if isinstance(row, Exception))
+    yield from read_rows(rows.raw, batches, workers=workers, pin_memory=rows.targets.is_cuda)
