@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from momentalign.penalties import (
-    CMA,
-    CORAL,
-    HGP,
-    IRM,
-    MMD,
-    Fishr,
-    GradientMatching,
-    HessianMatching,
-    Hutchinson,
-    MomentAlignment,
-    VREx,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from momentalign.penalties import (
+        CMA,
+        CORAL,
+        HGP,
+        IRM,
+        MMD,
+        Fishr,
+        GradientMatching,
+        HessianMatching,
+        Hutchinson,
+        MomentAlignment,
+        VREx,
+    )
     from momentalign.training import Predictor
 
 __version__ = "0.1.0"
@@ -40,6 +40,37 @@ __all__ = [
     "__version__",
     "load",
 ]
+
+_ROOMS = (
+    "algorithms",
+    "data",
+    "encoders",
+    "functional",
+    "linear",
+    "penalties",
+    "probing",
+    "published",
+    "report",
+    "reproduce",
+    "selection",
+    "sklearn",
+    "sweep",
+    "theory",
+    "training",
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Penalties, and the modules that hold the rest, imported when they are first asked for: torch takes seconds."""
+    if name in _ROOMS:
+        return import_module(f"momentalign.{name}")
+    if name in __all__:
+        return getattr(import_module("momentalign.penalties"), name)
+    raise AttributeError(f"module 'momentalign' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})
 
 
 def load(folder: str | Path) -> Predictor:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from momentalign import cli
 
@@ -68,14 +69,49 @@ def test_an_error_in_ones_own_code_says_where(tmp_path: Path) -> None:
     assert "line" not in done.stderr
 
 
-def test_an_interruption_before_a_command_can_speak(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(**_: object) -> None:
+def test_an_interrupted_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(number: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupted)
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    assert stopped.value.code == 130
+    with pytest.raises(typer.Exit) as stopped:
+        cli._interruptible(interrupted)(3)
+    assert stopped.value.exit_code == 130
     assert capsys.readouterr().err == "Interrupted.\n"
+
+
+@pytest.mark.parametrize(("while_importing", "code"), [(True, 130), (False, 0)])
+def test_an_interruption_ends_an_import_at_once(while_importing: bool, code: int, tmp_path: Path) -> None:
+    (tmp_path / "heavy.py").write_text(
+        "import os, signal\n"
+        "def interrupt():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "try:\n"
+        f"    {'interrupt()' if while_importing else 'pass'}\n"
+        "except KeyboardInterrupt:\n"
+        "    print('swallowed by a library')\n"
+    )
+    program = (
+        "import signal\n"
+        "from momentalign import cli\n"
+        "signal.signal(signal.SIGINT, cli._interrupt)\n"
+        "import heavy\n"
+        "try:\n"
+        "    heavy.interrupt()\n"
+        "except KeyboardInterrupt:\n"
+        "    print('caught by the command')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == code
+    assert done.stdout == ("" if while_importing else "caught by the command\n")
+    assert done.stderr == ("Interrupted.\n" if while_importing else "")
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
+    program = "import sys, momentalign.cli; print(sorted({'torch', 'numpy', 'sklearn', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,10 +1,16 @@
 """The command line, thin: parse, call, print. One module a command; what a command needs is imported when it runs."""
 
+import functools
+import os
+import signal
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 try:
     import typer
@@ -32,21 +38,50 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Exact gradient, Hessian and higher-order alignment for domain generalization.",
 )
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that says so when it is interrupted, where it has no more to say of its own."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            _say_interrupted()
+            raise typer.Exit(130) from None
+
+    return run
+
+
 for command in (bench, diagnose, embed, evaluate, probe, report, reproduce, sweep, table, train):
-    app.command()(command)
+    app.command()(_interruptible(command))
 app.add_typer(data, name="data")
 
 
 def main() -> None:
     """Run a command; an error that a user can mend is one line and exit code 2, not a traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where interrupts are to be ignored
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         app(standalone_mode=True)
-    except KeyboardInterrupt:  # before a command could say what to do
-        Console(stderr=True).print("Interrupted.")
-        sys.exit(130)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         Console(stderr=True, highlight=False).print(f"Error: {_in_words(error)}", markup=False, soft_wrap=True)
         sys.exit(2)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but end at once where a library is being imported: half of one makes another error."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _say_interrupted()
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _say_interrupted() -> None:
+    print("Interrupted.", file=sys.stderr, flush=True)
 
 
 def _place(error: BaseException) -> str:

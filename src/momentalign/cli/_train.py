@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from momentalign._validation import check_count
 from momentalign._words import duration, listed
 from momentalign.cli._settings import parse_settings
 from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing
@@ -45,6 +44,7 @@ def train(
 ) -> None:
     """Train a network on some domains and try it on the others."""
     from momentalign._saved import read_model
+    from momentalign._validation import check_count
     from momentalign.training import estimate, find_position, make_config, read_records, run
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
