@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from momentalign.cli._settings import find_device
 from momentalign.cli._training_output import Notes, accuracy_table
 
 
@@ -15,25 +16,18 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="Folder of a trained run.")],
     dataset: Annotated[str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.")],
     root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:1 and so on.")] = "auto",
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows at a time.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that read images.")] = None,
     skip_bad_files: Annotated[bool, typer.Option("--skip-bad-files", help="Leave out unreadable images.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the numbers go, as CSV.")] = None,
 ) -> None:
     """Try a trained run on any data set with its classes: accuracy per domain, and of the worst group."""
-    import torch
-
     from momentalign._files import whole_file
-    from momentalign._validation import check_choice
     from momentalign.training import Score, find_position, read_run
     from momentalign.training import evaluate as score
 
-    check_choice("device", device, ("auto", "cpu", "cuda"))
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    elif device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("'--device' is cuda, but torch sees none here. Use --device cpu.")
+    device = find_device(device)
     if out is not None and out.is_dir():
         raise ValueError(f"'--out' should name a file, but {out} is a folder.")
     console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -41,7 +35,10 @@ def evaluate(
     config = about["config"]
     columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Notes(console), Progress(*columns, console=console, transient=True) as progress:
+        with (
+            Notes(console),
+            Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+        ):
             task = progress.add_task("")
             scores = score(
                 run,

@@ -71,7 +71,10 @@ def probe(
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     try:
-        with Notes(console), Progress(*columns, console=console, transient=True) as progress:
+        with (
+            Notes(console),
+            Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+        ):
             shown = progress.add_task("", total=1.0)
             result = plan.run(lambda part, share: progress.update(shown, description=part, completed=share))
     except KeyboardInterrupt:
