@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from momentalign._files import whole_file, write_whole
+from momentalign._files import check_output, whole_file, write_whole
 
 
 @pytest.mark.parametrize("content", ["naïve\n", b"\x00\xff"])
@@ -105,3 +105,34 @@ def test_a_pipe_takes_what_comes(tmp_path: Path) -> None:
 def test_a_device_stays_a_device() -> None:
     write_whole(Path(os.devnull), "gone")
     assert not Path(os.devnull).is_file()
+
+
+def test_places_that_would_lose_the_work_are_refused(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("a,b\n")
+    check_output(tmp_path / "deep" / "other.csv", (".csv",), inputs=[table])
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]  # looking leaves nothing
+    (tmp_path / "link.csv").symlink_to(table)
+    for place in (table, tmp_path / "link.csv"):
+        with pytest.raises(ValueError, match=r"should name another file than .*rows.csv, which would be replaced"):
+            check_output(place, (".csv",), inputs=[table])
+    with pytest.raises(ValueError, match=r"should end in .html or .htm, but is .*rows.csv"):
+        check_output(table, (".html", ".htm"))
+    with pytest.raises(ValueError, match=r"should name a file, but .* is a folder"):
+        check_output(tmp_path, (".csv",))
+    with pytest.raises(ValueError, match=r"should lie in a folder, but .*rows.csv is a file"):
+        check_output(table / "more.csv", (".csv",))
+
+
+def test_a_device_takes_what_comes() -> None:
+    if Path("/dev/null").exists():
+        check_output(Path("/dev/null"), (".csv",))
+
+
+def test_a_folder_that_takes_no_files_is_found_out_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(dir: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(ValueError, match=r"but .* takes none \(Permission denied\). Name another."):
+        check_output(tmp_path / "out.csv", (".csv",))

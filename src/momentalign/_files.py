@@ -1,7 +1,8 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and places for them that are looked at before the work is done."""
 
+import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,3 +52,47 @@ def write_whole(path: Path, content: str | bytes) -> None:
             unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         except OSError as error:  # of a full disk the system does not say which file it was
             raise OSError(error.errno, error.strerror, str(unfinished)) from None
+
+
+def check_output(path: Path, endings: tuple[str, ...], *, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a place for a file before the work is done that would be lost there.
+
+    Args:
+        path: Where the file will go; a device or a pipe takes what comes.
+        endings: What its name may end in.
+        inputs: Files that it is made from, which it must not replace.
+
+    Raises:
+        ValueError: The place is a folder, ends otherwise, is one of the inputs, or takes no files.
+    """
+    if path.is_dir():
+        raise ValueError(f"'--out' should name a file, but {path} is a folder.")
+    if path.exists() and not path.is_file():
+        return
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"'--out' should end in {' or '.join(endings)}, but is {path}.")
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            raise ValueError(f"'--out' should name another file than {source}, which would be replaced.")
+    check_takes_files(path.resolve().parent)
+
+
+def check_takes_files(folder: Path) -> None:
+    """Make sure that files can be written to a folder.
+
+    Args:
+        folder: It or a folder above it is there.
+
+    Raises:
+        ValueError: They cannot.
+    """
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir():
+        raise ValueError(f"'--out' should lie in a folder, but {there} is a file.")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return
+    except OSError as error:
+        raise ValueError(
+            f"'--out' should lie where files can be written, but {there} takes none ({error.strerror}). Name another."
+        ) from None

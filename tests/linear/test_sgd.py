@@ -38,3 +38,20 @@ def test_a_batch_of_one_domain_is_no_cause_for_a_warning() -> None:
         problem.features, problem.targets, np.sort(problem.domains), {1: 1.0, 2: 1.0}, classes=2, batch_size=1, epochs=1
     )
     assert np.isfinite(head.coef).all()
+
+
+@pytest.mark.parametrize("epochs", [1, 50])
+def test_divergence_is_said(epochs: int) -> None:
+    problem = make_problem(2)
+    with pytest.raises(ValueError, match=r"stopped being a number at step \d+\. Use a smaller learning_rate"):
+        fit_sgd(
+            1e3 * problem.features,
+            problem.targets,
+            problem.domains,
+            {1: 1.0},
+            classes=2,
+            scaling="none",
+            batch_size=60,
+            epochs=epochs,
+            learning_rate=1e308,
+        )

@@ -112,6 +112,12 @@ def test_group_dro_ends_at_the_saddle_point(number: int) -> None:
     assert losses.max() < domain_losses(objective, balanced.coef.ravel()).max() - 1e-4
 
 
+def test_group_dro_of_three_classes_ends_in_few_moves() -> None:
+    train = project(spurious_data(300, 60, classes=3), isr_class=0).train
+    (head,) = fit_converged(find_method("groupdro"), train, [{}], classes=3, l2=0.01, tol=1e-7, max_iter=100)
+    assert head.converged
+
+
 def test_bootstraps_keep_every_domain_and_class() -> None:
     few = type(TRAIN)(TRAIN.features[:4], np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.zeros(4, dtype=np.int64))
     for seed in range(30):

@@ -117,3 +117,10 @@ def test_watchers_see_every_step_and_divergence_ends_the_fit() -> None:
     wild = fit("vrex", {"weight": 1e4, "anneal_steps": 0}, settings=SgdSettings(9, 50, 1e300))
     assert not wild.converged
     assert wild.n_iter < 27
+
+
+def test_a_last_step_out_of_bounds_has_not_converged() -> None:
+    wild = fit("vrex", {"weight": 1e4, "anneal_steps": 0}, settings=SgdSettings(1, 120, 1e308))
+    assert np.isfinite(wild.objective)
+    assert not np.isfinite(wild.coef).all()
+    assert not wild.converged

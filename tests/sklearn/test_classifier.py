@@ -100,6 +100,14 @@ def test_sgd_is_seeded_and_comes_near() -> None:
     assert (sgd.fit(**rows).coef_ == fitted.coef_).all()
 
 
+def test_sgd_that_diverges_is_said() -> None:
+    problem = make_problem(2)
+    classifier = MomentAlignedClassifier(scaling="none", solver="sgd", learning_rate=1e200, random_state=0)
+    with pytest.raises(ValueError, match=r"The loss should stay finite, .* Use a smaller learning_rate than 1e\+200"):
+        classifier.fit(problem.features, problem.targets, domains=problem.domains)
+    assert not hasattr(classifier, "coef_")
+
+
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-from momentalign.sweep import _jobs
+from momentalign.sweep import _claims, _jobs
 from momentalign.sweep._archive import pack, unpack
 from momentalign.sweep._claims import Claims, state_of
 from momentalign.sweep._jobs import Job, execute, record_failure
 from momentalign.training import make_config
-from momentalign.training._folder import is_busy
+from momentalign.training._folder import FORMAT, is_busy
 
 
 def config_of(**options):
@@ -81,6 +81,14 @@ def test_what_a_folder_says(tmp_path):
         "foreign",
         f"{folder}/run.json cannot be read (Is a directory). Use another --out.",
     )
+
+
+def test_the_format_of_runs_is_that_of_their_writer(tmp_path, monkeypatch):
+    config = config_of()
+    record_failure(Job(config, tmp_path / "x", ()), "no")
+    assert _claims.FORMAT is FORMAT
+    monkeypatch.setattr(_claims, "FORMAT", FORMAT + 1)
+    assert state_of(tmp_path / "x", config)[0] == "foreign"
 
 
 def test_a_failure_keeps_what_the_folder_knows(tmp_path):

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from momentalign.selection import read_runs
-from momentalign.sweep import LocalEngine, estimate, make_plan, run_sweep
+from momentalign.sweep import LocalEngine, _local, estimate, make_plan, run_sweep
 from momentalign.sweep._claims import Claims
-from momentalign.sweep._jobs import Job, Outcome, record_failure
+from momentalign.sweep._jobs import Outcome
 from momentalign.training import run
 from tests.processes import listen
 
@@ -86,6 +86,46 @@ def test_a_process_that_dies_fails_its_run_only(tmp_path, engine):
     tally = run_sweep(plan, tmp_path, engine)
     assert tally.finished == 2
     assert tally.failed == {plan.runs[0].hash(): "Its process ended by signal 9, perhaps for want of memory."}
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_process_that_died_while_idle_fails_no_run(tmp_path, engine, seen, monkeypatch):
+    run_sweep(plan_of(), tmp_path / "first", engine)
+    for worker in engine._workers:
+        os.kill(worker.process.pid, signal.SIGKILL)
+        worker.process.join()
+        if not seen:  # it died after it was looked at, and handing over the job fails
+            monkeypatch.setattr(worker.process, "is_alive", lambda: True)
+    tally = run_sweep(plan_of("coral"), tmp_path / "second", engine)
+    assert (tally.finished, tally.failed) == (1, {})
+
+
+def test_a_process_that_died_leaves_its_gpu_to_the_next(monkeypatch):
+    class Worker:
+        """A process that takes every job and ends when told to."""
+
+        def __init__(self, gpu, threads):
+            self.gpu, self.job, self.process, self.alive = gpu, None, self, True
+
+        def begin(self, job):
+            self.job = job
+            return True
+
+        def is_alive(self):
+            return self.alive
+
+        def end(self):
+            self.alive = False
+
+    monkeypatch.setattr(_local, "visible_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr(_local, "_Worker", Worker)
+    engine = LocalEngine(per_gpu=2)
+    for name in "abcd":
+        engine.submit(name)
+    assert [worker.gpu for worker in engine._workers] == ["0", "1", "0", "1"]
+    engine._workers[0].job, engine._workers[0].alive = None, False
+    engine.submit("e")
+    assert [(worker.gpu, worker.job) for worker in engine._workers] == [("1", "b"), ("0", "c"), ("1", "d"), ("0", "e")]
 
 
 def test_half_finished_runs_are_gone_on_with(tmp_path, engine):
@@ -170,35 +210,6 @@ def test_the_cost_is_measured_and_nothing_written(tmp_path, engine):
     run_sweep(plan_of("erm", steps=50), tmp_path, engine)
     size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert 0.5 * size < cost.size < 2 * size
-
-
-class _Full(LocalEngine):
-    """An engine on whose disk nothing fits."""
-
-    def submit(self, job: Job) -> None:
-        self.job = job
-
-    def wait(self, seconds):
-        return [Outcome(self.job, "full", "The disk is full.")]
-
-
-def test_a_full_disk_stops_the_sweep_in_one_line(tmp_path):
-    with pytest.raises(OSError, match=r"No space left for .*run the same command again") as error:
-        run_sweep(plan_of(trials=3), tmp_path, _Full(1, accelerator="cpu"))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_run_on_a_full_disk_is_gone_on_with_later(tmp_path, engine):
-    plan = plan_of()
-    folder = tmp_path / plan.runs[0].hash()
-    record_failure(Job(plan.runs[0], folder, ()), "The disk is full.")
-    (folder / "records.jsonl").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
-        run_sweep(plan, tmp_path, engine)
-    assert "is full" in json.loads((folder / "run.json").read_text())["error"]
-    (folder / "records.jsonl").unlink()
-    assert run_sweep(plan, tmp_path, engine).finished == 1
 
 
 def test_processes_that_cannot_start_stop_the_sweep(tmp_path, monkeypatch):

@@ -124,6 +124,14 @@ def test_probes_take_the_whole_grid_on_the_first_seed(grouped):
     assert {run.hparams["components"] for run in few.runs} == {2}
 
 
+@pytest.mark.parametrize("make", [make_plan, make_probe_plan])
+def test_a_string_is_no_list_of_names(make, grouped):
+    with pytest.raises(TypeError, match=r"'algorithms' should be a list of names, but is the string 'erm'"):
+        make([grouped], "erm")
+    with pytest.raises(TypeError, match="'datasets' should be a list of names"):
+        make(grouped, ["erm"])
+
+
 def test_runs_that_cannot_stand_in_one_table_are_found(tmp_path):
     chosen = {"trials": 1, "hparams": 1, "test_domains": ["-90%"]}
     before = make_plan(["colored-digits"], ["erm", "cma"], steps=3, **chosen)

@@ -8,9 +8,12 @@ import pytest
 ray = pytest.importorskip("ray", reason="Ray is an extra")
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from momentalign.cli._sweep_output import make_engine  # noqa: E402
 from momentalign.selection import read_runs  # noqa: E402
 from momentalign.sweep import RayEngine, estimate, make_plan, run_sweep  # noqa: E402
 from momentalign.sweep._jobs import Outcome  # noqa: E402
+from momentalign.sweep._ray import _why  # noqa: E402
+from momentalign.training._folder import DiskFullError  # noqa: E402
 from tests.encoders.models import save_model, write_images  # noqa: E402
 
 # Ray's own: files and sockets that it leaves to the garbage collector, and what it will do some day.
@@ -106,11 +109,103 @@ def test_a_run_whose_process_always_dies_fails(tmp_path, cluster, monkeypatch):
 
 
 def test_what_the_cluster_lacks_is_said_before_the_start(tmp_path, cluster):
-    with pytest.raises(ValueError, match=r"A run needs 64 cores on the Ray cluster, which has \d+ cores and 0 GPUs\."):
+    with pytest.raises(
+        ValueError, match=r"needs 64 cores on one machine of the Ray cluster, which has \d+ cores and 0 G"
+    ):
         RayEngine(tmp_path, cluster.address, cpus=64)
-    with pytest.raises(ValueError, match=r"needs 1 cores and 0\.5 GPUs"):
-        RayEngine(tmp_path, cluster.address, gpus=0.5)
+    with pytest.raises(ValueError, match=r"needs 1 cores and 0\.5 GPUs .* Use --device cpu to do without GPUs\."):
+        RayEngine(tmp_path, cluster.address, accelerator="cuda", per_gpu=2)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"per_gpu": 0}, "'per-gpu' should be at least 1, but is 0."),
+        ({"device": "cuda", "per_gpu": -1}, "'per-gpu' should be at least 1, but is -1."),
+        ({"cpus": 0}, "'cpus' should be at least 1, but is 0."),
+        ({"jobs": 0}, "'jobs' should be at least 1, but is 0."),
+        ({"device": "gpu"}, "'device' should be one of 'auto', 'cpu', 'cuda', but is 'gpu'."),
+    ],
+)
+def test_bad_numbers_are_refused_before_a_cluster_is_made(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_engine("ray", tmp_path, **{"jobs": None, "device": "auto", "per_gpu": 1, **options})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_auto_takes_the_gpus_that_a_cluster_has(tmp_path, cluster):
+    def engine(device):
+        return make_engine("ray", tmp_path, jobs=None, device=device, per_gpu=3, address=cluster.address)
+
+    none = engine("auto")
+    try:
+        assert none.accelerator == "cpu"
+        assert none.description.endswith("at once")
+    finally:
+        none.close()
+    node = cluster.add_node(num_cpus=4, num_gpus=1)
+    cluster.wait_for_nodes()
+    try:
+        found = engine("auto")
+        try:
+            assert (found.accelerator, found.slots) == ("cuda", 3)
+            assert found.description.endswith("3 at once on GPUs")
+        finally:
+            found.close()
+        without = engine("cpu")
+        try:
+            assert (without.accelerator, without.slots) == ("cpu", 5)
+        finally:
+            without.close()
+    finally:
+        cluster.remove_node(node)
+
+
+def _raises(error):
+    def task(job, mark, cpus):
+        raise error
+
+    return task
+
+
+def test_an_error_on_the_cluster_is_not_called_a_loss(tmp_path, cluster):
+    plan = plan_of()
+    engine = RayEngine(tmp_path, cluster.address)
+    try:
+        engine._execute = ray.remote(_raises(KeyError("no such key")))
+        (error,) = run_sweep(plan, tmp_path, engine).failed.values()
+        assert error == "On the Ray cluster: KeyError: 'no such key'"
+        # A disk that is full there fails no run.
+        engine._execute = ray.remote(_raises(DiskFullError("The disk is full.")))
+        with pytest.raises(DiskFullError, match="No space left for"):
+            run_sweep(plan, tmp_path, engine, retry_failed=True)
+    finally:
+        engine.close()
+    assert json.loads((tmp_path / plan.runs[0].hash() / "run.json").read_text())["error"] == error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ray.exceptions.NodeDiedError("The node is gone.\nMore."), (False, "Lost 4 times: The node is gone.")),
+        (ray.exceptions.OutOfMemoryError("90%"), (False, "Ended by Ray for want of memory: 90%")),
+        (ray.exceptions.OutOfDiskError("95%"), (True, None)),
+        (
+            ray.exceptions.TaskUnschedulableError("No such node."),
+            (
+                False,
+                "Ray gave it up (TaskUnschedulableError): The task is not schedulable: No such node.",
+            ),
+        ),
+        (ray.exceptions.RayError(), (False, "Ray gave it up (RayError): RayError")),
+    ],
+)
+def test_what_is_said_of_each_kind_of_error(error, expected):
+    full, message = _why(ray.exceptions, error)
+    assert full == expected[0]
+    assert expected[1] in (None, message)
+    assert "\n" not in message
 
 
 def test_an_unreachable_cluster_is_one_line(tmp_path):

@@ -35,12 +35,12 @@ def bench(
     import torch
 
     from momentalign import bench as benchmarks
+    from momentalign._files import check_output
 
     where = torch.device(find_device(device))
     if where.type not in ("cpu", "cuda"):
         raise ValueError(f"'--device' should be cpu or cuda, but is '{device}'.")
-    if out.is_dir():
-        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    check_output(out, (".json",))
     console = Console()
     plans = {
         "--paper": (paper, benchmarks.paper_plan),

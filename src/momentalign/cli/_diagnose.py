@@ -29,10 +29,10 @@ def diagnose(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compared, and stop.")] = False,
 ) -> None:
     """Which domains differ, in what order of derivative, and what that bounds: a report and a page."""
+    from momentalign._files import check_output
     from momentalign.diagnose import diagnose_table, write_page
 
-    if out.is_dir():
-        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    check_output(out, (".html", ".htm"), inputs=[path])
     console = Console(highlight=False, markup=False, soft_wrap=True)
     plan = diagnose_table(
         path,

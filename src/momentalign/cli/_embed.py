@@ -44,11 +44,11 @@ def embed(
     ] = False,
 ) -> None:
     """Features of a data set from a fixed encoder, written to a file that probe and diagnose read."""
+    from momentalign._files import check_output
     from momentalign.data import load_dataset
     from momentalign.encoders import Embedding, build_encoder
 
-    if out.suffix not in (".parquet", ".npz"):
-        raise ValueError(f"'--out' should end in .parquet or .npz, but is {out}.")
+    check_output(out, (".parquet", ".npz"), inputs=[Path(source).expanduser()])
     where = find_device(device)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with Notes(console):

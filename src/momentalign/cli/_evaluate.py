@@ -23,13 +23,13 @@ def evaluate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the numbers go, as CSV.")] = None,
 ) -> None:
     """Try a trained run on any data set with its classes: accuracy per domain, and of the worst group."""
-    from momentalign._files import whole_file
+    from momentalign._files import check_output, whole_file
     from momentalign.training import Score, find_position, read_run
     from momentalign.training import evaluate as score
 
     device = find_device(device)
-    if out is not None and out.is_dir():
-        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    if out is not None:
+        check_output(out, (".csv",), inputs=[Path(dataset).expanduser()])
     console = Console(highlight=False, markup=False, soft_wrap=True)
     about = read_run(run)
     config = about["config"]

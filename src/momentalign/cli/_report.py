@@ -20,6 +20,8 @@ def report(
     title: Annotated[str, typer.Option(help="Of the page; names the data sets by default.", show_default=False)] = "",
 ) -> None:
     """One page on a sweep: tables by selection rule, curves, costs, distances, and what made them."""
+    from momentalign._files import check_output
+
     try:
         from momentalign.report import write_report
         from momentalign.selection import read_runs
@@ -27,8 +29,7 @@ def report(
         raise ModuleNotFoundError(
             f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
         ) from None
-    if out.is_dir():
-        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    check_output(out, (".html", ".htm"))
     if figures is not None and figures.exists() and not figures.is_dir():
         raise ValueError(f"'--figures' should name a folder, but {figures} is a file.")
     console = Console(highlight=False, markup=False, soft_wrap=True)

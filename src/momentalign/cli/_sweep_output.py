@@ -41,7 +41,7 @@ def make_engine(
         return LocalEngine(jobs, accelerator=device, per_gpu=per_gpu)
     from momentalign.sweep import RayEngine
 
-    return RayEngine(out, address, jobs=jobs, cpus=cpus, gpus=1 / per_gpu if device == "cuda" else 0.0)
+    return RayEngine(out, address, jobs=jobs, cpus=cpus, accelerator=device, per_gpu=per_gpu)
 
 
 def run_plan(
@@ -113,23 +113,24 @@ def announce(
     from momentalign.sweep._clashes import find_clashes
 
     left = remaining(plan, out, retry_failed=retry_failed)
-    if len(left) < len(plan.runs):
-        console.print(f"{len(left)} of them {'is' if len(left) == 1 else 'are'} left to do.")
+    number = len(left.runs) + left.finals
+    if number < len(plan.runs) + plan.number_of_finals:
+        console.print(f"{number} of them {'is' if number == 1 else 'are'} left to do.")
     for names, number in find_clashes(plan, out).items():
         console.print(
             f"Note: {number} runs in {out} have the same data set, algorithm, test domains, trial and set as planned "
             f"ones, but not the same {names}. A table shows one of two such runs; another --out keeps them apart."
         )
-    if not left:
+    if not left.runs:
         return
     with console.status("Measuring a few steps …") as status:
         cost = estimate(
             plan,
-            left,
+            left.runs,
             engine,
             out.absolute(),
             root=root,
-            finals=plan.number_of_finals,
+            finals=left.finals,
             keep_weights=weights,
             skip_bad_files=skip_bad_files,
             watch=lambda done, of: status.update(f"Measuring a few steps: {done} of {of} methods done …"),

@@ -6,27 +6,35 @@ from typing import Annotated
 
 import typer
 
+_FORMATS = {".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
+
 
 def table(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs: a sweep's --out, or DomainBed's.")],
     rule: Annotated[
         str, typer.Option("--select", help="oracle, training-domain, leave-one-domain-out or worst-group.")
     ] = "oracle",
-    form: Annotated[str, typer.Option("--format", help="text, markdown, latex or csv.")] = "text",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="text, markdown, latex or csv. [default: by the ending of --out, else text]"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file instead of the screen: .txt, .md, .tex or .csv.")
+    ] = None,
 ) -> None:
     """Test accuracy of a sweep, per domain and averaged, under one selection rule."""
-    from momentalign._files import write_whole
+    from momentalign._files import check_output, write_whole
+    from momentalign._validation import check_choice
     from momentalign.report import accuracy_table
     from momentalign.report._escape import printable
     from momentalign.selection import RULES, read_runs
 
-    if rule not in RULES:
-        raise ValueError(f"'--select' should be one of {', '.join(RULES)}, but is '{rule}'.")
-    if form not in ("text", "markdown", "latex", "csv"):
-        raise ValueError(f"'--format' should be text, markdown, latex or csv, but is '{form}'.")
-    if out is not None and out.is_dir():
-        raise ValueError(f"'--out' should name a file, but {out} is a folder.")
+    check_choice("--select", rule, RULES)
+    if form is not None:
+        check_choice("--format", form, tuple(_FORMATS.values()))
+    if out is not None:
+        check_output(out, tuple(_FORMATS))
+    chosen = form or _FORMATS.get(out.suffix.lower() if out is not None else "", "text")
     sweep = read_runs(folders)
     for problem in sweep.problems:
         typer.echo(printable(problem), err=True)
@@ -38,11 +46,12 @@ def table(
             f"None of the {len(sweep.runs)} runs can be selected by {rule}: it takes runs with {what}."
             + (f" Use --select {fitting[0]}." if fitting else "")
         )
-    text = {"text": found.to_text, "markdown": found.to_markdown, "latex": found.to_latex, "csv": found.to_csv}[form]()
+    text = {"text": found.to_text, "markdown": found.to_markdown, "latex": found.to_latex, "csv": found.to_csv}
+    content = text[chosen]()
     if out is None:
-        typer.echo(text, nl=False)
+        typer.echo(content, nl=False)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, text)
+    write_whole(out, content)
     where = shlex.join(map(str, folders))
     typer.echo(f"The table lies at {out}. Next: momentalign report {where} -o report.html")

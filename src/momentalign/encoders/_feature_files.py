@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import need
+from momentalign._files import check_output
 from momentalign.encoders._shards import Features, Shards, write_atomically
 
 SUFFIXES = (".parquet", ".npz")
@@ -28,12 +29,9 @@ def check_path(path: Path) -> None:
         path: The file.
 
     Raises:
-        ValueError: Another suffix, or a folder.
+        ValueError: Another suffix, a folder, or a place that takes no files.
     """
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"'--out' should end in {' or '.join(SUFFIXES)}, but is {path}.")
-    if path.is_dir():
-        raise ValueError(f"'--out' should name a file, but {path} is a folder.")
+    check_output(path, SUFFIXES)
     if path.suffix == ".parquet":
         _pyarrow()
 

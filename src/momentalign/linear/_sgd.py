@@ -143,7 +143,7 @@ def descend(
             loss = loss_of(batch)
             (gradient,) = torch.autograd.grad(loss, head)
             with torch.no_grad():
-                head.add_(gradient, alpha=-learning_rate)
+                head -= learning_rate * gradient
             value = loss.item()
             if not math.isfinite(value):
                 return Descent(step, value, value, False)

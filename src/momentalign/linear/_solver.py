@@ -26,7 +26,7 @@ _SUBSET = 4096
 _LEG = 10
 """Iterations after which curvature is taken anew where the solver has arrived; twice as many each time."""
 
-_ROUNDING = 64 * np.finfo(np.float64).eps
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """Part of a value that float64 does not tell from none."""
 
 _LITTLE = 1e-8

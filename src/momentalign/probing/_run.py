@@ -22,7 +22,7 @@ from momentalign.probing._sgd import SgdSettings, fit_sgd
 from momentalign.probing._solvers import absolute_l2
 from momentalign.probing._source import source_of
 from momentalign.training import RunConfig, read_records
-from momentalign.training._folder import Record, RunFolder
+from momentalign.training._folder import DiskFullError, Record, RunFolder, is_full
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -58,6 +58,7 @@ def run_probe(
 
     Raises:
         ValueError: A configuration that is no probe's, or a folder of another one.
+        DiskFullError: There is no room left; the same call begins the probe again.
     """
     if config.setting != "probe" or "solver" not in config.hparams:
         raise ValueError("A probe takes a configuration of make_probe_config, but this is of another kind.")
@@ -66,20 +67,24 @@ def run_probe(
     if target is not None and target.finished:
         records = read_records(target.path)
         return [record for record in records if record["step"] == records[-1]["step"]]
-    features = _features(config, data)
-    if target is not None:
+    if target is None:
+        return _fit(config, method, _features(config, data), None, progress, save)
+    try:
+        features = _features(config, data)
         target.begin(_named(features.data), "cpu", 0)
         target.about["features"] = None if data is not None else source_of(config.dataset)
-    try:
-        last = _fit(config, method, features, target, progress, save)
+        return _fit(config, method, features, target, progress, save)
     except Exception as error:
-        if target is not None:
-            target.fail(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        full = is_full(error)
+        if full:
+            message = f"The disk that {target.path} is on is full. Make room and run the same again."
+        target.fail(message, disk_full=full)
+        if full:
+            raise DiskFullError(message) from None
         raise
     finally:
-        if target is not None:
-            target.close()
-    return last
+        target.close()
 
 
 def _fit(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from momentalign._files import write_whole
+from momentalign._files import check_output, check_takes_files, write_whole
 from momentalign.data import read_frame
 from momentalign.data._columns import said_of
 from momentalign.probing._model import ABOUT, KIND, ProbeModel
@@ -23,11 +23,9 @@ def check_folder(out: Path) -> None:
     Raises:
         ValueError: A file, something in a file, or a folder that holds something else.
     """
-    for place in (out, *out.parents):
-        if place.exists():
-            if not place.is_dir():
-                raise ValueError(f"'--out' should name a folder, but {place} is a file.")
-            break
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"'--out' should name a folder, but {out} is a file.")
+    check_takes_files(out)
     if out.is_dir() and any(out.iterdir()):
         about = out / ABOUT
         if not about.is_file() or KIND not in about.read_text(encoding="utf-8", errors="replace"):
@@ -68,8 +66,7 @@ def predict_file(model: ProbeModel, path: str | Path, out: Path) -> Predictions:
     """
     import pandas
 
-    if out.suffix not in (".csv", ".parquet") or out.is_dir():
-        raise ValueError(f"'--out' should name a .csv or .parquet file, but is {out}.")
+    check_output(out, (".csv", ".parquet"), inputs=[Path(path)])
     target = str(model.about.get("target", "y"))
     frame = read_frame(path, [target, "file"])
     logits, encoded = model.logits(frame)

@@ -112,6 +112,9 @@ class MomentAlignedClassifier(LinearClassifier):
 
         Returns:
             The fitted estimator.
+
+        Raises:
+            ValueError: Parameters or rows are not usable, or the loss stopped being a number (SGD).
         """
         weights = self._check_parameters()
         features, targets, codes, row_weights = self._validate(X, y, domains, sample_weight)

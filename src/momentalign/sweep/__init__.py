@@ -14,7 +14,8 @@ from momentalign.sweep._jobs import Engine, Job, Outcome
 from momentalign.sweep._local import LocalEngine
 from momentalign.sweep._plan import Plan, make_plan
 from momentalign.sweep._probes import make_probe_plan
-from momentalign.sweep._run import Tally, remaining, run_sweep
+from momentalign.sweep._remaining import Remaining, remaining
+from momentalign.sweep._run import Tally, run_sweep
 
 if TYPE_CHECKING:
     from momentalign.sweep._ray import RayEngine
@@ -27,6 +28,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "RayEngine",
+    "Remaining",
     "Tally",
     "estimate",
     "make_plan",

@@ -7,6 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from momentalign.training import RunConfig
+from momentalign.training._folder import FORMAT
 
 _ATTEMPTS = 100
 
@@ -62,8 +63,8 @@ def state_of(folder: Path, config: RunConfig) -> tuple[str, str | None]:
         config: The run.
 
     Returns:
-        "new", "running", "finished", "failed" with its error, "broken" where it cannot be made out, or "foreign" with
-        the reason why the folder cannot be used.
+        "new", "running", "finished", "failed" with its error, "full" with the error of a run that a full disk ended,
+        "broken" where it cannot be made out, or "foreign" with the reason why the folder cannot be used.
     """
     try:
         about = json.loads((folder / "run.json").read_bytes())
@@ -74,8 +75,10 @@ def state_of(folder: Path, config: RunConfig) -> tuple[str, str | None]:
         return "foreign", f"{folder / 'run.json'} cannot be read ({error.strerror}). Use another --out."
     except (ValueError, KeyError, TypeError):
         return "broken", f"{folder} has a run.json that is damaged. Use --retry-failed to do the run anew."
-    if about.get("format") != 1:
+    if about.get("format") != FORMAT:
         return "foreign", f"{folder} was written by another version ({about.get('momentalign')}). Use another --out."
     if config_there != json.loads(json.dumps(config.to_dict())):
         return "foreign", f"{folder} holds a run of another configuration. Use another --out."
+    if status == "failed" and about.get("disk_full"):
+        status = "full"
     return status, about.get("error")

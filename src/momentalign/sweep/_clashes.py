@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ def find_clashes(plan: Plan, out: Path) -> dict[str, int]:
     Returns:
         How many runs there differ in what: names of settings, with commas.
     """
-    planned = {_cell(config): config for config in (run.to_dict() for run in plan.runs)}
-    hashes = {run.hash() for run in plan.runs}
+    runs = (*plan.runs, *chain(*plan.finals.values()))
+    planned = {_cell(config): config for config in (run.to_dict() for run in runs)}
+    hashes = {run.hash() for run in runs}
     found: Counter[str] = Counter()
     for path in out.glob("*/run.json"):
         if path.parent.name in hashes:

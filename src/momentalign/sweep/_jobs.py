@@ -14,10 +14,9 @@ import torch
 import momentalign
 from momentalign.sweep._measure import Cost, measure
 from momentalign.training import RunConfig, run
-from momentalign.training._folder import BusyError, describe_run, is_busy, write_json
+from momentalign.training._folder import BusyError, describe_run, is_busy, is_full, write_json
 
 _READERS = 8  # processes that read images for one run, at most
-FULL = "is full"  # in the message of a run that a full disk ended: it goes on when there is room
 
 
 @dataclass(frozen=True)
@@ -165,8 +164,8 @@ def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
     except BusyError:
         return Outcome(job, "busy")
     except Exception as error:
-        message = _one_line(error)
-        if isinstance(error, OSError) and (FULL in message or _no_space(job.folder)):
+        message = one_line(error)
+        if is_full(error):
             return Outcome(job, "full", message, time.monotonic() - begin)
         record_failure(job, message)
         return Outcome(job, "failed", message, time.monotonic() - begin)
@@ -187,7 +186,7 @@ def _measure(job: Job) -> Outcome:
             _warm = True
         cost = _cost(job)
     except Exception as error:
-        return Outcome(job, "failed", _one_line(error))
+        return Outcome(job, "failed", one_line(error))
     return Outcome(job, "finished", None, cost.seconds, cost.records + (cost.weights if job.keep_weights else 0))
 
 
@@ -207,18 +206,21 @@ def record_failure(job: Job, message: str) -> None:
         about = json.loads(path.read_bytes())
     except (OSError, ValueError):  # it did not begin, or something else spoilt the file
         about = describe_run(job.config, job.domains)
+    about.pop("disk_full", None)  # of an attempt before this one
     job.folder.mkdir(parents=True, exist_ok=True)
     write_json(path, about | {"status": "failed", "error": message})
 
 
-def _no_space(folder: Path) -> bool:
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return shutil.disk_usage(existing).free < 2**20
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line.
 
+    Args:
+        error: The error.
 
-def _one_line(error: BaseException) -> str:
+    Returns:
+        The first line of its message, after its kind where the message was not written for people.
+    """
     text = str(error).strip().splitlines()
-    # The kind of error is worth naming where the message was not written for people.
     plain = isinstance(error, ValueError | OSError | ModuleNotFoundError) and text
     return text[0] if plain else f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 

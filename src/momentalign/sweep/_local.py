@@ -56,12 +56,17 @@ class LocalEngine(Engine):
 
     def submit(self, job: Job) -> None:
         """Begin a job in a process that waits for one, or in a new process."""
-        worker = next((worker for worker in self._workers if worker.job is None), None)
-        if worker is None:
-            gpu = self.gpus[len(self._workers) % len(self.gpus)] if self.gpus else None
-            worker = _Worker(gpu, self.threads)
-            self._workers.append(worker)
-        worker.begin(job)
+        for worker in [worker for worker in self._workers if worker.job is None]:
+            if worker.process.is_alive() and worker.begin(job):
+                return
+            # It ended while it had nothing to do, which is no fault of this job.
+            self._workers.remove(worker)
+            worker.end()
+        # The GPU with the fewest: a process that ended leaves its place.
+        given = [worker.gpu for worker in self._workers]
+        worker = _Worker(min(self.gpus, key=given.count) if self.gpus else None, self.threads)
+        self._workers.append(worker)
+        worker.begin(job)  # one that ends before it hears of the job is found out when we listen
 
     def wait(self, seconds: float) -> list[Outcome | Advance]:
         """What the processes say; one that died has failed its job."""
@@ -90,6 +95,7 @@ class _Worker:
 
     def __init__(self, gpu: str | None, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
+        self.gpu = gpu
         self.connection, theirs = context.Pipe()
         # Not a daemon: it may need processes of its own to read images.
         self.process: BaseProcess = context.Process(
@@ -104,10 +110,14 @@ class _Worker:
             self.process.start()
         theirs.close()
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: Job) -> bool:
+        """Hand over a job; False if the process is gone."""
         self.job = job
-        with contextlib.suppress(OSError):  # a process that has died is found out when we listen
+        try:
             self.connection.send(job)
+        except OSError:
+            return False
+        return True
 
     def hear(self) -> Outcome | Advance | None:
         assert self.job is not None

@@ -4,8 +4,6 @@ import dataclasses
 import time
 from typing import NamedTuple
 
-from momentalign.data import load_dataset
-from momentalign.encoders import build_encoder
 from momentalign.training import RunConfig, estimate
 
 _LINE = 100  # bytes of a line of records
@@ -35,12 +33,7 @@ def measure(config: RunConfig, *, root: str | None, accelerator: str, skip_bad_f
     if config.setting == "probe":
         return _measure_probe(config)
     cost = estimate(config, root=root, accelerator=accelerator, skip_bad_files=skip_bad_files)
-    data = load_dataset(config.dataset, trial=config.trial, root=root, holdout=config.holdout)
-    encoder = build_encoder(config.encoder, data)
-    head = data.num_classes * (encoder.num_features + 1) * 4
-    weights = sum(tensor.nbytes for tensor in encoder.state_dict().values()) + head
-    lines = _STEP_LEVEL + len(data.names) * len(data.split_names)
-    return Cost(cost.seconds, cost.records * lines * _LINE, weights)
+    return Cost(cost.seconds, cost.records * (_STEP_LEVEL + cost.splits) * _LINE, cost.weights)
 
 
 def _measure_probe(config: RunConfig) -> Cost:

@@ -37,10 +37,7 @@ class Plan:
     @property
     def number_of_finals(self) -> int:
         """How many runs will follow once the first trials are known."""
-        by_algorithm: dict[tuple[str, str], list[int]] = {}
-        for (dataset, algorithm, _), runs in self.finals.items():
-            by_algorithm.setdefault((dataset, algorithm), []).append(len(runs))
-        return sum(sum(sorted(numbers, reverse=True)[:FINALISTS]) for numbers in by_algorithm.values())
+        return most_finals({key: len(runs) for key, runs in self.finals.items()})
 
     def final_runs(self, sweep: Sweep) -> tuple[RunConfig, ...]:
         """The runs that follow from the first trials.
@@ -137,6 +134,21 @@ def make_plan(
             )
             builder.add(config, data.names, wanted)
     return builder.plan()
+
+
+def most_finals(numbers: Mapping[tuple[str, str, int], int]) -> int:
+    """How many final runs there are at most: those of the sets that take most, as many sets as go on.
+
+    Args:
+        numbers: Final runs by data set, algorithm and set of hyper-parameters.
+
+    Returns:
+        Their number, over all data sets and algorithms.
+    """
+    by_algorithm: dict[tuple[str, str], list[int]] = {}
+    for (dataset, algorithm, _), number in numbers.items():
+        by_algorithm.setdefault((dataset, algorithm), []).append(number)
+    return sum(sum(sorted(found, reverse=True)[:FINALISTS]) for found in by_algorithm.values())
 
 
 def check_named(datasets: Sequence[str], algorithms: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from momentalign._validation import check_count
+from momentalign._validation import check_count, check_names
 from momentalign.sweep._plan import Plan, PlanBuilder, check_named
 
 
@@ -32,6 +32,8 @@ def make_probe_plan(
     from momentalign.probing import ProbeData, grid_size, make_probe_config
 
     check_count("trials", trials, 1)
+    check_names("datasets", datasets)
+    check_names("algorithms", algorithms)
     check_named(datasets, algorithms)
     known = {name: value for name, value in options.items() if name in ("solver", "recipe")}
     builder = PlanBuilder()

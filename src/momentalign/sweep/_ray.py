@@ -10,9 +10,11 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from momentalign._validation import check_count
+from momentalign._validation import check_choice, check_count
+from momentalign._words import counted
 from momentalign.sweep._archive import pack
-from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, record_failure
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, one_line, record_failure
+from momentalign.training._folder import is_full
 
 _RETRIES = 3
 _CONNECT_SECONDS = 5
@@ -30,7 +32,8 @@ class RayEngine(Engine):
         address: "host:port" or "ray://host:port" of a cluster, "auto" for the one of this machine; None makes one here.
         jobs: Most runs at once; None takes what the cluster has.
         cpus: Cores for each run.
-        gpus: GPUs for each run, which may be a fraction.
+        accelerator: "auto" takes GPUs if the cluster has any when the engine is made, "cpu" never, "cuda" insists.
+        per_gpu: Runs that share a GPU.
 
     Raises:
         ModuleNotFoundError: If Ray is not installed.
@@ -44,7 +47,8 @@ class RayEngine(Engine):
         *,
         jobs: int | None = None,
         cpus: int = 1,
-        gpus: float = 0.0,
+        accelerator: str = "auto",
+        per_gpu: int = 1,
     ) -> None:
         try:
             import ray
@@ -52,16 +56,17 @@ class RayEngine(Engine):
             raise ModuleNotFoundError(
                 "The engine 'ray' needs Ray, which is not installed. Use pip install 'momentalign[ray]'."
             ) from None
-        check_count("cpus", cpus, 1)
-        if gpus < 0:
-            raise ValueError(f"'gpus' should not be below 0, but is {gpus}.")
+        check_choice("device", accelerator, ("auto", "cpu", "cuda"))
         self.ray = ray
-        self.cpus, self.gpus = cpus, gpus
+        self.cpus, self.per_gpu = check_count("cpus", cpus, 1), check_count("per-gpu", per_gpu, 1)
         self.jobs = None if jobs is None else check_count("jobs", jobs, 1)
-        self.accelerator = "cuda" if gpus else "cpu"
         self._ours = not ray.is_initialized()
         if self._ours:
             _connect(ray, address, jobs, cpus)
+        if accelerator == "auto":
+            accelerator = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
+        self.accelerator = accelerator
+        gpus = 1 / per_gpu if accelerator == "cuda" else 0.0
         # A file that a machine of the cluster sees only if it sees the sweep's folder.
         self._mark = Path(out).absolute() / f".sweep-{uuid.uuid4().hex}"
         self._mark.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +75,8 @@ class RayEngine(Engine):
         if self._capacity() < 1:
             self.close()
             need = f"{cpus} cores" + (f" and {gpus:g} GPUs" if gpus else "")
-            raise ValueError(f"A run needs {need} on the Ray cluster, which has {self._has}.")
+            advice = " Use --device cpu to do without GPUs." if gpus else ""
+            raise ValueError(f"A run needs {need} on one machine of the Ray cluster, which has {self._has}.{advice}")
         # Processes are kept for the next run, also where they have a GPU: starting one takes longer than a small run.
         self._execute = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES, max_calls=0)(_task)
 
@@ -81,9 +87,10 @@ class RayEngine(Engine):
 
     @property
     def description(self) -> str:
-        """Size of the cluster."""
+        """Size of the cluster, and whether runs are on its GPUs."""
         nodes = sum(node["Alive"] for node in self.ray.nodes())
-        return f"a Ray cluster of {nodes} node" + ("s" if nodes != 1 else "") + f", {self.slots} at once"
+        where = " on GPUs" if self.accelerator == "cuda" else ""
+        return f"a Ray cluster of {counted(nodes, 'node')}, {self.slots} at once{where}"
 
     def submit(self, job: Job) -> None:
         """Begin a job somewhere in the cluster."""
@@ -111,7 +118,9 @@ class RayEngine(Engine):
         try:
             outcome: Outcome = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
-            message = f"Lost {_RETRIES + 1} times: {str(error).strip().splitlines()[0]}"
+            full, message = _why(self.ray.exceptions, error)
+            if full:
+                return Outcome(job, "full", message)
             if not job.measure:
                 record_failure(job, message)
             return Outcome(job, "failed", message)
@@ -124,7 +133,7 @@ class RayEngine(Engine):
         self._has = f"{cores:g} cores and {gpus:g} GPUs"
         fit = 0
         for node in alive:
-            by_gpu = node.get("GPU", 0) / self.gpus if self.gpus else float("inf")
+            by_gpu = node.get("GPU", 0) * self.per_gpu if self.accelerator == "cuda" else float("inf")
             fit += int(min(node.get("CPU", 0) // self.cpus, by_gpu))
         return fit if self.jobs is None else min(fit, self.jobs)
 
@@ -141,6 +150,18 @@ def _task(job: Job, mark: Path, cpus: int) -> Outcome:
         outcome = execute(here)
         archive = pack(here.folder) if here.folder.exists() and outcome.status != "full" else None
         return dataclasses.replace(outcome, job=job, archive=archive)
+
+
+def _why(kinds: Any, error: Exception) -> tuple[bool, str]:
+    """Whether a disk was full, and in one line what became of a task; only lost ones are begun again by Ray."""
+    if isinstance(error, kinds.RayTaskError):
+        return is_full(error.cause), f"On the Ray cluster: {one_line(error.cause)}"
+    said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    if isinstance(error, kinds.WorkerCrashedError | kinds.NodeDiedError | kinds.LocalRayletDiedError):
+        return False, f"Lost {_RETRIES + 1} times: {said}"
+    if isinstance(error, kinds.OutOfMemoryError):
+        return False, f"Ended by Ray for want of memory: {said}"
+    return isinstance(error, kinds.OutOfDiskError), f"Ray gave it up ({type(error).__name__}): {said}"
 
 
 def _connect(ray: Any, address: str | None, jobs: int | None, cpus: int) -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from momentalign.selection import read_runs
 from momentalign.selection._planned import remove_planned, write_planned
 from momentalign.sweep._archive import unpack
 from momentalign.sweep._claims import Claims, state_of
-from momentalign.sweep._jobs import FULL, Advance, Engine, Job, Outcome
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome
 from momentalign.sweep._plan import Plan
+from momentalign.sweep._remaining import final_runs, is_left
 from momentalign.training import RunConfig
+from momentalign.training._folder import DiskFullError
 
 _WAIT = 0.2
 _LOOK_AGAIN = 2.0  # seconds from one look at runs of other sweeps to the next
@@ -56,8 +57,8 @@ def run_sweep(
 ) -> Tally:
     """Do all runs of a plan that are not done yet.
 
-    Finished runs are left alone, half-finished ones gone on with, and failed ones only tried again if told to. A run
-    that another sweep does at the moment is waited for. A run that fails stops nothing.
+    Finished runs are left alone, half-finished ones and those that a full disk ended gone on with, and failed ones only
+    tried again if told to. A run that another sweep does at the moment is waited for. A run that fails stops nothing.
 
     Args:
         plan: What to run.
@@ -73,7 +74,7 @@ def run_sweep(
         How it went.
 
     Raises:
-        OSError: The disk is full. What was done stays, and the same call goes on.
+        DiskFullError: There is no room left. What was done stays, and the same call goes on.
     """
     out = Path(out).absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -84,30 +85,12 @@ def run_sweep(
     done = False
     try:
         driver.work(plan.runs)
-        if plan.finals:
-            driver.work(plan.final_runs(read_runs(out)))
+        driver.work(final_runs(plan, out))
         done = True
     finally:
         driver.claims.give_all()
         remove_planned(listed, done=done)
     return driver.tally
-
-
-def remaining(plan: Plan, out: Path, *, retry_failed: bool = False) -> list[RunConfig]:
-    """Runs of a plan that would be begun or gone on with; for the final ones see :attr:`Plan.number_of_finals`."""
-    left = []
-    for config in plan.runs:
-        status, error = state_of(out / config.hash(), config)
-        if _is_left(status, error, retry_failed):
-            left.append(config)
-    return left
-
-
-def _is_left(status: str, error: str | None, retry_failed: bool) -> bool:
-    """Whether a run in this state is to be begun or gone on with."""
-    if status in ("failed", "broken"):
-        return retry_failed or FULL in (error or "")
-    return status in ("new", "running")
 
 
 class _Driver:
@@ -162,7 +145,7 @@ class _Driver:
             return None
         # Looked at under the lock: another sweep may have done it a moment ago.
         status, error = state_of(job.folder, job.config)
-        if _is_left(status, error, self.retry_failed and job.name not in self.tried):
+        if is_left(status, self.retry_failed and job.name not in self.tried):
             if status == "broken":
                 shutil.rmtree(job.folder)
             self.tried.add(job.name)
@@ -187,4 +170,4 @@ class _Driver:
         elif outcome.status == "failed":
             self.tally.failed[name] = outcome.error or "no reason given"
         elif outcome.status == "full":
-            raise OSError(f"No space left for {self.out}. Make room and run the same command again: it goes on.")
+            raise DiskFullError(f"No space left for {self.out}. Make room and run the same command again: it goes on.")

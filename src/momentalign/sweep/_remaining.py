@@ -1,0 +1,81 @@
+"""What of a plan is left to do."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from momentalign.selection import read_runs
+from momentalign.sweep._claims import state_of
+from momentalign.sweep._plan import Plan, most_finals
+from momentalign.training import RunConfig
+
+
+class Remaining(NamedTuple):
+    """What of a plan is left to do.
+
+    Args:
+        runs: Runs that would be begun or gone on with: first trials, and final runs where all first trials of their
+            data set and algorithm are done.
+        finals: How many final runs follow at most of sets that the first trials have yet to choose.
+    """
+
+    runs: tuple[RunConfig, ...]
+    finals: int
+
+
+def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Remaining:
+    """Look what is left to do of a plan.
+
+    Args:
+        plan: The plan.
+        out: Parent of the runs' folders, which may not exist.
+        retry_failed: Whether failed runs count as left.
+
+    Returns:
+        The runs, and how many more may follow.
+    """
+    folder = Path(out)
+
+    def left(config: RunConfig) -> bool:
+        return is_left(state_of(folder / config.hash(), config)[0], retry_failed)
+
+    first = [config for config in plan.runs if left(config)]
+    undecided = {(config.dataset, config.algorithm) for config in first}
+    final = [
+        config
+        for config in final_runs(plan, folder)
+        if (config.dataset, config.algorithm) not in undecided and left(config)
+    ]
+    to_come = {key: sum(map(left, runs)) for key, runs in plan.finals.items() if key[:2] in undecided}
+    return Remaining((*first, *final), most_finals(to_come))
+
+
+def final_runs(plan: Plan, out: Path) -> tuple[RunConfig, ...]:
+    """The final runs that follow from the first trials as far as these are done, finished ones among them.
+
+    Args:
+        plan: The plan.
+        out: Parent of the runs' folders, which may not exist.
+
+    Returns:
+        The runs; none where no first trial can be read.
+    """
+    if not plan.finals:
+        return ()
+    try:
+        sweep = read_runs(out)
+    except ValueError:  # no folder, or no run in it that can be read
+        return ()
+    return plan.final_runs(sweep)
+
+
+def is_left(status: str, retry_failed: bool) -> bool:
+    """Whether a run is to be begun or gone on with.
+
+    Args:
+        status: Of :func:`momentalign.sweep._claims.state_of`.
+        retry_failed: Whether failed runs are tried again.
+
+    Returns:
+        Whether it is.
+    """
+    return status in ("new", "running", "full") or (retry_failed and status in ("failed", "broken"))

@@ -1,0 +1,94 @@
+"""What the solver calls converged: a small gradient, or nothing left to gain; not a search that failed."""
+
+import numpy as np
+import pytest
+
+from momentalign.linear import PenalisedObjective, Rows, fit_head, fit_least_squares
+from momentalign.linear._precondition import Preconditioner
+from momentalign.linear._solver import Function, Solution, solve
+from tests.linear.problems import make_problem
+
+
+def round_coordinates(head: np.ndarray) -> Preconditioner:
+    return Preconditioner(np.ones_like(head))
+
+
+def solved(function: Function, start: np.ndarray, tol: float = 1e-4, max_iter: int = 1000) -> Solution:
+    return solve(function, start, round_coordinates, tol=tol, max_iter=max_iter)
+
+
+def test_a_search_that_fails_has_not_converged_and_ends() -> None:
+    calls = []
+
+    def uphill(head: np.ndarray) -> tuple[float, np.ndarray]:
+        calls.append(head)
+        return 0.5 * float(head @ head), -head  # the gradient's sign is wrong: no step along it lowers the value
+
+    found = solved(uphill, np.ones(3))
+    assert not found.converged
+    assert found.value == 1.5
+    assert (found.head == 1).all()
+    assert len(calls) < 200
+
+
+def test_a_value_that_is_not_a_number_has_not_converged_and_ends() -> None:
+    found = solved(lambda head: (np.nan, np.full(2, np.nan)), np.ones(2))
+    assert not found.converged
+
+
+def test_a_kink_has_not_converged_though_no_step_gains() -> None:
+    found = solved(lambda head: (float(np.abs(head).sum()), np.where(head < 0, -1.0, 1.0)), np.zeros(2))
+    assert not found.converged
+
+
+def test_where_float64_sees_no_progress_it_has_converged() -> None:
+    problem = make_problem(2, n=200)
+    columns = (1e5 * problem.features, problem.targets, problem.domains)
+    head = fit_head(*columns, {1: 1.0}, tol=1e-12)
+    assert head.converged
+    objective = PenalisedObjective(Rows.sort(*columns, None, bias=True), 2, {1: 1.0}, l2=1e-3, scaling="relative")
+    assert np.abs(objective(np.append(head.coef, head.intercept))[1]).max() > 1e-12
+    assert head.objective == pytest.approx(fit_head(*columns, {1: 1.0}, tol=1e-4).objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-6, 1e-9])
+def test_a_start_near_the_solution_is_not_mistaken_for_it(distance: float) -> None:
+    scales = np.array([1.0, 2.0, 3.0])
+
+    def bowl(head: np.ndarray) -> tuple[float, np.ndarray]:
+        away = head - 1
+        return 0.5 * float(scales @ away**2), scales * away
+
+    found = solved(bowl, np.ones(3) + distance, tol=1e-14)
+    assert found.converged
+    assert np.abs(bowl(found.head)[1]).max() <= 1e-14
+
+
+def test_value_and_head_belong_together() -> None:
+    problem = make_problem(3, n=200)
+    rows = Rows.sort(problem.features, problem.targets, problem.domains, None, bias=True)
+    for tol in (1e-3, 1e-14):
+        head = fit_head(problem.features, problem.targets, problem.domains, {1: 1.0, 2: 1.0}, tol=tol)
+        objective = PenalisedObjective(rows, 3, {1: 1.0, 2: 1.0}, l2=1e-3, scaling="relative")
+        assert head.objective == objective(np.column_stack([head.coef, head.intercept]).ravel())[0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3, 1e5])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_ordinary_fits_converge_in_any_units(classes: int, size: float) -> None:
+    problem = make_problem(classes, n=200)
+    for weights in ({}, {1: 1.0}, {1: 10.0}, {1: 1.0, 2: 1.0}):
+        for tol in (1e-4, 1e-8):
+            assert fit_head(size * problem.features, problem.targets, problem.domains, weights, tol=tol).converged
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e-6, 1e6])
+def test_the_unit_of_the_targets_does_not_change_a_regression(unit: float) -> None:
+    problem = make_problem(2, n=200)
+    targets = problem.features @ np.array([[1.0], [-1.0], [0.5], [2.0]]) + problem.targets[:, None]
+    columns = (problem.features, targets, problem.domains)
+    expected = fit_least_squares(*columns, 10.0, tol=1e-6)
+    head = fit_least_squares(problem.features, unit * targets, problem.domains, 10.0 * unit**2, tol=1e-6)
+    assert head.converged
+    np.testing.assert_allclose(head.coef / unit, expected.coef, rtol=1e-4)

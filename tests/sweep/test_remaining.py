@@ -1,0 +1,132 @@
+"""What of a plan is left to do, the final runs of worst-group selection among it."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from momentalign.cli._sweep_output import announce
+from momentalign.sweep import make_probe_plan, remaining
+from momentalign.sweep._clashes import find_clashes
+from momentalign.sweep._jobs import Engine, Outcome
+from tests.selection.fake_sweep import record, write_run
+
+
+def write(out, run, status="finished", **about):
+    """A run whose set does the better the higher its number is."""
+    value = 0.5 + run.hparams_seed / 100
+    lines = [record(4, "worst_group_accuracy", value, split=split) for split in ("val", "test")]
+    write_run(out, run.to_dict(), lines, name=run.hash(), status=status, **about)
+
+
+@pytest.fixture
+def plan(grouped):
+    return make_probe_plan([grouped], ["erm", "hessian-matching"], trials=3)
+
+
+def names(runs):
+    return {(run.algorithm, run.hparams_seed, run.trial) for run in runs}
+
+
+def finals(plan, algorithm, *sets):
+    return [
+        run for (_, name, number), runs in plan.finals.items() if name == algorithm and number in sets for run in runs
+    ]
+
+
+def test_nothing_is_done_yet(plan, tmp_path):
+    left = remaining(plan, tmp_path / "nowhere")
+    assert left.runs == plan.runs
+    assert left.finals == plan.number_of_finals == 2 * (1 + 5)
+
+
+def test_finals_are_named_once_the_first_trials_are_done(plan, tmp_path):
+    out = tmp_path / "runs"
+    for run in plan.runs:
+        if run.algorithm == "hessian-matching":
+            write(out, run)
+    left = remaining(plan, out)
+    best = finals(plan, "hessian-matching", 2, 3, 4, 5, 6)
+    assert names(left.runs) == {("erm", 0, 0), *names(best)}
+    assert left.finals == 2  # of erm, whose only set has yet to be tried
+    for run in plan.runs[:1]:
+        write(out, run)
+    left = remaining(plan, out)
+    assert names(left.runs) == names([*finals(plan, "erm", 0), *best])
+    assert left.finals == 0
+
+
+def test_finals_that_are_done_are_not_counted_again(plan, tmp_path):
+    out = tmp_path / "runs"
+    done = [*plan.runs, *finals(plan, "erm", 0), *finals(plan, "hessian-matching", 5, 6)]
+    for run in done:
+        write(out, run)
+    assert names(remaining(plan, out).runs) == names(finals(plan, "hessian-matching", 2, 3, 4))
+    for run in finals(plan, "hessian-matching", 2, 3):
+        write(out, run)
+    fails, stops = finals(plan, "hessian-matching", 4)
+    write(out, fails, "failed", error="no")
+    write(out, stops, "failed", error="no room", disk_full=True)
+    assert remaining(plan, out).runs == (stops,)
+    assert set(remaining(plan, out, retry_failed=True).runs) == {fails, stops}
+
+
+def test_a_grid_that_grew_counts_the_finals_that_it_may_need(grouped, tmp_path):
+    out = tmp_path / "runs"
+    before = make_probe_plan([grouped], ["hessian-matching"], trials=3, hparams=5)
+    for run in (*before.runs, *finals(before, "hessian-matching", *range(5))):
+        write(out, run)
+    assert remaining(before, out) == ((), 0)
+    left = remaining(make_probe_plan([grouped], ["hessian-matching"], trials=3), out)
+    assert names(left.runs) == {("hessian-matching", number, 0) for number in (5, 6)}
+    assert left.finals == 2 * 2  # the other sets have theirs
+
+
+class Counts(Engine):
+    """Says of every measurement that a run takes a minute and a MiB."""
+
+    slots, description = 1, "an engine"
+
+    def __init__(self):
+        self.jobs = []
+
+    def submit(self, job):
+        self.jobs.append(job)
+
+    def wait(self, seconds):
+        done, self.jobs = self.jobs, []
+        return [Outcome(job, "finished", None, 60.0, 2**20) for job in done]
+
+    def close(self):
+        pass
+
+
+def said(plan, out):
+    console = Console(file=io.StringIO(), width=200)
+    announce(console, plan, Counts(), out, root=None)
+    return console.file.getvalue()
+
+
+def test_the_cost_of_finals_is_said_before_they_start(plan, tmp_path):
+    out = tmp_path / "runs"
+    assert said(plan, out) == "On an engine: about 20 min and 20.0 MiB of disk.\n"
+    for run in plan.runs:
+        write(out, run)
+    assert said(plan, out) == "12 of them are left to do.\nOn an engine: about 12 min and 12.0 MiB of disk.\n"
+    for run in [*finals(plan, "erm", 0), *finals(plan, "hessian-matching", 2, 3, 4, 5)]:
+        write(out, run)
+    assert said(plan, out) == "2 of them are left to do.\nOn an engine: about 2 min and 2.0 MiB of disk.\n"
+    for run in finals(plan, "hessian-matching", 6):
+        write(out, run)
+    assert said(plan, out) == "0 of them are left to do.\n"
+
+
+def test_finals_that_cannot_stand_in_one_table_are_found(grouped, plan, tmp_path):
+    out = tmp_path / "runs"
+    other = make_probe_plan([grouped], ["erm"], trials=3, overrides={"components": 2})
+    for run in finals(other, "erm", 0):
+        write(out, run)
+    assert find_clashes(plan, out) == {"hparams": 2}
+    for run in finals(plan, "erm", 0):
+        write(out, run)
+    assert find_clashes(plan, out) == {"hparams": 2}
