@@ -1,10 +1,26 @@
 """Files that appear whole or not at all, and places for them that are looked at before the work is done."""
 
+import errno
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+class DiskFullError(OSError):
+    """There is no room left to write; what was written before can be gone on from."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that there is no room left to write."""
+    if isinstance(error, DiskFullError):
+        return True
+    numbers = (errno.ENOSPC, errno.EDQUOT)
+    # What safetensors says has the number in its text only.
+    return isinstance(error, OSError) and (
+        error.errno in numbers or any(f"(os error {number})" in str(error) for number in numbers)
+    )
 
 
 @contextmanager

@@ -49,11 +49,12 @@ def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return read_values(place / MODEL), read_tensors(place / WEIGHTS)
 
 
-def read_values(path: Path) -> dict[str, Any]:
+def read_values(path: Path, *needed: str) -> dict[str, Any]:
     """Read a file of values.
 
     Args:
         path: A JSON file of a checkpoint.
+        *needed: Names of values that it has to have.
 
     Returns:
         What it says.
@@ -61,14 +62,16 @@ def read_values(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: It is damaged, or of another version's format.
     """
+    damaged = f"{path} cannot be read. Remove {path.parent.parent} and run the same again."
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
-    except ValueError:
-        raise ValueError(f"{path} cannot be read. Remove {path.parent.parent} and run the same again.") from None
-    if found.get("format") != FORMAT:
-        raise ValueError(
-            f"{path} is of format {found.get('format')}, but this version reads format {FORMAT}. Update momentalign."
-        )
+        form = found["format"]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(damaged) from None
+    if form != FORMAT:
+        raise ValueError(f"{path} is of format {form}, but this version reads format {FORMAT}. Update momentalign.")
+    if set(needed) - set(found):
+        raise ValueError(damaged)
     return found
 
 

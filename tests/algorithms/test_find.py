@@ -117,3 +117,13 @@ def test_hyperparameters_are_checked_before_anything_is_built() -> None:
     with pytest.raises(ValueError, match="'num_domains' should be at least 1"):
         spec.build(network(), 0, hparams("cma"))
     assert torch.is_grad_enabled()
+
+
+def test_the_ways_to_write_an_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_algorithm("momentalign.penalties.CORAL").label == "CORAL"
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"names a module, not a file: write 'sub.mine:Own', not 'sub/mine.py:Own'"):
+        find_algorithm("sub/mine.py:Own")
+    (tmp_path / "unclosed.py").write_text("x = (1,\n")
+    with pytest.raises(ValueError, match=r"'unclosed:Own' cannot be imported: .*unclosed.py, line 1\)\.$"):
+        find_algorithm("unclosed:Own")

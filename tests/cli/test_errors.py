@@ -38,11 +38,21 @@ def test_an_error_is_one_line(
         raise error
 
     monkeypatch.setattr(cli, "app", fail)
-    monkeypatch.setattr(cli, "_place", lambda error: "")
+    monkeypatch.setattr(cli, "place_of", lambda error: "")
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 2
     assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise KeyError("ours")
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(cli, "place_of", lambda error: "")
+    with pytest.raises(KeyError, match="ours"):
+        cli.main()
 
 
 def test_an_error_in_ones_own_code_says_where(tmp_path: Path) -> None:
@@ -51,10 +61,19 @@ def test_an_error_in_ones_own_code_says_where(tmp_path: Path) -> None:
         "class Broken(CMA):\n"
         "    def _terms(self, *_, **__):\n"
         "        raise ValueError('my own bug')\n"
+        "class Unknown(CMA):\n"
+        "    def _terms(self, *_, **__):\n"
+        "        return undefined\n"
+        "from momentalign.algorithms import ERM\n"
+        "class Silent(ERM):\n"
+        "    def update(self, batch, optimizers, backward):\n"
+        "        super().update(batch, optimizers, backward)\n"
     )
     words = ["train", "colored-digits", "--algorithm", "mine:Broken", "--steps", "3", "--out", str(tmp_path / "run")]
     for algorithm, expected in (
         ("mine:Broken", f"Error: my own bug ({tmp_path}/mine.py, line 4)"),
+        ("mine:Unknown", f"Error: NameError: name 'undefined' is not defined ({tmp_path}/mine.py, line 7)"),
+        ("mine:Silent", "Error: 'update' should return a dict of numbers to log, but returned None."),
         ("mine:Brocken", "Error: "),
     ):
         words[3] = algorithm

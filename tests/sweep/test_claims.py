@@ -9,7 +9,8 @@ from momentalign.sweep._archive import pack, unpack
 from momentalign.sweep._claims import Claims, state_of
 from momentalign.sweep._jobs import Job, execute, record_failure
 from momentalign.training import make_config
-from momentalign.training._folder import FORMAT, is_busy
+from momentalign.training._busy import is_busy
+from momentalign.training._folder import FORMAT
 
 
 def config_of(**options):
@@ -105,9 +106,9 @@ def test_a_failure_keeps_what_the_folder_knows(tmp_path):
 TRAINING = """
 import sys, time
 from pathlib import Path
-from momentalign.training._folder import _lock
+from momentalign.training._busy import lock
 file = (Path(sys.argv[1]) / "records.jsonl").open("a+b")
-_lock(file, Path(sys.argv[1]))
+lock(file, Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()
 """

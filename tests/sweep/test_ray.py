@@ -8,12 +8,12 @@ import pytest
 ray = pytest.importorskip("ray", reason="Ray is an extra")
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from momentalign._files import DiskFullError  # noqa: E402
 from momentalign.cli._sweep_output import make_engine  # noqa: E402
 from momentalign.selection import read_runs  # noqa: E402
 from momentalign.sweep import RayEngine, estimate, make_plan, run_sweep  # noqa: E402
 from momentalign.sweep._jobs import Outcome  # noqa: E402
 from momentalign.sweep._ray import _why  # noqa: E402
-from momentalign.training._folder import DiskFullError  # noqa: E402
 from tests.encoders.models import save_model, write_images  # noqa: E402
 
 # Ray's own: files and sockets that it leaves to the garbage collector, and what it will do some day.

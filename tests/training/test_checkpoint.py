@@ -121,6 +121,7 @@ def test_what_does_not_fit_or_cannot_be_read_is_named(tmp_path: Path) -> None:
     state.write_text(json.dumps({"format": 9}))
     with pytest.raises(ValueError, match=r"is of format 9"):
         find_position(tmp_path)
-    state.write_text("{")
-    with pytest.raises(ValueError, match=r"state.json cannot be read"):
-        find_position(tmp_path)
+    for damaged in ("{", "[]", "{}", '{"format": 1}'):
+        state.write_text(damaged)
+        with pytest.raises(ValueError, match=r"state.json cannot be read. Remove .* and run the same again."):
+            find_position(tmp_path)

@@ -54,6 +54,31 @@ def test_texts_are_fine_tuned_the_usual_way() -> None:
         make_config(data, "erm")
 
 
+@pytest.mark.parametrize("shape", [(3, 32, 32), (3, 224, 224)])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_a_pretrained_encoder_is_trained_as_on_images(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    rows = {part: Split(torch.zeros(4, *shape, dtype=dtype), torch.tensor([0, 1, 0, 1])) for part in ("in", "out")}
+    expected = {"lr": 5e-5, "batch_size": 32, "dropout": 0.1}
+    config = make_config(DomainDataset("photos", 2, {"a": rows, "b": rows}), encoder="hf:google/vit")
+    assert {name: config.hparams[name] for name in expected} == expected
+    assert config.record_every == 300
+    chosen = make_config(DomainDataset("photos", 2, {"a": rows, "b": rows}, training_recipe="mnist"), encoder="hf:vit")
+    assert (chosen.hparams["lr"], chosen.hparams["batch_size"], chosen.record_every) == (1e-3, 64, 100)
+
+
+def test_a_small_network_on_small_colour_images_is_trained_as_on_digits() -> None:
+    rows = {part: Split(torch.zeros(4, 3, 32, 32), torch.tensor([0, 1, 0, 1])) for part in ("in", "out")}
+    for encoder in (None, "mnist-cnn"):
+        config = make_config(DomainDataset("photos", 2, {"a": rows, "b": rows}), encoder=encoder)
+        assert (config.hparams["lr"], config.hparams["batch_size"], config.record_every) == (1e-3, 64, 100)
+
+
+def test_large_colour_images_need_an_encoder_of_their_own() -> None:
+    rows = Split(torch.zeros(4, 3, 96, 96, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
+    with pytest.raises(ValueError, match=r"photos needs an encoder of its own, for instance '--encoder hf:google"):
+        make_config(DomainDataset("photos", 2, {"a": {"in": rows}, "b": {"in": rows}}))
+
+
 def test_one_class_cannot_be_learned() -> None:
     rows = {part: Split(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.long)) for part in ("in", "out")}
     data = DomainDataset("same", 1, {"a": rows, "b": rows}, ("only",))

@@ -52,7 +52,9 @@ def test_records_are_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_another_configuration_is_refused(tmp_path: Path) -> None:
-    opened(tmp_path / "run").close()
+    folder = opened(tmp_path / "run")
+    folder.append([RECORD])
+    folder.close()
     with pytest.raises(ValueError, match=r"another configuration: trial was 0 and is 1; lr was 0.001 and is 0.1. Name"):
         RunFolder(tmp_path / "run", small_config(three_domains(), trial=1, hparams={"lr": 0.1}))
 
@@ -142,3 +144,35 @@ def test_a_full_disk_at_the_very_start_can_be_gone_on_from(tmp_path: Path, monke
     (tmp_path / "run" / ".run.json.0123456789abcdef.tmp").write_text("{")
     opened(tmp_path / "run").close()
     assert read_run(tmp_path / "run")["status"] == "running"
+
+
+def test_a_run_that_ended_before_its_first_record_makes_room_for_another(tmp_path: Path) -> None:
+    data = three_domains()
+    folder = RunFolder(tmp_path, small_config(data))
+    folder.begin(data, "cpu", 0)
+    program = (
+        "import sys; from pathlib import Path; from momentalign.training._folder import RunFolder\n"
+        "from tests.training.problems import small_config, three_domains\n"
+        "RunFolder(Path(sys.argv[1]), small_config(three_domains(), hparams={'batch_size': 2}))"
+    )
+    other_process = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True)
+    assert "holds a run of another configuration" in other_process.stderr  # this one may be about to write
+    folder.fail("too large")
+    folder.close()
+    other = RunFolder(tmp_path, small_config(data, hparams={"batch_size": 2}))
+    other.begin(data, "cpu", 0)
+    other.append([{"step": 0, "domain": None, "split": None, "metric": "loss", "value": 1.0}])
+    other.close()
+    with pytest.raises(ValueError, match="holds a run of another configuration: batch_size was 2 and is"):
+        RunFolder(tmp_path, small_config(data))
+
+
+def test_a_run_on_other_data_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    data = three_domains()
+    folder = RunFolder(tmp_path, small_config(data), "1234")
+    folder.begin(data, "cpu", 0)
+    folder.close()
+    for stamp in ("1234", None):  # None where data came from Python
+        assert RunFolder(tmp_path, small_config(data), stamp).about["data"] == "1234"
+    with pytest.raises(ValueError, match=r"it has changed since. Name another folder, or remove this one."):
+        RunFolder(tmp_path, small_config(data), "5678")

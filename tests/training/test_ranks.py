@@ -6,9 +6,9 @@ import pytest
 from torch import nn
 from torch.multiprocessing.spawn import ProcessRaisedException
 
+from momentalign._files import DiskFullError
 from momentalign.training import read_records, run
 from momentalign.training._devices import check_ranks, launch
-from momentalign.training._folder import DiskFullError
 from momentalign.training._model import build_algorithm
 from tests.references import assert_equal
 from tests.training.problems import TIMES, small_config, three_domains, weights

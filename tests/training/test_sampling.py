@@ -25,6 +25,20 @@ def test_each_domain_gives_a_mini_batch_of_its_own_rows_with_replacement() -> No
     assert set(block[:, 16:].flatten().tolist()) == set(range(50, 57))
 
 
+def test_epochs_have_every_row_once_in_a_new_order() -> None:
+    pool = [torch.arange(50, 57)]
+    sampler = Sampler(pool, [-1], 4, trial=0, epochs=True)
+    drawn = torch.cat(list(sampler.steps(0, 3 * BLOCK)))
+    orders = [epoch.tolist() for epoch in drawn[: 7 * 171].split(7)]
+    assert all(sorted(order) == list(range(50, 57)) for order in orders)
+    assert len({tuple(order) for order in orders}) > 100
+    for start in (1, BLOCK - 1, BLOCK, BLOCK + 7):
+        assert torch.equal(torch.cat(list(sampler.steps(start, 3 * BLOCK))), drawn[4 * start :])
+    large = Sampler(pool, [-1], 16, trial=0, epochs=True).block(1)  # a batch larger than an epoch
+    assert large.shape == (BLOCK, 16)
+    assert torch.equal(large.flatten()[: 7 * 3 - 16 * BLOCK % 7].bincount()[50:] > 0, torch.ones(7, dtype=torch.bool))
+
+
 def test_ranks_share_out_every_mini_batch() -> None:
     whole = Sampler(POOLS, [0, 1], 4, trial=0).block(0)
     first, second = (Sampler(POOLS, [0, 1], 4, trial=0, rank=rank, ranks=2).block(0) for rank in (0, 1))

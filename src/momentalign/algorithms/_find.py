@@ -22,8 +22,8 @@ def find_algorithm(name: str) -> AlgorithmSpec:
     """Find an algorithm.
 
     Args:
-        name: One of :func:`algorithm_names`, or `package.module:Name`, the import path of a
-            :class:`DomainPenalty` or :class:`Algorithm`; modules of the current folder are found as well.
+        name: One of :func:`algorithm_names`, or `package.module:Name` (or `package.module.Name`), the import path of
+            a :class:`DomainPenalty` or :class:`Algorithm`; modules of the current folder are found as well.
 
     Returns:
         How to build it and what to search.
@@ -41,6 +41,8 @@ def find_algorithm(name: str) -> AlgorithmSpec:
         return CATALOGUE[name]
     if ":" in name:
         return class_spec(name, name.rpartition(":")[2], _import_class(name))
+    if "." in name:  # the other common way to write it
+        return find_algorithm(":".join(name.rsplit(".", 1)))
     near = difflib.get_close_matches(name.lower(), CATALOGUE, 1)
     raise ValueError(
         f"There is no algorithm '{name}'. There are: {', '.join(CATALOGUE)}; one of your own is 'package.module:Name'."
@@ -50,6 +52,9 @@ def find_algorithm(name: str) -> AlgorithmSpec:
 
 def _import_class(path: str) -> type[Algorithm] | type[DomainPenalty]:
     module_name, _, class_name = path.partition(":")
+    if module_name.endswith(".py"):
+        name = module_name.removesuffix(".py").replace("/", ".")
+        raise ValueError(f"An import path names a module, not a file: write '{name}:{class_name}', not '{path}'.")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise ValueError(f"An import path should look like 'package.module:Name', but is '{path}'.")
     module = _import_module(path, module_name)
@@ -77,5 +82,7 @@ def _import_module(path: str, name: str) -> ModuleType:
         raise ValueError(
             f"'{path}' should be the import path of a class, but there is no module '{error.name}' here or installed."
         ) from None
+    except SyntaxError as error:
+        raise ValueError(f"'{path}' cannot be imported: {error.msg} ({error.filename}, line {error.lineno}).") from None
     finally:
         sys.path.remove(here)

@@ -4,11 +4,8 @@ import functools
 import os
 import signal
 import sys
-import sysconfig
-import traceback
 from collections.abc import Callable
 from errno import EDQUOT, ENOSPC
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,7 +16,7 @@ except ModuleNotFoundError as error:
     print(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'", file=sys.stderr)
     sys.exit(2)
 
-from momentalign._machine import is_ours
+from momentalign._errors import in_one_line, place_of
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
 from momentalign.cli._diagnose import diagnose
@@ -65,8 +62,12 @@ def main() -> None:
         signal.signal(signal.SIGINT, _interrupt)
     try:
         app(standalone_mode=True)
-    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
-        Console(stderr=True, highlight=False).print(f"Error: {_in_words(error)}", markup=False, soft_wrap=True)
+    except Exception as error:
+        mendable = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError)
+        if not mendable and not place_of(error):  # a mistake of ours, whose traceback somebody will want to report
+            raise
+        text = _in_words(error) if mendable else in_one_line(error)
+        Console(stderr=True, highlight=False).print(f"Error: {text}", markup=False, soft_wrap=True)
         sys.exit(2)
 
 
@@ -84,21 +85,6 @@ def _say_interrupted() -> None:
     print("Interrupted.", file=sys.stderr, flush=True)
 
 
-def _place(error: BaseException) -> str:
-    """Where in a user's own code an error comes from, a penalty's for instance; nothing where all of it is ours."""
-    files = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    begin = next((k for k, (file, _) in enumerate(files) if is_ours(file)), len(files))
-    python = (sysconfig.get_path("stdlib"), "<")
-    own = [
-        f"({file}, line {line})"
-        for file, line in files[begin:]
-        if not is_ours(file)
-        and not file.startswith(python)
-        and not {"site-packages", "dist-packages"} & set(Path(file).parts)
-    ]
-    return own[-1] if own else ""
-
-
 def _in_words(error: Exception) -> str:
     """An error in one line; what the system says of a file without its numbers, and what to do where that is plain."""
     from momentalign.report._escape import printable
@@ -107,6 +93,6 @@ def _in_words(error: Exception) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # Where a line ends without a stop, the next would run into it.
         text = " ".join(line if line.endswith((".", ",", ":", ";", "?", "!")) else f"{line}." for line in lines[:-1])
-        return printable(" ".join(filter(None, [text, *lines[-1:], _place(error)])))
+        return printable(" ".join(filter(None, [text, *lines[-1:], place_of(error)])))
     what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     return printable(what) + (" Make room and run the same command again." if error.errno in (ENOSPC, EDQUOT) else "")

@@ -135,6 +135,8 @@ def announce(
             skip_bad_files=skip_bad_files,
             watch=lambda done, of: status.update(f"Measuring a few steps: {done} of {of} methods done …"),
         )
+    if cost.errors and not cost.seconds:
+        raise ValueError(f"None of the runs can be done: {next(iter(cost.errors.values()))}")
     console.print(f"On {engine.description}: {cost}.")
     for what, error in cost.errors.items():
         console.print(f"{what} could not be measured: {error}")

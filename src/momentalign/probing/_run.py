@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._errors import in_one_line
+from momentalign._files import DiskFullError, is_full
 from momentalign._seeds import seed_hash
 from momentalign.data import DomainDataset
 from momentalign.linear import LinearHead
@@ -22,7 +24,8 @@ from momentalign.probing._sgd import SgdSettings, fit_sgd
 from momentalign.probing._solvers import absolute_l2
 from momentalign.probing._source import source_of
 from momentalign.training import RunConfig, read_records
-from momentalign.training._folder import DiskFullError, Record, RunFolder, is_full
+from momentalign.training._folder import Record, RunFolder
+from momentalign.training._stamp import data_stamp
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -63,7 +66,8 @@ def run_probe(
     if config.setting != "probe" or "solver" not in config.hparams:
         raise ValueError("A probe takes a configuration of make_probe_config, but this is of another kind.")
     method = find_method(config.algorithm)
-    target = None if folder is None else RunFolder(Path(folder), config)
+    stamp = None if data is not None else data_stamp(config.dataset)
+    target = None if folder is None else RunFolder(Path(folder), config, stamp)
     if target is not None and target.finished:
         records = read_records(target.path)
         return [record for record in records if record["step"] == records[-1]["step"]]
@@ -75,7 +79,7 @@ def run_probe(
         target.about["features"] = None if data is not None else source_of(config.dataset)
         return _fit(config, method, features, target, progress, save)
     except Exception as error:
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = in_one_line(error)
         full = is_full(error)
         if full:
             message = f"The disk that {target.path} is on is full. Make room and run the same again."

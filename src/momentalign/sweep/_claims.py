@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from momentalign.training import RunConfig
-from momentalign.training._folder import FORMAT
+from momentalign.training._folder import FORMAT, same_data
 
 _ATTEMPTS = 100
 
@@ -55,12 +55,13 @@ class Claims:
             self.folder.rmdir()
 
 
-def state_of(folder: Path, config: RunConfig) -> tuple[str, str | None]:
+def state_of(folder: Path, config: RunConfig, stamp: str | None = None) -> tuple[str, str | None]:
     """What a run's folder says of it.
 
     Args:
         folder: The run's folder, which may not exist.
         config: The run.
+        stamp: Of the data that lie at the run's path, where they do.
 
     Returns:
         "new", "running", "finished", "failed" with its error, "full" with the error of a run that a full disk ended,
@@ -79,6 +80,8 @@ def state_of(folder: Path, config: RunConfig) -> tuple[str, str | None]:
         return "foreign", f"{folder} was written by another version ({about.get('momentalign')}). Use another --out."
     if config_there != json.loads(json.dumps(config.to_dict())):
         return "foreign", f"{folder} holds a run of another configuration. Use another --out."
+    if not same_data(about, stamp):
+        return "foreign", f"{folder} holds a run on what {config.dataset} held before it changed. Use another --out."
     if status == "failed" and about.get("disk_full"):
         status = "full"
     return status, about.get("error")

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import torch
 
-import momentalign
+from momentalign._errors import in_one_line
+from momentalign._files import is_full
+from momentalign._machine import is_ours
 from momentalign.sweep._measure import Cost, measure
 from momentalign.training import RunConfig, run
-from momentalign.training._folder import BusyError, describe_run, is_busy, is_full, write_json
+from momentalign.training._busy import BusyError, is_busy
+from momentalign.training._folder import describe_run, write_json
 
 _READERS = 8  # processes that read images for one run, at most
 
@@ -134,7 +137,7 @@ def execute(job: Job, report: Callable[[float], None] | None = None) -> Outcome:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         outcome = _train(job, report)
-    ours = [str(note.message) for note in caught if issubclass(note.category, UserWarning) and _ours(note.filename)]
+    ours = [str(note.message) for note in caught if issubclass(note.category, UserWarning) and is_ours(note.filename)]
     return replace(outcome, notes=tuple(dict.fromkeys(ours)))
 
 
@@ -164,7 +167,7 @@ def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
     except BusyError:
         return Outcome(job, "busy")
     except Exception as error:
-        message = one_line(error)
+        message = in_one_line(error)
         if is_full(error):
             return Outcome(job, "full", message, time.monotonic() - begin)
         record_failure(job, message)
@@ -186,7 +189,7 @@ def _measure(job: Job) -> Outcome:
             _warm = True
         cost = _cost(job)
     except Exception as error:
-        return Outcome(job, "failed", one_line(error))
+        return Outcome(job, "failed", in_one_line(error))
     return Outcome(job, "finished", None, cost.seconds, cost.records + (cost.weights if job.keep_weights else 0))
 
 
@@ -209,21 +212,3 @@ def record_failure(job: Job, message: str) -> None:
     about.pop("disk_full", None)  # of an attempt before this one
     job.folder.mkdir(parents=True, exist_ok=True)
     write_json(path, about | {"status": "failed", "error": message})
-
-
-def one_line(error: BaseException) -> str:
-    """What an error says, in one line.
-
-    Args:
-        error: The error.
-
-    Returns:
-        The first line of its message, after its kind where the message was not written for people.
-    """
-    text = str(error).strip().splitlines()
-    plain = isinstance(error, ValueError | OSError | ModuleNotFoundError) and text
-    return text[0] if plain else f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
-
-
-def _ours(filename: str) -> bool:
-    return Path(filename).is_relative_to(Path(momentalign.__file__).parent)

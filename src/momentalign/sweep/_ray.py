@@ -10,11 +10,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from momentalign._errors import in_one_line
+from momentalign._files import is_full
 from momentalign._validation import check_choice, check_count
 from momentalign._words import counted
 from momentalign.sweep._archive import pack
-from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, one_line, record_failure
-from momentalign.training._folder import is_full
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, record_failure
 
 _RETRIES = 3
 _CONNECT_SECONDS = 5
@@ -155,7 +156,7 @@ def _task(job: Job, mark: Path, cpus: int) -> Outcome:
 def _why(kinds: Any, error: Exception) -> tuple[bool, str]:
     """Whether a disk was full, and in one line what became of a task; only lost ones are begun again by Ray."""
     if isinstance(error, kinds.RayTaskError):
-        return is_full(error.cause), f"On the Ray cluster: {one_line(error.cause)}"
+        return is_full(error.cause), f"On the Ray cluster: {in_one_line(error.cause)}"
     said = next(iter(str(error).strip().splitlines()), type(error).__name__)
     if isinstance(error, kinds.WorkerCrashedError | kinds.NodeDiedError | kinds.LocalRayletDiedError):
         return False, f"Lost {_RETRIES + 1} times: {said}"

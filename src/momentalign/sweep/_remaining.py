@@ -7,6 +7,7 @@ from momentalign.selection import read_runs
 from momentalign.sweep._claims import state_of
 from momentalign.sweep._plan import Plan, most_finals
 from momentalign.training import RunConfig
+from momentalign.training._stamp import data_stamp
 
 
 class Remaining(NamedTuple):
@@ -34,9 +35,10 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
         The runs, and how many more may follow.
     """
     folder = Path(out)
+    stamps = stamps_of(plan)
 
     def left(config: RunConfig) -> bool:
-        return is_left(state_of(folder / config.hash(), config)[0], retry_failed)
+        return is_left(state_of(folder / config.hash(), config, stamps[config.dataset])[0], retry_failed)
 
     first = [config for config in plan.runs if left(config)]
     undecided = {(config.dataset, config.algorithm) for config in first}
@@ -47,6 +49,11 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
     ]
     to_come = {key: sum(map(left, runs)) for key, runs in plan.finals.items() if key[:2] in undecided}
     return Remaining((*first, *final), most_finals(to_come))
+
+
+def stamps_of(plan: Plan) -> dict[str, str | None]:
+    """What the data of a plan hold at the moment, by data set; None for those that go by a name."""
+    return {dataset: data_stamp(dataset) for dataset in plan.domains}
 
 
 def final_runs(plan: Plan, out: Path) -> tuple[RunConfig, ...]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from momentalign._files import DiskFullError
 from momentalign.selection._planned import remove_planned, write_planned
 from momentalign.sweep._archive import unpack
 from momentalign.sweep._claims import Claims, state_of
 from momentalign.sweep._jobs import Advance, Engine, Job, Outcome
 from momentalign.sweep._plan import Plan
-from momentalign.sweep._remaining import final_runs, is_left
+from momentalign.sweep._remaining import final_runs, is_left, stamps_of
 from momentalign.training import RunConfig
-from momentalign.training._folder import DiskFullError
 
 _WAIT = 0.2
 _LOOK_AGAIN = 2.0  # seconds from one look at runs of other sweeps to the next
@@ -107,6 +107,7 @@ class _Driver:
         self.retry_failed = retry_failed
         self.watch = watch or (lambda tally, event: None)
         self.claims = Claims(out)
+        self.stamps = stamps_of(plan)
         self.tally = Tally()
         self.tried: set[str] = set()
 
@@ -144,7 +145,7 @@ class _Driver:
         if not self.claims.take(job.name):
             return None
         # Looked at under the lock: another sweep may have done it a moment ago.
-        status, error = state_of(job.folder, job.config)
+        status, error = state_of(job.folder, job.config, self.stamps[job.config.dataset])
         if is_left(status, self.retry_failed and job.name not in self.tried):
             if status == "broken":
                 shutil.rmtree(job.folder)

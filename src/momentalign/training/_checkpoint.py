@@ -86,7 +86,7 @@ def find_position(folder: Path) -> Position:
     path = checkpoint_of(folder) / "state.json"
     if not path.exists():
         return Position()
-    state = read_values(path)
+    state = read_values(path, "step", "records_bytes", "optimizers")
     return Position(state["step"], state["records_bytes"])
 
 
@@ -106,7 +106,7 @@ def restore(folder: Path, algorithm: Algorithm, optimizers: Mapping[str, Optimiz
         return position
     place = checkpoint_of(folder)
     tensors = read_tensors(place / "state.safetensors")
-    plain = read_values(place / "state.json")["optimizers"]
+    plain = read_values(place / "state.json", "optimizers")["optimizers"]
     weights = read_tensors(place / WEIGHTS)
     try:
         own = {name.removeprefix("algorithm."): t for name, t in tensors.items() if name.startswith("algorithm.")}

@@ -12,6 +12,7 @@ from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder
+from momentalign.encoders._build import is_small_network
 from momentalign.training._data import DataFacts, facts_of, look_up
 
 PROTOCOL_STEPS = 5001
@@ -37,7 +38,7 @@ class RunConfig:
         holdout: Share of each domain in its "out" split.
         precision: "32", or "bf16" for a forward pass in bfloat16.
         setting: "finetune", or "probe" for a linear head on fixed features.
-        pool: Draw batches from all training domains together, as if they were one.
+        pool: Draw batches from all training domains together, as if they were one, each row once an epoch.
     """
 
     dataset: str
@@ -116,6 +117,10 @@ def make_config(
         raise ValueError(f"Training needs two classes at least, but {data.name} has {data.num_classes}.")
     if encoder is None:
         default_encoder(data.name, data.recipe)  # raises where there is none
+    elif data.recipe == "mnist" and not is_small_network(encoder):
+        # The learning rates of small networks would ruin a pretrained one, however small the images.
+        chosen = isinstance(dataset, DomainDataset) and dataset.recipe_is_chosen
+        data = data if chosen else data._replace(recipe="image")
     named = [check_choice("test_domain", name, data.names) for name in check_names("test_domains", test_domains)]
     held_out = tuple(name for name in data.names if name in named)
     if len(held_out) == len(data.names):

@@ -2,13 +2,10 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.module import register_module_module_registration_hook
+from torch import Tensor
 
 from momentalign.algorithms import Algorithm
 from momentalign.data import DomainDataset, Split
@@ -75,14 +72,20 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
     }
     sample = data.with_domains(few)
     warn_of_oddities(config, data)
-    sizes: list[int] = []
+    weights = 0
+
+    def weigh(algorithm: Algorithm) -> None:
+        nonlocal weights
+        weights = sum(tensor.nbytes for tensor in algorithm.network.state_dict().values())
+
+    own: dict[str, Any] = {"progress": None, "built": weigh if options.get("devices", 1) == 1 else None}
     for steps in (_FEW, _MORE):
         clock = Clock()
         number = min(steps, config.steps)
         short = dataclasses.replace(config, steps=number, record_every=number)
-        with warnings.catch_warnings(), _weighed(sizes):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the sample, which is smaller than the data
-            found = run(short, None, data=sample, **{**options, "clock": clock, "progress": None})
+            found = run(short, None, data=sample, **{**options, **own, "clock": clock})
         options["say"] = None  # has been said
         if clock.seconds["steps"] > _QUICK and not cuda:
             break
@@ -95,22 +98,7 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
     step_seconds = values["step_seconds"]
     seconds = clock.seconds["set-up"] + config.steps * step_seconds + records * record_seconds
     memory, splits = values.get("memory_gib", 0.0), sum(len(splits) for splits in data.domains.values())
-    return Cost(seconds, step_seconds, record_seconds, records, memory, sizes[0] if sizes else 0, splits)
-
-
-@contextmanager
-def _weighed(sizes: list[int]) -> Iterator[None]:
-    """Note the bytes of every network that an algorithm takes meanwhile: loading another to count them takes long."""
-
-    def note(module: nn.Module, name: str, part: nn.Module | None) -> None:
-        if isinstance(module, Algorithm) and name == "network" and part is not None:
-            sizes.append(sum(tensor.nbytes for tensor in part.state_dict().values()))
-
-    handle = register_module_module_registration_hook(note)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return Cost(seconds, step_seconds, record_seconds, records, memory, weights, splits)
 
 
 def _some(rows: Split, cuda: bool) -> Split:

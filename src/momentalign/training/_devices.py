@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from momentalign._extras import need
+from momentalign._files import DiskFullError
 from momentalign._validation import check_choice
 from momentalign._words import counted
 from momentalign.algorithms import Algorithm
 from momentalign.encoders import MLP, MNIST_CNN, Encoder
-from momentalign.training._folder import DiskFullError
 from momentalign.training._rows import Rows
 from momentalign.training._steps import Training
 

@@ -1,10 +1,9 @@
 """A run's folder: what it is, its records, its checkpoint. Everything is written whole or not at all."""
 
-import errno
 import json
 import math
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -14,7 +13,9 @@ from typing import Any, TypedDict
 
 import momentalign
 from momentalign._files import write_whole
+from momentalign._saved import checkpoint_of
 from momentalign.data import DomainDataset
+from momentalign.training._busy import is_busy, lock
 from momentalign.training._config import RunConfig
 
 FORMAT = 1
@@ -37,19 +38,23 @@ class RunFolder:
     Args:
         path: The folder; it is made if it does not exist.
         config: What is run there.
+        stamp: Of the data that it is run on, where they lie at a path.
 
     Raises:
         ValueError: The folder holds something else, or another process trains there.
     """
 
-    def __init__(self, path: Path, config: RunConfig) -> None:
+    def __init__(self, path: Path, config: RunConfig, stamp: str | None = None) -> None:
         self.path = path
         self.config = config
+        self.stamp = stamp
         if path.exists() and not path.is_dir():
             raise ValueError(f"'--out' should name a folder, but {path} is a file.")
         self.about = read_run(path) if (path / "run.json").exists() else {}
-        if self.about:
-            _check_same(path, self.about, config)
+        if self.about and self.about["hash"] != config.hash() and _is_empty(path):
+            self.about = {}  # it ended before its first record: nothing is lost
+        elif self.about:
+            _check_same(path, self.about, config, stamp)
         elif path.is_dir() and not all(map(_left_by_a_kill, path.iterdir())):
             raise ValueError(f"{path} holds something that is no run. Name a new or an empty folder.")
         self._records: BufferedRandom | None = None
@@ -72,7 +77,7 @@ class RunFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         file = (self.path / "records.jsonl").open("a+b")
-        _lock(file, self.path)
+        lock(file, self.path)
         if (self.path / "records.jsonl").is_file():  # a link to a device cannot be cut
             length = file.seek(0, SEEK_END)
             if length < records_bytes:
@@ -89,6 +94,7 @@ class RunFolder:
             "started": self.about.get("started", _now()),
             "versions": _versions(),
             "device": device,
+            "data": self.stamp,
         }
         write_json(self.path / "run.json", self.about)
 
@@ -162,6 +168,7 @@ def describe_run(config: RunConfig, domains: Iterable[str]) -> dict[str, Any]:
         "finished": None,
         "versions": {},
         "device": None,
+        "data": None,
     }
 
 
@@ -217,23 +224,13 @@ def write_json(path: Path, content: object) -> None:
     write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-class DiskFullError(OSError):
-    """There is no room left to write a run; what was written of it can be gone on from."""
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether an error says that there is no room left to write."""
-    if isinstance(error, DiskFullError):
-        return True
-    numbers = (errno.ENOSPC, errno.EDQUOT)
-    # What safetensors says has the number in its text only.
-    return isinstance(error, OSError) and (
-        error.errno in numbers or any(f"(os error {number})" in str(error) for number in numbers)
-    )
-
-
-def _check_same(path: Path, about: dict[str, Any], config: RunConfig) -> None:
+def _check_same(path: Path, about: dict[str, Any], config: RunConfig, stamp: str | None) -> None:
     if about["hash"] == config.hash():
+        if not same_data(about, stamp):
+            raise ValueError(
+                f"{path} holds a run on what {config.dataset} held before: it has changed since. Name another folder, "
+                "or remove this one."
+            )
         return
     before, now = about.get("config", {}), config.to_dict()
     flat = [{**{k: v for k, v in side.items() if k != "hparams"}, **side.get("hparams", {})} for side in (before, now)]
@@ -245,51 +242,31 @@ def _check_same(path: Path, about: dict[str, Any], config: RunConfig) -> None:
     )
 
 
+def same_data(about: Mapping[str, Any], stamp: str | None) -> bool:
+    """Whether a run was on the data that are there now, as far as both are known.
+
+    Args:
+        about: What its `run.json` says.
+        stamp: Of :func:`momentalign.training._stamp.data_stamp`.
+
+    Returns:
+        Whether it was.
+    """
+    return about.get("data") is None or stamp is None or about["data"] == stamp
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a run has neither records nor weights, and nobody is about to write some."""
+    records = path / "records.jsonl"
+    recorded = records.exists() and records.stat().st_size > 0
+    return not recorded and not checkpoint_of(path).exists() and not is_busy(path)
+
+
 def _left_by_a_kill(path: Path) -> bool:
     """Whether a file is what a run that ended before its first `run.json`, on a full disk perhaps, leaves."""
     if path.name == "records.jsonl":
         return path.is_file() and path.stat().st_size == 0
     return path.name.startswith(".run.json.") and path.suffix == ".tmp"
-
-
-class BusyError(ValueError):
-    """Another process trains in a run's folder."""
-
-
-def is_busy(folder: Path) -> bool:
-    """Whether another process trains in a folder. Not to be asked by one that does: it would let go of its lock."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # Windows
-        return False
-    try:
-        file = (folder / "records.jsonl").open("rb")
-    except OSError:  # none yet, or not ours to read
-        return False
-    with file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            return True
-        except OSError:  # a file system that knows no locks
-            return False
-    return False
-
-
-def _lock(file: BufferedRandom, path: Path) -> None:
-    """One process a folder: two would write into each other's records."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # Windows
-        return
-    try:
-        # Not flock: processes that read images are forked and would hold the lock a while longer than this one.
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        file.close()
-        raise BusyError(f"Another process trains in {path}. Wait for it, or name another folder.") from None
-    except OSError:  # a file system that knows no locks
-        return
 
 
 def _finite(record: Record) -> Record:

@@ -71,6 +71,8 @@ def train(
 
     # The network, and where a run that was interrupted left it.
     algorithm = build_algorithm(config, data)
+    if options.built is not None:
+        options.built(algorithm)
     check_ranks(algorithm, config.algorithm, ranks)
     network, encoder = parts_of(algorithm)
     rows = open_rows(data, encoder.preprocessing, device)
@@ -88,7 +90,7 @@ def train(
     # One mini-batch of every training domain a step, of which a rank takes its share.
     pools = training_pools(rows, domains, training_split(data), pool=config.pool)
     keys = [-1] if config.pool else [data.names.index(name) for name in domains]
-    sampler = Sampler(pools, keys, config.hparams["batch_size"], config.trial, rank, ranks)
+    sampler = Sampler(pools, keys, config.hparams["batch_size"], config.trial, rank, ranks, epochs=config.pool)
     workers = options.workers_for(rows, ranks)
     training = Training(
         algorithm, optimizers, fabric.backward, rows, sampler, encoder.preprocessing, config.trial, rank, workers

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count
+from momentalign.algorithms import Algorithm
 from momentalign.training._config import RunConfig
 from momentalign.training._folder import Record
 from momentalign.training._rows import Rows
@@ -68,6 +69,7 @@ class Options:
         progress: Called now and then.
         say: Called with sentences to show before the first step: what was assumed, where the run goes on, its size.
         clock: Measures set-up, steps, evaluation and files.
+        built: Called with the algorithm once it is built, on every rank.
     """
 
     root: str | Path | None = None
@@ -80,6 +82,7 @@ class Options:
     progress: Callable[[Progress], None] | None = None
     say: Callable[[str], None] | None = None
     clock: Clock = field(default_factory=Clock)
+    built: Callable[[Algorithm], None] | None = None
 
     def __post_init__(self) -> None:
         if self.checkpoint_every is not None:

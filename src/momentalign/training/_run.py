@@ -6,15 +6,18 @@ from typing import Any
 
 import torch
 
+from momentalign._errors import in_one_line
+from momentalign._files import DiskFullError, is_full
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset
 from momentalign.training._checkpoint import find_position, finish_trained
 from momentalign.training._config import RunConfig
 from momentalign.training._devices import launch, leave, make_fabric
-from momentalign.training._folder import DiskFullError, Record, RunFolder, is_full, read_records
+from momentalign.training._folder import Record, RunFolder, read_records
 from momentalign.training._loop import train
 from momentalign.training._options import Options
 from momentalign.training._sampling import check_shares
+from momentalign.training._stamp import data_stamp
 
 
 def run(
@@ -43,7 +46,8 @@ def run(
         DiskFullError: There is no room left; what was written can be gone on from.
     """
     chosen = Options(**options)
-    target = None if folder is None else RunFolder(Path(folder), config)
+    stamp = None if data is not None else data_stamp(config.dataset)
+    target = None if folder is None else RunFolder(Path(folder), config, stamp)
     if target is not None and (target.finished or finish_trained(target)):
         return [record for record in read_records(target.path) if record["step"] == config.steps - 1]
     check_shares(config.hparams["batch_size"], check_count("devices", devices, 1))
@@ -63,7 +67,7 @@ def _guarded(
     except Exception as error:
         if folder is None:
             raise
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = in_one_line(error)
         full = is_full(error)
         if full:
             message = (
@@ -74,7 +78,7 @@ def _guarded(
             folder.fail(message, disk_full=full)
         if full:
             raise DiskFullError(message) from None
-        if isinstance(error, torch.OutOfMemoryError):
+        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
             raise ValueError(f"{message} Try a smaller batch_size with --set, or --precision bf16.") from None
         raise
     finally:

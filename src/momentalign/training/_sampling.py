@@ -27,7 +27,7 @@ def check_shares(batch_size: int, ranks: int) -> None:
 
 
 class Sampler:
-    """Draws one mini-batch per training domain and step, with replacement.
+    """Draws one mini-batch per training domain and step: with replacement, or each row once an epoch.
 
     Args:
         pools: Row numbers of each training domain.
@@ -36,13 +36,23 @@ class Sampler:
         trial: The trial's seed.
         rank: Which share of every mini-batch to return.
         ranks: Number of shares.
-
+        epochs: Whether rows are gone through in a new order each time; a mini-batch may begin in one and end in the
+            next.
     """
 
     def __init__(
-        self, pools: Sequence[Tensor], keys: Sequence[int], batch_size: int, trial: int, rank: int = 0, ranks: int = 1
+        self,
+        pools: Sequence[Tensor],
+        keys: Sequence[int],
+        batch_size: int,
+        trial: int,
+        rank: int = 0,
+        ranks: int = 1,
+        *,
+        epochs: bool = False,
     ) -> None:
         check_shares(batch_size, ranks)
+        self.epochs = epochs
         self.pools, self.keys, self.batch_size, self.trial = pools, keys, batch_size, trial
         self.share = slice(rank * batch_size // ranks, (rank + 1) * batch_size // ranks)
         self.rows = len(pools) * batch_size // ranks
@@ -58,10 +68,24 @@ class Sampler:
         """
         drawn = []
         for pool, key in zip(self.pools, self.keys, strict=True):
-            generator = torch.Generator().manual_seed(seed_hash("sampling", self.trial, key, number))
-            positions = torch.randint(len(pool), (BLOCK, self.batch_size), generator=generator)
-            drawn.append(pool[positions[:, self.share]])
+            draw = self._in_order if self.epochs else self._with_replacement
+            drawn.append(pool[draw(len(pool), key, number)[:, self.share]])
         return torch.cat(drawn, dim=1)
+
+    def _with_replacement(self, rows: int, key: int, block: int) -> Tensor:
+        return torch.randint(rows, (BLOCK, self.batch_size), generator=self._generator(key, block))
+
+    def _in_order(self, rows: int, key: int, block: int) -> Tensor:
+        """Places in an endless row of epochs, each of which has all rows once."""
+        first = block * BLOCK * self.batch_size
+        end = first + BLOCK * self.batch_size
+        epochs = range(first // rows, -(-end // rows))
+        orders = torch.cat([torch.randperm(rows, generator=self._generator(key, epoch)) for epoch in epochs])
+        start = first - epochs[0] * rows
+        return orders[start : start + end - first].view(BLOCK, self.batch_size)
+
+    def _generator(self, key: int, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed(seed_hash("sampling", self.trial, key, number))
 
     def steps(self, start: int, stop: int) -> Iterator[Tensor]:
         """Rows step by step.

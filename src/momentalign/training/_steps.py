@@ -69,9 +69,14 @@ class Sums:
 
     def accumulate(self, terms: Mapping[str, Tensor]) -> None:
         """Add numbers, which is what a device can do on its own."""
+        if not isinstance(terms, Mapping):
+            raise TypeError(f"'update' should return a dict of numbers to log, but returned {terms!r}.")
         known = [name for name in terms if name in self.totals]
         for name in terms:
             if name not in known:
+                if not isinstance(terms[name], Tensor):
+                    kind = type(terms[name]).__name__
+                    raise TypeError(f"'update' should return numbers to log as tensors, but '{name}' is a {kind}.")
                 self.totals[name] = terms[name].detach().float().clone()
         if known:  # one operation for all: in a captured step their number is what counts
             torch._foreach_add_([self.totals[name] for name in known], [terms[name] for name in known])
