@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import momentalign
 from momentalign import cli
 
 
@@ -134,3 +135,11 @@ def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
     program = "import sys, momentalign.cli; print(sorted({'torch', 'numpy', 'sklearn', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["momentalign", "--version"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"momentalign {momentalign.__version__}\n"

@@ -95,7 +95,7 @@ def test_groups_that_are_missing_and_fits_that_stop_are_said() -> None:
 
     found = run_protocol(replace(DATA, groups=group), ["irm"], seeds=1, top=1, max_iter=1, tol=1e-9)
     assert "Groups without rows in 'val', left out there: 0, water; 1, land; 1, water." in found.notes
-    assert any("stopped at 1 iterations (irm)" in note for note in found.notes)
+    assert any("did not converge within 1 iterations (irm)" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -165,8 +165,9 @@ def test_progress_is_called_with_what_is_known() -> None:
     assert seen[-1].done == 20
     assert 0 <= (seen[-1].accuracy or -1) <= 1
     assert seen[-1].loss is not None
-    assert [at.done for at in seen if at.evaluating] == [0, 4, 8, 12, 16, 19]
-    assert not seen[-1].evaluating
+    assert [at.done for at in seen if at.evaluated == 0] == [0, 4, 8, 12, 16, 19]
+    assert all(at.evaluated is None or 0 <= at.evaluated <= 1 for at in seen)
+    assert seen[-1].evaluated is None
 
 
 def test_a_finished_run_is_read_not_repeated(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from errno import EDQUOT, ENOSPC
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 try:
     import typer
@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
     print(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'", file=sys.stderr)
     sys.exit(2)
 
+import momentalign
 from momentalign._errors import in_one_line, place_of
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
@@ -37,6 +38,12 @@ app = typer.Typer(
 )
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"momentalign {momentalign.__version__}")
+        raise typer.Exit
+
+
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     """A command that says so when it is interrupted, where it has no more to say of its own."""
 
@@ -49,6 +56,15 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(130) from None
 
     return run
+
+
+@app.callback()
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say which version this is.")
+    ] = False,
+) -> None:
+    pass
 
 
 for command in (bench, diagnose, embed, evaluate, probe, report, reproduce, sweep, table, train):

@@ -1,5 +1,6 @@
 """`momentalign data`: list, fetch, verify, path."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,7 +78,7 @@ def fetch(
     key, source = find_source(name)
     folder = dataset_path(name, root)
     if is_complete(name, root):
-        console.print(f"{name} is here already: {folder}. Next: momentalign data verify {name}")
+        console.print(f"{name} is here already: {folder}. Next: momentalign data verify {name}{_where(root)}")
         return
     if archives:
         console.print(f"{name}: {', '.join(str(path) for path in archives)} into {folder}.")
@@ -95,7 +96,7 @@ def fetch(
     except KeyboardInterrupt:
         console.print("Interrupted. The same command goes on where it stopped.")
         raise typer.Exit(130) from None
-    console.print(f"{name} lies in {folder}. Next: momentalign train {name}")
+    console.print(f"{name} lies in {folder}. Next: momentalign train {name}{_where(root)}")
 
 
 @data.command()
@@ -150,3 +151,8 @@ def _bars(console: Console) -> "Iterator[Progress]":
             bars.update(tasks[what], completed=done, total=total)
 
         yield show
+
+
+def _where(root: Path | None) -> str:
+    """What a suggested command needs to find the same folder."""
+    return "" if root is None else f" --root {shlex.quote(str(root))}"

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from momentalign._words import duration
 from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def probe(
     )
     for line in plan.lines:
         console.print(line)
-    console.print(f"This takes {_duration(plan.seconds())}, estimated.")
+    console.print(f"This takes {duration(plan.seconds())}, estimated.")
     if dry_run:
         console.print("Nothing was written.")
         return
@@ -86,6 +87,8 @@ def probe(
     console.print(
         "Chosen inside the training domains: " + ", ".join(f"{k} {v}" for k, v in result.chosen.items()) + "."
     )
+    if not any(value for name, value in result.chosen.items() if name.endswith("_weight")):
+        console.print("No alignment did better there than none: what differs from the plain model is its L2.")
     write_probe(result, folder)
     console.print(
         f"Model and scores lie in {folder}. Next: momentalign probe --model {shlex.quote(str(folder))} "
@@ -126,13 +129,3 @@ def _table(scores: "TableScores") -> Table:
 
 def _number(value: float, percent: bool) -> str:
     return "–" if value != value else f"{100 * value:.1f}" if percent else f"{value:.4g}"
-
-
-def _duration(seconds: float) -> str:
-    return (
-        "less than a minute"
-        if seconds < 45
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from momentalign._words import duration, listed
+from momentalign._words import counted, duration, listed
 from momentalign.cli._settings import parse_settings
 from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing
 
@@ -65,9 +65,8 @@ def train(
         )
         out = Path("runs", config.hash()) if out is None else out
         held_out = f", without {listed(config.test_domains)}" if config.test_domains else ""
-        console.print(
-            f"{algorithm} on {dataset}{held_out}: {config.steps} steps, a record every {config.record_every}."
-        )
+        length = f"{counted(config.steps, 'step')}, a record every {config.record_every}"
+        console.print(f"{algorithm} on {dataset}{held_out}: {length}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
         where: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
         where |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none"}

@@ -180,7 +180,9 @@ def _notes(features: ProbeFeatures, fits: list[Fit], solver: Solver) -> tuple[st
     stopped = [fit for fit in fits if not fit.converged]
     if stopped and solver.name == "converged":
         listed = ", ".join(sorted({fit.method for fit in stopped}))
-        notes.append(f"{len(stopped)} of {len(fits)} fits stopped at {solver.max_iter} iterations ({listed}).")
+        notes.append(
+            f"{len(stopped)} of {len(fits)} fits did not converge within {solver.max_iter} iterations ({listed})."
+        )
     elif stopped:
         listed = ", ".join(sorted({fit.method for fit in stopped}))
         notes.append(f"{len(stopped)} of {len(fits)} fits diverged at this learning rate ({listed}).")

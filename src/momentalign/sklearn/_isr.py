@@ -1,6 +1,6 @@
 """Invariant-feature subspace recovery: find the directions in which domains differ within a class, and shrink them."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from momentalign.sklearn._domains import encode_domains, warn_of_one_domain
 Array = NDArray[np.float64]
 
 
-class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # no types
+class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # no types
     """PCA, a rotation whose first coordinates are the spurious ones, and their scale.
 
     Args:

@@ -4,6 +4,7 @@ A run is a :class:`RunConfig`, made by :func:`make_config`; :func:`run` trains i
 network back and :func:`evaluate` tries it on other data.
 """
 
+from momentalign._files import DiskFullError
 from momentalign.training._checkpoint import find_position
 from momentalign.training._config import RunConfig, make_config
 from momentalign.training._cost import Cost, estimate
@@ -16,6 +17,7 @@ from momentalign.training._run import run
 __all__ = [
     "Clock",
     "Cost",
+    "DiskFullError",
     "Predictor",
     "Progress",
     "Record",

@@ -1,6 +1,6 @@
 """Evaluation at a record: every domain, split and group, in large batches, shared out among the ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -48,11 +48,12 @@ class Evaluator:
         self.batch_size = batch_size_for(rows)
 
     @torch.no_grad()
-    def __call__(self, step: int) -> list[Record]:
+    def __call__(self, step: int, watch: Callable[[float], None]) -> list[Record]:
         """Evaluate the network as it is.
 
         Args:
             step: The step that the records are of.
+            watch: Told the share of rows that have been looked at, now and then.
 
         Returns:
             The records, the same on all ranks.
@@ -76,6 +77,7 @@ class Evaluator:
                 correct[span] = (logits.argmax(1) == self.rows.targets[span]).int()
                 places, slots = self._sampled(numbers)
                 features[slots] = found[places].float()
+                watch(span.stop / len(self.rows))
         self.network.train()
         if self.fabric.world_size > 1:
             correct = self.fabric.all_reduce(correct, reduce_op="sum")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -125,7 +126,7 @@ def train(
                 means["step_seconds"] = options.clock.lap("steps") / (step - last_record)
                 means |= peak_gib(device)
                 report.evaluating(step)
-                records = evaluator(step) + [
+                records = evaluator(step, partial(report.evaluating, step)) + [
                     {"step": step, "domain": None, "split": None, "metric": name, "value": value}
                     for name, value in means.items()
                 ]

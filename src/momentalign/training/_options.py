@@ -43,14 +43,15 @@ class Progress(NamedTuple):
         steps: Steps in all.
         loss: Mean loss at the last record; None before the first.
         accuracy: Mean accuracy at the last record on the held-out rows of the training domains.
-        evaluating: Whether a record is being made, which may take longer than the steps before it.
+        evaluated: While a record is being made, which may take longer than the steps before it: the share of rows
+            that have been looked at. None otherwise.
     """
 
     done: int
     steps: int
     loss: float | None
     accuracy: float | None
-    evaluating: bool = False
+    evaluated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,16 @@ class Reporter:
         if self.progress is not None and step < self.steps - 1 and time.monotonic() - self.last > _SECONDS:
             self._call(step)
 
-    def evaluating(self, step: int) -> None:
-        """A record of a step is about to be made."""
-        if self.progress is not None:
-            self.progress(Progress(step, self.steps, self.loss, self.accuracy, evaluating=True))
+    def evaluating(self, step: int, share: float = 0.0) -> None:
+        """A record of a step is being made.
+
+        Args:
+            step: Its step.
+            share: Of the rows that have been looked at.
+        """
+        if self.progress is not None and (not share or time.monotonic() - self.last > _SECONDS):
+            self.last = time.monotonic()
+            self.progress(Progress(step, self.steps, self.loss, self.accuracy, share))
 
     def record(self, step: int, records: Sequence[Record], held_out: Sequence[tuple[str, str]]) -> None:
         """A record was made.
