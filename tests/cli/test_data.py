@@ -28,7 +28,7 @@ def test_list(tmp_path: Path) -> None:
     assert lines["colored-digits"].split()[1] == "yes"
     assert lines["rotated-mnist"].split()[1:5] == ["yes", "12", "MB", "published"]
     assert lines["pacs"].split()[1] == "no"
-    assert "trust on first use" in lines["pacs"]
+    assert "trust on first use" in lines["multinli"]
     assert str(tmp_path) in lines["Data"]
 
 

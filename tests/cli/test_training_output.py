@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 import momentalign
-from momentalign.cli._training_output import Notes, said_of_annealing
+from momentalign.cli._training_output import Notes, said_of_annealing, said_of_divergence
 
 
 def records(values: dict[int, float], split: str = "out") -> list[dict[str, Any]]:
@@ -45,6 +45,37 @@ def test_a_penalty_that_costs_much_is_named() -> None:
 )
 def test_otherwise_nothing_is_said(values: dict[int, float], hparams: dict[str, Any]) -> None:
     assert said_of_annealing(records(values), ("test",), hparams) is None
+
+
+def losses(*values: float | None) -> list[dict[str, Any]]:
+    """A run whose loss took these values at steps 0, 100 and so on; its accuracies are numbers throughout."""
+    run = records({100 * place: 0.5 for place in range(len(values))})
+    found = iter(values)
+    return [record | {"value": next(found)} if record["metric"] == "loss" else record for record in run]
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_is_said_with_what_to_do(value: float | None) -> None:
+    said = said_of_divergence(losses(0.7, 0.6, value, value), {"lr": 1.0, "weight_decay": 0.1, "clip": 0.0})
+    assert said == (
+        "The loss stopped being a number by step 200: the accuracies below are of weights that are not numbers. "
+        "Lower lr with --set; --set clip=1 limits the gradient."
+    )
+
+
+def test_what_to_do_about_a_divergence_follows_the_hyper_parameters() -> None:
+    hparams = {"lr": 1.0, "gradient_weight": 5000.0, "hessian_weight": 1000.0, "weight_decay": 0.1, "clip": 1.0}
+    said = said_of_divergence(losses(None), hparams)
+    assert said is not None
+    assert said.endswith("Lower lr, or gradient_weight and hessian_weight, with --set.")
+    without = said_of_divergence(losses(None), hparams | {"hessian_weight": 0.0, "clip": 0.0})
+    assert without is not None
+    assert without.endswith("Lower lr, or gradient_weight, with --set; --set clip=1 limits the gradient.")
+
+
+def test_of_a_run_that_did_not_diverge_nothing_is_said() -> None:
+    assert said_of_divergence(losses(0.7, 0.6), {"lr": 1.0, "clip": 0.0}) is None
+    assert said_of_divergence([], {}) is None
 
 
 def test_only_our_own_warnings_are_notes() -> None:

@@ -26,6 +26,17 @@ def test_check(tmp_path: Path) -> None:
     assert "should be a gzip file, but cannot be unpacked" in str(check(path, "gunzip-sha256:9c0e"))
 
 
+def test_either_of_two_checksums_will_do(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"abc")
+    right = hashlib.sha256(b"abc").hexdigest()
+    assert check(path, f"md5:9c0e|sha256:{right}") is None
+    assert check(path, f"sha256:{right}|md5:9c0e") is None
+    problem = str(check(path, "md5:9c0e|sha256:1f3a"))
+    assert problem.startswith(f"md5 of {path} is ")
+    assert problem.endswith(f"sha256 of {path} is {right}, expected 1f3a.")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "data"

@@ -79,8 +79,21 @@ def test_recipe_follows_the_inputs(tmp_path: Path) -> None:
         assert DomainDataset("d", 1, {"a": {"in": Split(rows, targets)}}).training_recipe == recipe
     chosen = DomainDataset("d", 1, {"a": {"in": Split(inputs["mnist"], targets)}}, training_recipe="image")
     assert chosen.training_recipe == "image"
+    assert chosen.recipe_is_chosen
     with pytest.raises(ValueError, match=r"should be one of mnist, image, text, table, but is 'vision'"):
         DomainDataset("d", 1, {}, training_recipe="vision")
+
+
+@pytest.mark.parametrize(
+    ("shape", "recipe"),
+    [((3, 224, 224), "image"), ((3, 65, 40), "image"), ((3, 64, 64), "mnist"), ((1, 224, 224), "mnist")],
+)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_large_colour_images_are_no_digits(shape: tuple[int, ...], recipe: str, dtype: torch.dtype) -> None:
+    rows = Split(torch.zeros(1, *shape, dtype=dtype), torch.tensor([0]))
+    data = DomainDataset("d", 1, {"a": {"in": rows}})
+    assert data.training_recipe == recipe
+    assert not data.recipe_is_chosen
 
 
 def test_split_names_and_regression() -> None:
@@ -94,5 +107,6 @@ def test_with_domains_keeps_the_rest() -> None:
     data = DomainDataset("d", 2, {"a": {"in": ROWS}}, ["x", "y"], ["g"], "image", ["A note."])
     other = data.with_domains({"b": {"in": ROWS}})
     assert other.names == ("b",)
-    for field in ("name", "num_classes", "classes", "group_names", "training_recipe", "notes"):
+    for field in ("name", "num_classes", "classes", "group_names", "training_recipe", "recipe_is_chosen", "notes"):
         assert getattr(other, field) == getattr(data, field)
+    assert not DATA.with_domains({}).recipe_is_chosen

@@ -7,6 +7,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from momentalign.data import domain_dataset, holdout_indices
+from momentalign.training import make_config, run
 
 
 class Rows(Dataset[Any]):
@@ -30,6 +31,16 @@ def test_any_torch_dataset_is_a_domain() -> None:
     assert data.split("second", "in").tensor[:, 0].tolist() == inside.tolist()
     assert data.split("second", "out").targets.tolist() == [k % 2 for k in outside.tolist()]
     assert data.split("first", "in").targets.dtype == torch.int64
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_floating_point_rows_of_any_precision_can_be_trained(dtype: type[np.floating[Any]]) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(name, Rows([(rng.normal(size=4).astype(dtype), k % 2) for k in range(20)])) for name in ("a", "b")]
+    data = domain_dataset("sites", rows)
+    assert data.split("a", "in").tensor.dtype == torch.float32
+    records = run(make_config(data, steps=2, hparams={"batch_size": 4}), None, data=data)
+    assert any(record["metric"] == "accuracy" for record in records)
 
 
 def test_options() -> None:

@@ -71,6 +71,8 @@ def test_unreadable_image_is_named(kind: str, tmp_path: Path) -> None:
     what = "does not exist" if kind == "missing" else "cannot be read"
     with pytest.raises(ValueError, match=rf"photo/bad\.jpg should be an image, but {what}.* '--skip-bad-files'"):
         ImageFiles([path], tmp_path).decode(0, 8)
+    with pytest.raises(ValueError, match=r"in a command, with skip_bad=True of load_dataset in Python\.$"):
+        ImageFiles([path], tmp_path).decode(0, 8)
     good = write_image(tmp_path / "good.jpg")
     assert ImageFiles([path, good, path], tmp_path).readable().tolist() == [1]
 

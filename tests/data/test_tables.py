@@ -1,3 +1,5 @@
+import gzip
+import re
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +148,47 @@ def test_broken_archives(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(ValueError, match=r"folder\.csv should be a \.csv"):
         read_table(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "should have a line of column names and rows below, but is empty. Save the table anew."),
+        (b"\n\r\n", "but is empty"),
+        (
+            "x,y,domain\n1,0,a\n".encode("utf-16"),
+            "t.csv should be text in UTF-8, but is in another encoding, or no text.",
+        ),
+        ("x,y,domain\n1,0,Z\u00fcrich\n".encode("latin-1"), "Save it as CSV in UTF-8."),
+        (
+            b"a;b;y;domain\n1;2;0;a\n",
+            "separated by commas, but are by semicolons: 'a;b;y;domain'. Save it with commas.",
+        ),
+        (b"a;y;domain\n1,5;0;a\n2,5;1,5;b\n", "separated by commas, but are by semicolons"),
+        (b"a\ty\tdomain\n1\t0\ta\n", "separated by commas, but are by tabs"),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_files_of_text_that_cannot_be_read_as_they_are(content: bytes, message: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    with pytest.raises(ValueError, match=re.escape(message.replace("t.csv", name))) as caught:
+        read_table(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_separators_may_stand_in_names_and_values(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("\ufeffa;b,y,domain\n1,p;q,a\n2,r|s,b\n", encoding="utf-8")
+    assert list(read_table(tmp_path / "t.csv").features.columns) == ["a;b"]
+
+
+@pytest.mark.parametrize("name", ["X", "y", "domain", "classes"])
+def test_objects_in_an_npz_file(name: str, tmp_path: Path) -> None:
+    arrays = {"X": np.eye(2), "y": np.array([0, 1]), "domain": np.array(["a", "b"]), "classes": np.array(["no", "yes"])}
+    np.savez(tmp_path / "t.npz", **{**arrays, name: arrays[name].astype(object)})
+    message = (
+        rf"t\.npz could not be read: '{name}' should be a plain array of numbers or text, but holds Python objects"
+    )
+    with pytest.raises(ValueError, match=message) as caught:
+        read_table(tmp_path / "t.npz")
+    assert "pickle" not in str(caught.value)

@@ -1,6 +1,7 @@
 """Encoders by what people type, and from the folders of runs."""
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from momentalign.encoders import (
     encoder_from_config,
     encoder_from_run,
 )
+from momentalign.encoders._build import is_small_network
+from momentalign.training import make_config, run
 from tests.encoders.models import image_dataset, save_model, text_dataset
 
 
@@ -102,6 +105,30 @@ def test_the_encoder_of_a_run(tmp_path: Path) -> None:
         assert torch.equal(again(images), encoder(images))
     with pytest.raises(ValueError, match=r"does not fit rows. The encoder takes rows of shape \(2, any, any\)"):
         build_encoder(str(tmp_path / "run"), tensors(1, 28, 28))
+
+
+def test_normalised_images_are_trained_as_they_are(tmp_path: Path) -> None:
+    save_model("vit", tmp_path / "model")
+    data = tensors(3, 32, 32)
+    config = make_config(data, encoder=str(tmp_path / "model"), steps=2, hparams={"batch_size": 2})
+    with pytest.warns(UserWarning, match="images of rows are floating-point numbers, .* without augmentation") as said:
+        records = run(config, None, data=data)
+    assert len([warning for warning in said if "augmentation" in str(warning.message)]) == 1
+    assert any(record["metric"] == "loss" for record in records)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build_encoder(None, data)  # a small network augments nothing in any case
+
+
+def test_which_encoders_are_small_networks(tmp_path: Path) -> None:
+    save_model("resnet", tmp_path / "model")
+    save_run(MNIST_CNN(2, 16), tmp_path / "small")
+    save_run(build_encoder(str(tmp_path / "model"), image_dataset(tmp_path / "images")), tmp_path / "large")
+    assert all(is_small_network(spec) for spec in ("mnist-cnn", "mlp", str(tmp_path / "small"), f"hf:{tmp_path}/small"))
+    others = ("hf:google/vit", "hf-config:/gone", str(tmp_path / "model"), str(tmp_path / "large"), str(tmp_path))
+    assert not any(is_small_network(spec) for spec in others)
+    (tmp_path / "small" / "checkpoint" / "model.json").write_text("{")
+    assert not is_small_network(str(tmp_path / "small"))
 
 
 def test_batch_norm_of_a_run_that_began_at_random_is_pretrained(tmp_path: Path) -> None:

@@ -61,7 +61,13 @@ def test_bytes_of_another_size_are_resized_as_files_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [torch.zeros(2, 3, 8, 8), torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.zeros(2, 5)]
+    "rows",
+    [
+        torch.zeros(2, 3, 8, 8),
+        torch.zeros(2, 1, 8, 8, dtype=torch.uint8),
+        torch.zeros(2, 3, 16, 16, dtype=torch.long),
+        torch.zeros(2, 5),
+    ],
 )
 def test_tensors_that_are_no_images_are_refused(rows: torch.Tensor) -> None:
     with pytest.raises(ValueError, match=r"bytes of shape \(3, height, width\)"):
@@ -124,9 +130,19 @@ def test_augmentation_does_what_the_protocol_says() -> None:
     assert (images.mean((1, 2, 3)) < 1.9 * original).all()
 
 
-def test_augmentation_takes_bytes_only() -> None:
-    with pytest.raises(ValueError, match=r"images as bytes \(torch.uint8\), but these are torch.float32"):
-        ImagePreprocessing(16).augment(torch.rand(2, 3, 16, 16))
+def test_normalised_images_are_not_augmented() -> None:
+    images = torch.rand(2, 3, 16, 16)
+    preprocessing = ImagePreprocessing(16)
+    assert preprocessing.open(images) is images
+    assert preprocessing.augment(images) is images
+    assert preprocessing.augment(images.double()).dtype == torch.float32
+
+
+def test_normalised_images_of_another_size_are_refused_with_a_remedy() -> None:
+    with pytest.raises(
+        ValueError, match=r"Resize them to 16×16, or give bytes \(torch.uint8\), which are resized here"
+    ):
+        ImagePreprocessing(16).open(torch.rand(2, 3, 8, 8))
 
 
 def test_missing_kornia_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,3 +1,5 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,33 @@ def test_two_settings_of_one_data_set_stay_apart(tmp_path: Path) -> None:
     write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=1, setting="probe")
     sweep: Sweep = read_runs(tmp_path)
     assert [case.title for case in order(sweep).cases] == ["colored-digits (finetune)", "colored-digits (probe)"]
+
+
+def test_curves_and_matrices_end_where_the_loss_does(tmp_path: Path) -> None:
+    sweep = by_hand(tmp_path)
+    runs = {(row.test_domains[0], row.trial): row.Index for row in sweep.runs.itertuples()}
+    for key in (("a", 1), ("b", 0), ("b", 1)):
+        with (tmp_path / runs[key] / "records.jsonl").open("a") as file:
+            file.write(json.dumps(record(10, "loss", float("nan"))) + "\n")
+    ordered = order(read_runs(tmp_path))
+    case = ordered.cases[0]
+    assert case.rule == "oracle"
+    assert set(case.chosen["run"]) == {runs["a", 0]}
+    curves = _frames.accuracy_curves(ordered, replace(case, chosen=ordered.choices["training-domain"]))
+    tested = curves[curves["what"] == "test"].set_index(["test_domain", "step"])
+    assert tested.loc[("a", 0), "runs"] == 2
+    assert tested.loc[("a", 10), "runs"] == 1
+    assert tested.loc[("a", 10), "mean"] == pytest.approx(70)
+    assert ("b", 10) not in tested.index
+
+
+def test_pairs_that_diverged_are_not_compared(tmp_path: Path) -> None:
+    for test, value in ((["a"], 0.9), (["a", "b"], 0.5)):
+        lines = [record(9, "accuracy", value, domain, "in") for domain in ("a", "b", "c")]
+        write_run(tmp_path, make_config(test_domains=test), lines, name="".join(test), domains=("a", "b", "c"))
+    ordered = order(read_runs(tmp_path))
+    assert _frames.partner_matrix(ordered, ordered.cases[0])["value"].tolist() == pytest.approx([40])
+    with (tmp_path / "ab" / "records.jsonl").open("a") as file:
+        file.write(json.dumps(record(9, "loss", float("nan"))) + "\n")
+    ordered = order(read_runs(tmp_path))
+    assert len(_frames.partner_matrix(ordered, ordered.cases[0])) == 0

@@ -193,3 +193,30 @@ def test_files_go_by_short_names_on_the_page_and_in_figures(tmp_path: Path) -> N
     assert "features of</dt><dd>waterbirds, by hf:openai/clip-vit-base-patch32" in content
     assert "precision</dt>" not in content  # a probe has none
     assert tmp_path / "figures" / "accuracy-worst-group-two-birds.svg" in figures
+
+
+def diverging(folder: Path, steps: dict[str, int]) -> Sweep:
+    """A run for each test domain, accuracies of 0.5 at steps 0 to 300; from its step on the loss is null."""
+    for test, step in steps.items():
+        lines = []
+        for at in (0, 100, 200, 300):
+            lines += [record(at, "accuracy", 0.5, domain, split) for domain in steps for split in ("in", "out")]
+            lines.append(record(at, "loss", 1.0) | ({"value": None} if at >= step else {}))
+        write_run(folder, make_config(test_domains=[test]), lines, name=f"on-{test}", domains=tuple(steps))
+    return read_runs(folder)
+
+
+def test_runs_that_diverged_are_problems_and_counted(tmp_path: Path) -> None:
+    words = read(diverging(tmp_path / "runs", {"a": 400, "b": 200}), tmp_path).words()
+    assert "on-b: erm diverged; from the record at step 200 on its loss is not a number" in words
+    assert "1 run diverged: accuracies do not count from the record on where the loss is not a number." in words
+    assert "2 finished (1 diverged)" in words
+    assert "1 problem found" in words
+
+
+def test_a_sweep_that_diverged_as_a_whole_says_so(tmp_path: Path) -> None:
+    sweep = diverging(tmp_path / "runs", {"a": 0, "b": 0})
+    words = read(sweep, tmp_path).words()
+    assert words.count("the loss of all runs that it could choose stopped being a number.") == 2
+    assert "colored-digits: no records that count." in words
+    assert "no run is finished" not in words.lower()

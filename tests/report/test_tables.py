@@ -1,5 +1,6 @@
 import csv
 import io
+import json
 import re
 
 import numpy as np
@@ -245,8 +246,8 @@ def test_the_command_prints_and_writes(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--select", "best"], "'--select' should be one of"),
-        (["--format", "html"], "'--format' should be text, markdown, latex or csv, but is 'html'."),
+        (["--select", "orcale"], "but is 'orcale'. Meant 'oracle'?"),
+        (["--format", "latx"], "'--format' should be one of 'text', 'markdown', 'latex', 'csv', but is 'latx'. Meant"),
         (
             ["--select", "worst-group"],
             "None of the 3 runs can be selected by worst-group: it takes runs with groups (a val and a test split). "
@@ -342,3 +343,106 @@ def test_a_table_of_probes_by_the_default_rule_names_theirs(tmp_path):
     assert str(result.exception) == (
         "None of the 2 runs can be selected by oracle: it takes runs with one test domain. Use --select worst-group."
     )
+
+
+LOST = "accuracies do not count from the record on where the loss is not a number."
+
+
+def diverge(folders, step=0):
+    """The loss of runs from a step on is null, as training writes what is not finite."""
+    for folder in folders:
+        lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+        for line in lines:
+            if line["metric"] == "loss" and line["step"] >= step:
+                line["value"] = None
+        (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def runs_of(folders, **wanted):
+    found = []
+    for folder in folders:
+        config = json.loads((folder / "run.json").read_text())["config"]
+        if all(config[name] == value for name, value in wanted.items()):
+            found.append(folder)
+    return found
+
+
+def test_a_set_that_diverged_does_not_compete_and_is_not_missing(tmp_path):
+    folders = write_fake_sweep(tmp_path, algorithms=("erm",), trials=2, hparams=3)
+    best = select(read_runs(tmp_path), "oracle").set_index(["test_domain", "trial"]).loc[("-90%", 0)]
+    diverge([tmp_path / best["run"]])
+    sweep = read_runs(tmp_path)
+    other = select(sweep, "oracle").set_index(["test_domain", "trial"]).loc[("-90%", 0)]
+    assert other["run"] != best["run"]
+    (section,) = accuracy_table(sweep, "oracle").sections
+    assert all(cell.complete and cell.trials == 2 for cell in section.rows[0].cells)
+    assert f"1 run diverged: {LOST}" in section.notes
+    assert not any(note.startswith(("*", "–")) for note in section.notes)
+    diverge(runs_of(folders, trial=1, test_domains=["+90%"], hparams_seed=0))
+    assert f"2 runs diverged: {LOST}" in accuracy_table(read_runs(tmp_path), "oracle").sections[0].notes
+
+
+def test_where_all_sets_diverged_the_cell_is_empty(tmp_path):
+    folders = write_fake_sweep(tmp_path, algorithms=("erm", "cma"), trials=2, hparams=2)
+    diverge(runs_of(folders, algorithm="cma", test_domains=["-90%"]))
+    diverge(runs_of(folders, algorithm="cma", test_domains=["+80%"], trial=1))
+    for rule in ("oracle", "training-domain"):
+        (section,) = accuracy_table(read_runs(tmp_path), rule).sections
+        assert all(cell.complete for cell in section.rows[0].cells)
+        found = cells(section, "cma")
+        assert (found["-90%"], found["average"]) == ("–", "–")
+        assert found["+80%"].endswith("*")  # over one trial and not over two
+        assert not found["+90%"].endswith("*")
+        assert f"6 runs diverged: {LOST}" in section.notes
+
+
+def test_what_was_recorded_before_counts_for_training_domains(tmp_path):
+    folders = write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=1)
+    diverge(folders, step=200)
+    sweep = read_runs(tmp_path)
+    (section,) = accuracy_table(sweep, "training-domain").sections
+    assert all(cell.complete and cell.mean is not None for cell in section.rows[0].cells)
+    assert set(select(sweep, "training-domain")["step"]) <= {0, 100}
+    (section,) = accuracy_table(sweep, "oracle").sections
+    assert {cell.text for cell in section.rows[0].cells} == {"–"}
+
+
+def test_leave_one_domain_out_counts_pairs_that_diverged(tmp_path):
+    folders = write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=2, pairs=True)
+    diverge(runs_of(folders, hparams_seed=1, test_domains=["+90%", "+80%"]))
+    sweep = read_runs(tmp_path)
+    (section,) = accuracy_table(sweep, "leave-one-domain-out").sections
+    assert all(cell.complete and cell.mean is not None for cell in section.rows[0].cells)
+    assert f"1 run diverged: {LOST}" in section.notes
+    assert not any("diverged" in note for note in accuracy_table(sweep, "oracle").sections[0].notes)
+
+
+def test_probes_that_diverged_are_in_the_notes(tmp_path):
+    folders = write_fake_probes(tmp_path, algorithms=("erm", "cma"), hparams=4, trials=2)
+    diverge(runs_of(folders, algorithm="cma", hparams_seed=3))
+    (stopped,) = runs_of(folders, algorithm="cma", hparams_seed=2, trial=0)
+    about = json.loads((stopped / "run.json").read_text())
+    error = "The loss stopped being a number at step 12. Use a smaller weight or lr."
+    (stopped / "run.json").write_text(json.dumps(about | {"status": "failed", "error": error}))
+    sweep = read_runs(tmp_path)
+    assert set(select(sweep, "worst-group").query("algorithm == 'cma'")["hparams_seed"]) <= {0, 1}
+    (section,) = accuracy_table(sweep, "worst-group").sections
+    assert all(cell.complete for row in section.rows for cell in row.cells)
+    assert f"3 runs diverged: {LOST}" in section.notes
+    assert any(note.startswith("Sets of hyper-parameters: ERM 4, CMA 4. Mean over 2") for note in section.notes)
+
+
+def test_a_table_of_probes_that_all_diverged_is_empty(tmp_path):
+    diverge(write_fake_probes(tmp_path, algorithms=("cma",), hparams=2, trials=1))
+    (section,) = accuracy_table(read_runs(tmp_path), "worst-group").sections
+    assert cells(section, "cma") == {"average": "–", "worst group": "–"}
+    assert "Sets of hyper-parameters: CMA 2." in section.notes
+    assert f"2 runs diverged: {LOST}" in section.notes
+
+
+def test_the_command_names_runs_that_diverged(tmp_path):
+    folders = write_fake_sweep(tmp_path, algorithms=("cma",), trials=1, hparams=2)
+    diverge(folders[:1], step=100)
+    result = command(tmp_path)
+    assert result.exit_code == 0
+    assert f"{folders[0].name}: cma diverged; from the record at step 100 on its loss is not a number" in result.stderr

@@ -75,7 +75,7 @@ def test_failed_runs_are_said_and_tried_again_when_told(tmp_path: Path, monkeypa
         assert code == 1, output
         advice = "" if more else " To try again, add --retry-failed to the same command."
         assert output.endswith(f"3 runs failed.{advice}\n")
-        assert "failed (RuntimeError: no such luck)" in output
+        assert "failed (RuntimeError: no such luck (" in output
         left = "3 of them are left to do." if more else "On 1 process"
         assert left in output
 

@@ -94,7 +94,7 @@ def test_blank_lines_numbers_of_other_kinds_and_unknown_keys_are_read(tmp_path):
     ]
     (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
     sweep = read_runs(tmp_path)
-    assert sweep.problems == []
+    assert [problem.partition(";")[0] for problem in sweep.problems] == ["odd: erm diverged"]
     assert list(sweep.records["step"]) == [0, 1, 2, 3]
     assert list(sweep.records["value"].isna()) == [True, False, True, False]
 

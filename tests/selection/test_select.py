@@ -173,8 +173,10 @@ def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
 
 def test_unknown_rules_are_refused(tmp_path):
     run(tmp_path, [], name="x")
-    with pytest.raises(ValueError, match="one of training-domain, leave-one-domain-out, oracle, worst-group"):
-        select(read_runs(tmp_path), "best")
+    rules = "'training-domain', 'leave-one-domain-out', 'oracle', 'worst-group'"
+    for choose in (select, candidates):
+        with pytest.raises(ValueError, match=f"^'rule' should be one of {rules}, but is 'orcale'. Meant 'oracle'"):
+            choose(read_runs(tmp_path), "orcale")
 
 
 def test_selection_changes_nothing(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -155,3 +156,13 @@ def test_too_little_room_is_said_before_the_start(tmp_path, shared, monkeypatch)
     assert isinstance(result.exception, ValueError)
     assert re.search("The sweep needs about .* left. Use another --out, or --no-weights.", str(result.exception))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_tried_where_training_cannot_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("momentalign.training._devices.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "lightning", None)
+    monkeypatch.setitem(sys.modules, "lightning.fabric", None)
+    result = CliRunner().invoke(app, ["sweep", "colored-digits", "--algorithms", "erm", "-o", str(tmp_path / "out")])
+    assert isinstance(result.exception, ModuleNotFoundError)
+    assert "Training needs Lightning Fabric, which is not installed." in str(result.exception)
+    assert not (tmp_path / "out").exists()

@@ -236,3 +236,9 @@ def test_evaluate_says_that_a_run_is_not_finished(tmp_path: Path) -> None:
     found = invoke("evaluate", tmp_path / "one", "colored-digits", "--device", "cpu")
     assert found.exit_code == 0, found.output
     assert "The run is not finished: these are its weights after" in found.output.replace("\n", " ")
+
+
+def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
+    done = invoke("train", "colored-digits", *SHORT, "--set", "lr=1e30", "--out", tmp_path / "one")
+    assert done.exit_code == 0
+    assert "The loss stopped being a number by step 2" in done.output

@@ -105,7 +105,7 @@ def verify(name: Name, root: Root = None) -> None:
     from momentalign.data import dataset_path
     from momentalign.data import verify as verify_dataset
     from momentalign.data._sources import EMBEDDED, find_source
-    from momentalign.data._verify import manifest_path
+    from momentalign.data._verify import known_files, manifest_path
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if name in EMBEDDED:
@@ -116,10 +116,11 @@ def verify(name: Name, root: Root = None) -> None:
     if problems:
         shown = problems[:20] + ([f"… and {len(problems) - 20} more."] if len(problems) > 20 else [])
         raise ValueError("\n".join([f"{name} is not as it should be.", *shown]))
-    has_checksums = manifest_path(name, root).exists() or all(file.checksum for file in find_source(name)[1].files)
+    folder, source = dataset_path(name, root), find_source(name)[1]
+    has_checksums = manifest_path(name, root).exists() or len(list(known_files(folder, source))) == len(source.files)
     by_hand = "It was put there by hand and has no checksums; its shape is as it"
     how = "Checksums and shape are as they" if has_checksums else by_hand
-    console.print(f"{how} should be: {dataset_path(name, root)}")
+    console.print(f"{how} should be: {folder}")
 
 
 @data.command()

@@ -105,12 +105,14 @@ def announce(
 
     Raises:
         ValueError: There is too little room.
+        ModuleNotFoundError: Training needs something that is not installed.
     """
     import shutil
 
     from momentalign._words import volume
-    from momentalign.sweep import estimate, remaining
+    from momentalign.sweep import LocalEngine, estimate, remaining
     from momentalign.sweep._clashes import find_clashes
+    from momentalign.training._devices import check_installed
 
     left = remaining(plan, out, retry_failed=retry_failed)
     number = len(left.runs) + left.finals
@@ -123,6 +125,8 @@ def announce(
         )
     if not left.runs:
         return
+    if isinstance(engine, LocalEngine) and any(config.setting == "finetune" for config in left.runs):
+        check_installed()
     with console.status("Measuring a few steps …") as status:
         cost = estimate(
             plan,
@@ -135,8 +139,6 @@ def announce(
             skip_bad_files=skip_bad_files,
             watch=lambda done, of: status.update(f"Measuring a few steps: {done} of {of} methods done …"),
         )
-    if cost.errors and not cost.seconds:
-        raise ValueError(f"None of the runs can be done: {next(iter(cost.errors.values()))}")
     console.print(f"On {engine.description}: {cost}.")
     for what, error in cost.errors.items():
         console.print(f"{what} could not be measured: {error}")

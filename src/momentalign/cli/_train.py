@@ -9,7 +9,7 @@ from rich.console import Console
 
 from momentalign._words import counted, duration, listed
 from momentalign.cli._settings import parse_settings
-from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing
+from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing, said_of_divergence
 
 
 def train(
@@ -86,10 +86,12 @@ def train(
             step = find_position(out).step
             console.print(f"Interrupted. Run the same command again to go on from step {step} of {config.steps}.")
             raise typer.Exit(130) from None
+        history = read_records(out)
+        diverged = said_of_divergence(history, config.hparams)
+        if diverged is not None:
+            console.print(diverged)
         console.print(accuracy_table(records, config.test_domains))
-        if any(record["metric"] == "loss" and record["value"] is None for record in records):
-            console.print("The loss is not a finite number any more: try a smaller lr or weight with --set.")
-        note = said_of_annealing(read_records(out), config.test_domains, config.hparams)
+        note = None if diverged else said_of_annealing(history, config.test_domains, config.hparams)
         if note is not None:
             console.print(note)
         if not (out / "checkpoint" / "model.safetensors").exists():

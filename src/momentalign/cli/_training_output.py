@@ -1,5 +1,6 @@
 """What `train` and `evaluate` print: progress, notes, tables of accuracy."""
 
+import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from momentalign._machine import is_ours
+from momentalign._words import listed
 
 _MUCH = 0.2
 """Accuracy on the training domains that a penalty may cost before something is said."""
@@ -43,7 +45,9 @@ class Bar:
             self.progress.start()
         known = (("loss", at.loss, ".4g"), ("accuracy", at.accuracy, ".1%"))
         said = [f"{name} {value:{form}}" for name, value, form in known if value is not None]
-        text = ", ".join([*said, "evaluating …"] if at.evaluating else said)
+        if at.evaluated is not None:
+            said.append(f"evaluating {at.evaluated:.0%}" if at.evaluated else "evaluating …")
+        text = ", ".join(said)
         self.progress.update(self.progress.task_ids[0], completed=at.done, total=at.steps, description=text)
         if at.done == at.steps:
             self.close()
@@ -113,6 +117,32 @@ def accuracy_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table
     if worst:
         table.add_row("worst group", *(_percent(worst.get(split)) for split in splits))
     return table
+
+
+def said_of_divergence(records: Sequence[Any], hparams: Mapping[str, Any]) -> str | None:
+    """That a run's accuracies mean nothing, where its loss stopped being a number; to be said above them.
+
+    Args:
+        records: All of a run; what is not finite may be None, as it is written.
+        hparams: Its hyper-parameters.
+
+    Returns:
+        Two sentences, or None.
+    """
+    bad = [
+        record["step"]
+        for record in records
+        if record["metric"] == "loss" and (record["value"] is None or not math.isfinite(record["value"]))
+    ]
+    if not bad:
+        return None
+    weights = [name for name, value in hparams.items() if name.split("_")[-1] == "weight" and value]
+    lower = f"lr, or {listed(weights)}," if weights else "lr"
+    clip = "" if hparams.get("clip", 1.0) else "; --set clip=1 limits the gradient"
+    return (
+        f"The loss stopped being a number by step {min(bad)}: the accuracies below are of weights that are not "
+        f"numbers. Lower {lower} with --set{clip}."
+    )
 
 
 def said_of_annealing(records: Sequence[Any], test_domains: Sequence[str], hparams: Mapping[str, Any]) -> str | None:

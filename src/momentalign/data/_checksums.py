@@ -54,12 +54,17 @@ def check(path: Path, expected: str, progress: Progress = quiet) -> str | None:
 
     Args:
         path: The file.
-        expected: Algorithm and digits, for instance "sha256:1f3a…" or "gunzip-md5:6bbc…".
+        expected: Algorithm and digits, for instance "sha256:1f3a…" or "gunzip-md5:6bbc…"; "a|b" is either.
         progress: Told how far it is.
 
     Returns:
-        None if it is the one, else a sentence.
+        None if it is the one, else a sentence for each that it is not.
     """
+    problems = [_compare(path, one, progress) for one in expected.split("|")]
+    return None if None in problems else " ".join(problem for problem in problems if problem)
+
+
+def _compare(path: Path, expected: str, progress: Progress) -> str | None:
     algorithm, _, digits = expected.partition(":")
     try:
         found = digest(path, algorithm, progress)

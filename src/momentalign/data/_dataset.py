@@ -9,6 +9,8 @@ from torch import Tensor
 from momentalign.data._items import ImageFiles, Items, Texts
 
 RECIPES = ("mnist", "image", "text", "table")
+_SMALL = 64
+"""Pixels up to which the sides of colour images are those of small images."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +87,12 @@ class DomainDataset:
         classes: Names of the classes; "0", "1", ... if not given.
         group_names: Names of the groups, where rows have groups.
         training_recipe: "mnist", "image", "text" or "table": which defaults of search and loop apply. If not given,
-            what the inputs are decides: images as tensors, image files, texts, rows of numbers.
+            what the inputs are decides: "mnist" for small images as tensors, "image" for image files and for colour
+            images as tensors with a side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
         notes: What was done to the rows on the way here, a sentence each.
+
+    Attributes:
+        recipe_is_chosen: Whether `training_recipe` was given, and stands whatever encoder is trained.
 
     Example:
         >>> import torch
@@ -107,6 +113,7 @@ class DomainDataset:
     group_names: tuple[str, ...] | None
     training_recipe: str
     notes: tuple[str, ...]
+    recipe_is_chosen: bool
 
     def __init__(
         self,
@@ -121,6 +128,7 @@ class DomainDataset:
         classes = tuple(str(k) for k in range(num_classes)) if classes is None else tuple(classes)
         if len(classes) != num_classes:
             raise ValueError(f"'classes' should have {num_classes} names, one a class, but has {len(classes)}.")
+        recipe_is_chosen = training_recipe is not None
         if training_recipe is None:
             training_recipe = _recipe(domains)
         if training_recipe not in RECIPES:
@@ -133,6 +141,7 @@ class DomainDataset:
             "group_names": None if group_names is None else tuple(group_names),
             "training_recipe": training_recipe,
             "notes": tuple(notes),
+            "recipe_is_chosen": recipe_is_chosen,
         }
         for field, value in values.items():
             object.__setattr__(self, field, value)  # the class is frozen for everybody else
@@ -181,9 +190,11 @@ class DomainDataset:
         Returns:
             A data set of the same name, classes, groups, recipe and notes.
         """
-        return DomainDataset(
+        other = DomainDataset(
             self.name, self.num_classes, domains, self.classes, self.group_names, self.training_recipe, self.notes
         )
+        object.__setattr__(other, "recipe_is_chosen", self.recipe_is_chosen)
+        return other
 
     def __repr__(self) -> str:
         sizes = ", ".join(
@@ -199,4 +210,7 @@ def _recipe(domains: Mapping[str, Mapping[str, Split]]) -> str:
         return "image"
     if isinstance(inputs, Texts):
         return "text"
-    return "mnist" if isinstance(inputs, Tensor) and inputs.ndim == 4 else "table"
+    if not isinstance(inputs, Tensor) or inputs.ndim != 4:
+        return "table"
+    # Pretrained encoders take three channels; images of one or two can only be for a small network of their own.
+    return "image" if inputs.shape[1] == 3 and max(inputs.shape[2:]) > _SMALL else "mnist"

@@ -31,7 +31,8 @@ def domain_dataset(
     Args:
         name: What the data set is called.
         domains: Name and data set of each domain. A data set has a length, and its rows are pairs of an input, which
-            is a tensor or an array and of the same shape everywhere, and a class index.
+            is a tensor or an array and of the same shape everywhere, and a class index. Floating-point inputs of any
+            precision are kept as float32, which is what networks compute in.
         trial: The trial's seed, of the split.
         num_classes: Number of classes; one more than the largest index if not given.
         holdout: Share of each domain in its "out" split.
@@ -96,7 +97,8 @@ def _read(domain: str, dataset: Dataset[Any]) -> Split:
                 f"The input of row {index} of {domain!r} should be a tensor or an array, but is a "
                 f"{type(row[0]).__name__}. Give the data set a transform that makes one."
             )
-        inputs.append(torch.as_tensor(row[0]))
+        values = torch.as_tensor(row[0])
+        inputs.append(values.float() if values.is_floating_point() else values)
         if inputs[-1].shape != inputs[0].shape:
             raise ValueError(
                 f"Rows of {domain!r} should have one shape, but row 0 has {tuple(inputs[0].shape)} and row {index} "

@@ -177,7 +177,8 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
     found = "does not exist" if missing else f"cannot be read ({type(error).__name__}: {error})"
     remedy = "Put it there" if missing else "Replace or remove it"
     return ValueError(
-        f"{path} should be an image, but {found}. {remedy}, or leave such files out with '--skip-bad-files'."
+        f"{path} should be an image, but {found}. {remedy}, or leave such files out: with '--skip-bad-files' in a "
+        "command, with skip_bad=True of load_dataset in Python."
     )
 
 

@@ -12,7 +12,7 @@ class SourceFile:
     Args:
         name: What it is called; a path if it is no archive and belongs into a folder beside what archives hold.
         urls: Addresses of the same file.
-        checksum: Algorithm and digits, if known.
+        checksum: Algorithm and digits, if known; "a|b" is either, where a mirror packs the same content differently.
     """
 
     name: str

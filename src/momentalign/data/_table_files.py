@@ -1,6 +1,7 @@
 """Files of tables: CSV, parquet and npz as one data frame, with names for what was stored as numbers."""
 
 import difflib
+import gzip
 import importlib
 import json
 import zipfile
@@ -20,6 +21,8 @@ METADATA = b"momentalign"
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile)
 """What pandas, pyarrow and NumPy raise for files that are something else."""
+
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
@@ -51,6 +54,10 @@ def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
         if path.suffix == ".npz":
             return _npz_frame(pandas, path, columns)
         frame = _parquet_frame(pandas, path) if path.suffix == ".parquet" else _csv_frame(pandas, path, columns)
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{path.name} should be text in UTF-8, but is in another encoding, or no text. Save it as CSV in UTF-8."
+        ) from None
     except _BROKEN as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path.name} could not be read: {reason}") from None
@@ -94,6 +101,7 @@ class NoColumnError(ValueError):
 
 
 def _csv_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
+    _check_header(path)
     frame = pandas.read_csv(path)
     named = [name for name in dict.fromkeys(columns) if name in frame.columns]
     doubtful = [name for name in named if frame[name].dtype.kind == "O" and frame[name].hasnans]
@@ -106,6 +114,20 @@ def _csv_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
             frame[name] = found
     frame.attrs = {"words": {name: found for name, found in words.items() if found}}
     return frame
+
+
+def _check_header(path: Path) -> None:
+    """Look at the line of column names, of which pandas would make one column of a long name, or say little."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        header = next((line.strip("\r\n") for line in file if line.strip()), None)
+    if header is None:
+        raise ValueError("it should have a line of column names and rows below, but is empty. Save the table anew.")
+    found = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
+    if found and "," not in header:
+        shown = header if len(header) <= 60 else header[:60] + "…"
+        raise ValueError(
+            f"its columns should be separated by commas, but are by {found[0]}: {shown!r}. Save it with commas."
+        )
 
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:
@@ -121,7 +143,7 @@ def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is no npz archive.")
     with np.load(path, allow_pickle=False) as arrays:
-        if "X" not in arrays or arrays["X"].ndim != 2:
+        if "X" not in arrays or _array(arrays, "X").ndim != 2:
             raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.files) or 'nothing'}.")
         X = arrays["X"]
         X = X.astype(np.float32 if X.dtype.itemsize <= 4 else np.float64)
@@ -130,18 +152,31 @@ def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
         for name in dict.fromkeys(columns):
             if name not in arrays:
                 continue
-            if arrays[name].shape != (len(X),):
+            taken[name] = _array(arrays, name)
+            if taken[name].shape != (len(X),):
                 raise ValueError(
-                    f"'{name}' should have one entry per row of 'X' ({len(X)}), but has shape {arrays[name].shape}."
+                    f"'{name}' should have one entry per row of 'X' ({len(X)}), but has shape {taken[name].shape}."
                 )
-            taken[name] = arrays[name]
             for key in (_NAMES.get(name, ""), f"{name}_names", f"{name}s"):
-                if key in arrays and arrays[key].ndim == 1:
+                if key in arrays and _array(arrays, key).ndim == 1:
                     names[name] = [str(label) for label in arrays[key]]
                     break
         frame = pandas.concat([frame, pandas.DataFrame(taken, index=frame.index)], axis=1)
         frame.attrs = {"names": names, "arrays": arrays.files}
     return frame
+
+
+def _array(arrays: Any, name: str) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = arrays[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(
+            f"'{name}' should be a plain array of numbers or text, but holds Python objects, which are not loaded. "
+            f"Save {name}.astype(str) or {name}.astype(float) instead."
+        ) from None
+    return array
 
 
 _NAMES = {"y": "classes", "domain": "domains", "group": "group_names"}

@@ -47,7 +47,7 @@ def verify(name: str, root: str | Path | None = None, progress: Progress | None 
     if missing := missing_entries(folder, source):
         lacks = "does not exist" if not folder.exists() else f"lacks {listed(missing)}"
         return [f"{folder} {lacks}. Run 'momentalign data fetch {name}'."]
-    problems = [check(path, checksum, progress) for path, checksum in _known_files(folder, source)]
+    problems = [check(path, checksum, progress) for path, checksum in known_files(folder, source)]
     manifest = manifest_path(name, root)
     if manifest.exists():
         problems += check_manifest(folder, manifest, progress)
@@ -69,8 +69,16 @@ def _has(folder: Path, entry: str) -> bool:
     return any((folder / name).exists() or (folder / name.removesuffix(".gz")).exists() for name in entry.split("|"))
 
 
-def _known_files(folder: Path, source: Source) -> Iterator[tuple[Path, str]]:
-    """Files in a data set's folder whose checksum is published."""
+def known_files(folder: Path, source: Source) -> Iterator[tuple[Path, str]]:
+    """Files in a data set's folder whose checksum is published, and that checksum.
+
+    Args:
+        folder: The data set's folder.
+        source: Where it comes from.
+
+    Yields:
+        Path and checksum of each; an archive whose content alone was kept has none.
+    """
     for file in source.files:
         path = folder / Path(file.name).name
         if file.checksum and path.is_file():

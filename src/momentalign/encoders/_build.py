@@ -2,6 +2,7 @@
 
 import difflib
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from momentalign._saved import MODEL, checkpoint_of
+from momentalign._saved import MODEL, checkpoint_of, read_values
 from momentalign.data import DomainDataset, Items, Split, TableRows
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._hub import fetch_model
+from momentalign.encoders._images import ImagePreprocessing
 from momentalign.encoders._mlp import MLP
 from momentalign.encoders._mnist_cnn import MNIST_CNN
 from momentalign.encoders._run import encoder_from_run
@@ -34,7 +36,7 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
         spec: `mnist-cnn`; `mlp`; `hf:NAME` of a model on the hub, optionally `hf:NAME@REVISION`; a folder in Hugging
             Face format, or `hf:FOLDER`; `hf-config:FOLDER` for that architecture with random weights; the folder of a
             finished run. `?size=112` after a vision model's name or folder sets the size of its images. None for the
-            default of the data set: `mnist-cnn` for images that are tensors, `mlp` for tables.
+            default of the data set: `mnist-cnn` for small images that are tensors, `mlp` for tables.
         dataset: What it should read.
         training: The rows that it will be trained on. Of a table only these tell what its columns mean; None takes
             the "train" or "in" split of every domain.
@@ -53,6 +55,13 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
         encoder.preprocessing.open(_no_rows(inputs))
     except ValueError as error:
         raise ValueError(f"Encoder '{spec}' does not fit {dataset.name}. {error}") from None
+    is_normalised = isinstance(inputs, Tensor) and inputs.is_floating_point()
+    if is_normalised and isinstance(encoder.preprocessing, ImagePreprocessing):
+        warnings.warn(
+            f"The images of {dataset.name} are floating-point numbers, taken as normalised for the encoder already: "
+            "they are used as they are, without augmentation. Give bytes (torch.uint8) to have both done.",
+            stacklevel=2,
+        )
     return encoder
 
 
@@ -76,6 +85,24 @@ def default_encoder(name: str, recipe: str) -> str:
     raise ValueError(
         f"{name} needs an encoder of its own, for instance '--encoder hf:{example}' or a folder in Hugging Face format."
     )
+
+
+def is_small_network(spec: str) -> bool:
+    """Whether an encoder is one of this package's own, which are trained from scratch.
+
+    Args:
+        spec: As for :func:`build_encoder`.
+
+    Returns:
+        True for `mnist-cnn`, `mlp`, and the folder of a run that has one of them; nothing is built or downloaded.
+    """
+    if spec in _SMALL_NETWORKS:
+        return True
+    description = checkpoint_of(Path(spec.removeprefix("hf:")).expanduser()) / MODEL
+    try:
+        return description.is_file() and read_values(description)["encoder"]["kind"] in _SMALL_NETWORKS
+    except (ValueError, KeyError, TypeError):  # whoever builds the encoder says what is wrong with it
+        return False
 
 
 def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int | None = None) -> Encoder:

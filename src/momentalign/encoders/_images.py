@@ -51,8 +51,8 @@ class ImagePreprocessing(Preprocessing):
         """Make raw rows: files are decoded when they are asked for, tensors stay as they are.
 
         Args:
-            inputs: Image files, or images as a tensor: bytes (n, 3, height, width), or numbers already normalised
-                (n, 3, size, size).
+            inputs: Image files, or images as a tensor: bytes (n, 3, height, width), or floating-point numbers already
+                normalised (n, 3, size, size).
 
         Returns:
             For files, a data set of bytes (3, size, size); otherwise the same tensor.
@@ -64,12 +64,15 @@ class ImagePreprocessing(Preprocessing):
             return DecodedImages(inputs, self.size)
         if isinstance(inputs, Items):
             raise ValueError(f"The encoder takes images, but these rows are {inputs.kind}.")
-        is_raw = inputs.dtype == torch.uint8 or inputs.shape[2:] == (self.size, self.size)
-        if inputs.ndim == 4 and inputs.shape[1] == 3 and is_raw:
+        is_image = inputs.ndim == 4 and inputs.shape[1] == 3
+        is_normalised = inputs.is_floating_point() and inputs.shape[2:] == (self.size, self.size)
+        if is_image and (inputs.dtype == torch.uint8 or is_normalised):
             return inputs
+        remedy = f" Resize them to {self.size}×{self.size}, or give bytes (torch.uint8), which are resized here."
         raise ValueError(
             f"The encoder takes image files, bytes of shape (3, height, width) or normalised images of shape "
             f"(3, {self.size}, {self.size}), but these rows are {inputs.dtype} of shape {tuple(inputs.shape[1:])}."
+            + (remedy if is_image and inputs.is_floating_point() else "")
         )
 
     def to_inputs(self, raw: Tensor) -> Tensor:
@@ -81,22 +84,20 @@ class ImagePreprocessing(Preprocessing):
         Returns:
             Numbers, shape (n, 3, size, size).
         """
-        return raw if raw.is_floating_point() else self._normalise(self._resize(raw.float()), pixel=255.0)
+        return raw.float() if raw.is_floating_point() else self._normalise(self._resize(raw.float()), pixel=255.0)
 
     def augment(self, raw: Tensor) -> Tensor:
         """Crop, flip and recolour at random, then normalise; draws from torch's generators of device and host.
 
         Args:
-            raw: Bytes, shape (n, 3, height, width).
+            raw: Bytes, shape (n, 3, height, width). Floating-point numbers are taken as normalised already, and stay
+                as they are: brightness and saturation are defined for pixels, and theirs are not known.
 
         Returns:
             Numbers, shape (n, 3, size, size).
-
-        Raises:
-            ValueError: Not bytes.
         """
-        if raw.dtype != torch.uint8:
-            raise ValueError(f"Augmentation takes images as bytes (torch.uint8), but these are {raw.dtype}.")
+        if raw.is_floating_point():
+            return self.to_inputs(raw)
         if self._augmentation is None:
             self._augmentation = ImageAugmentation(self.size)
         with torch.autocast(raw.device.type, enabled=False):

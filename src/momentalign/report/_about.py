@@ -33,13 +33,16 @@ def counts(ordered: Ordered) -> list[tuple[str, ...]]:
     """A head and a row for each method: how many runs of each case are finished, and what became of the others."""
     rows: list[tuple[str, ...]] = [("method", *(case.title for case in ordered.cases))]
     missing = {case.title: missing_runs(case) for case in ordered.cases}
+    diverged = ordered.sweep.diverged().index
     for method in ordered.methods:
         cells = []
         for case in ordered.cases:
-            found = Counter(case.runs.loc[case.runs["method"] == method, "status"])
+            status = case.runs.loc[case.runs["method"] == method, "status"]
+            found, lost = Counter(status), Counter(status[status.index.isin(diverged)])
             absent = missing[case.title].get(method, 0)
             parts = [
-                f"{number} {status}" for status, number in sorted(found.items(), key=lambda item: _STATUS[item[0]])
+                f"{found[name]} {name}" + (f" ({lost[name]} diverged)" if lost[name] else "")
+                for name in sorted(found, key=lambda name: _STATUS[name])
             ]
             cells.append(", ".join([*parts, *([f"{absent} missing"] if absent else [])]) or "none")
         rows.append((method, *cells))

@@ -44,7 +44,8 @@ def curve_block(ordered: Ordered) -> Block:
         for what, own in panels.items():
             found[what].append(Group(case.title, own, looks, standing(case)))
         if not panels:
-            missing.append(f"{case.title}: no records yet.")
+            diverged = case.runs.index.isin(ordered.sweep.diverged().index).any()
+            missing.append(f"{case.title}: no records {'that count' if diverged else 'yet'}.")
     names = {"test": "On test rows", "training": "On validation rows"}
     notes = {
         "test": "Of the domain that was left out, all but the held-out rows; of a set with groups, its test split.",
@@ -89,7 +90,8 @@ def looks_of(ordered: Ordered) -> Looks:
 def standing(case: Case) -> str:
     """Which runs stand for a method."""
     if case.rule is None:
-        return "No run is finished: all runs so far."
+        finished = (case.runs["status"] == "finished").any()
+        return f"No run {'could be chosen' if finished else 'is finished'}: all runs so far."
     return f"Runs chosen by {case.rule} selection." + _annealing(case)
 
 

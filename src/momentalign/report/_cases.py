@@ -6,6 +6,7 @@ import pandas as pd
 
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order
 from momentalign.selection import RULES, Sweep, select
+from momentalign.selection._select import set_aside
 
 PREFERRED = ("oracle", "training-domain", "leave-one-domain-out", "worst-group")
 """Whose choice the curves show where several rules can be answered: the first of these."""
@@ -22,7 +23,7 @@ class Case:
         domains: In the data set's order.
         runs: Its runs, with a column `method`.
         chosen: Of those, the runs that stand for their method in curves: run, method, test_domain, trial.
-        rule: Which rule chose them; None where no run is finished, and all runs stand for their method.
+        rule: Which rule chose them; None where none could, and all runs stand for their method.
     """
 
     dataset: str
@@ -99,6 +100,8 @@ def _why_not(sweep: Sweep, rule: str) -> str:
     finished = sweep.finished()
     if finished.empty:
         return "no run is finished."
+    if len(set_aside(sweep, rule)):
+        return "the loss of all runs that it could choose stopped being a number."
     if rule == "worst-group":
         return "no finished run recorded worst-group accuracies on 'val' and 'test'."
     single = [len(domains) == 1 for domains in finished["test_domains"]]

@@ -182,7 +182,7 @@ def partner_matrix(ordered: Ordered, case: Case) -> pd.DataFrame:
         Columns domain, other, value: accuracy on `domain` with it alone left out, less that with `other` left out too;
         last records, mean over all methods, settings and trials that have both, in points.
     """
-    finished = case.runs[case.runs["status"] == "finished"]
+    finished = case.runs[(case.runs["status"] == "finished") & ~case.runs.index.isin(ordered.sweep.diverged().index)]
     records = ordered.sweep.records
     keep = (records["metric"] == "accuracy") & (records["split"] == "in") & records["run"].isin(finished.index)
     records = records[keep & records["domain"].notna()]
@@ -202,9 +202,12 @@ def partner_matrix(ordered: Ordered, case: Case) -> pd.DataFrame:
 
 
 def _of(ordered: Ordered, case: Case, keep: pd.Series) -> pd.DataFrame:
-    """Records of the chosen runs of a case, with method, test domain and trial."""
+    """Records of the chosen runs of a case that count, with method, test domain and trial."""
     records = ordered.sweep.records
     records = records[keep & records["run"].isin(case.chosen["run"])]
+    ends = ordered.sweep.diverged()
+    if len(ends):
+        records = records[~(records["step"] >= records["run"].astype(object).map(ends))]
     about = case.chosen.drop_duplicates("run").set_index("run").loc[records["run"].astype(object)]
     columns = {name: about[name].to_numpy() for name in ("method", "test_domain", "trial")}
     return records.assign(**columns)

@@ -1,6 +1,6 @@
 """Accuracy tables of a sweep under a selection rule, with the paper's numbers beside ours."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,6 +18,7 @@ from momentalign.report._names import algorithm_label, algorithm_order, dataset_
 from momentalign.report._sources import published_for_probes
 from momentalign.report._table import INCOMPLETE, MISSING, Cell, Row, Section, Table
 from momentalign.selection import Sweep, candidates, select
+from momentalign.selection._select import set_aside
 
 _HOW = {
     "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
@@ -36,6 +37,7 @@ _PUBLISHED_PROBING = (
 _NOTE = "†"
 
 _Key = tuple[str, str, str]  # data set, its label, setting
+_Frames = tuple[pd.DataFrame, ...]  # runs, choices, candidates, sets that were set aside, runs that diverged
 
 
 def accuracy_table(sweep: Sweep, rule: str) -> Table:
@@ -43,7 +45,8 @@ def accuracy_table(sweep: Sweep, rule: str) -> Table:
 
     A cell is the mean over trials × 100, ± the population standard deviation / √trials; averages are over domains
     within each trial first. For "worst-group" ± is the standard error with ddof 1. Cells without a finished run are
-    marked, and so are cells over fewer runs than the rest of their data set.
+    marked, and so are cells over fewer runs than the rest of their data set. A set of hyper-parameters with which a run
+    diverged was tried: it is not missing, and not counted either.
 
     Args:
         sweep: Runs and records.
@@ -52,44 +55,49 @@ def accuracy_table(sweep: Sweep, rule: str) -> Table:
     Returns:
         A section for each data set that has runs the rule applies to, and one over data sets if there are several.
     """
-    chosen, listed = select(sweep, rule), candidates(sweep, rule)
+    chosen, listed, aside = select(sweep, rule), candidates(sweep, rule), set_aside(sweep, rule)
+    diverged = sweep.runs.loc[sweep.diverged().index]
     runs = pd.concat([sweep.runs[list(sweep.planned)], sweep.planned])  # done, or still to be done
     if rule == "worst-group":
-        grouped = set(listed["dataset"])
+        grouped = {*listed["dataset"], *aside["dataset"]}
         runs = runs[[dataset in grouped for dataset in runs["dataset"]]]
     else:
         runs = runs[[len(domains) == 1 for domains in runs["test_domains"]]]
+        serving = (1, 2) if rule == "leave-one-domain-out" else (1,)
+        diverged = diverged[diverged["test_domains"].map(len).isin(serving)]
     labels = dataset_labels([*sweep.runs["dataset"], *sweep.planned["dataset"]])
     pairs = set(zip(runs["dataset"], runs["setting"], strict=True))
     keys = [(dataset, labels[dataset], setting) for dataset, setting in pairs]
     keys.sort(key=lambda key: (dataset_order(key[0]), key[2]))
     sections = []
     for key in keys:
-        here, taken, all_sets = (_of(frame, key) for frame in (runs, chosen, listed))
+        frames = tuple(_of(frame, key) for frame in (runs, chosen, listed, aside, diverged))
         if rule == "worst-group":
-            sections.append(_worst_group(key, here, taken, all_sets, _of(sweep.runs, key)))
+            sections.append(_worst_group(key, frames, _of(sweep.runs, key)))
         else:
-            sections.append(_domains(key, rule, here, taken, all_sets))
+            sections.append(_domains(key, rule, frames))
     if len(sections) > 1 and rule != "worst-group":
         sections.append(_over_datasets(rule, sections))
     return Table(rule, tuple(sections))
 
 
-def _domains(key: _Key, rule: str, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame) -> Section:
+def _domains(key: _Key, rule: str, frames: _Frames) -> Section:
+    runs, chosen, listed, aside, diverged = frames
     dataset, label, setting = key
     trials, sets = sorted(set(runs["trial"])), runs["hparams_seed"].nunique()
     every = list(dict.fromkeys(name for names in runs["domains"] for name in names))
     tested = {names[0] for names in runs["test_domains"]}
     domains = [name for name in every if name in tested]
-    counts = listed.groupby(["algorithm", "test_domain", "trial"]).size()
+    cell = ["algorithm", "test_domain", "trial"]
+    there, lost = (Counter(frame[cell].itertuples(index=False, name=None)) for frame in (listed, aside))
     rows = []
     for algorithm in sorted(set(runs["algorithm"]), key=algorithm_order):
         mine = chosen[chosen["algorithm"] == algorithm]
         wide = mine.pivot(index="trial", columns="test_domain", values="test").reindex(index=trials, columns=domains)
         full = [
-            all(counts.get((algorithm, domain, trial), 0) == sets for trial in trials)
+            all(there[one := (algorithm, domain, trial)] and there[one] + lost[one] == sets for trial in trials)
             for domain in domains
-        ]  # fmt: skip
+        ]
         cells = [_cell(wide[domain].dropna(), whole) for domain, whole in zip(domains, full, strict=True)]
         cells.append(_cell(wide.dropna().mean(axis=1), all(full)))
         rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
@@ -99,15 +107,15 @@ def _domains(key: _Key, rule: str, runs: pd.DataFrame, chosen: pd.DataFrame, lis
     notes.append(f"{average}; {len(domains)} of {len(every)} domains were tested." if left else f"{average}.")
     rows, theirs = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule, dataset))
     notes += _legend(rows, f"{counted(len(trials), 'trial')} of {counted(sets, 'set')}", _NEEDS.get(rule, ""))
+    notes += _diverged(len(diverged))
     notes += [_PUBLISHED_FINE_TUNING, *theirs] if any(row.published for row in rows) else []
     heads = (*(domain_head(dataset, domain) for domain in domains), AVERAGE)
     title = f"{_title(key)}: test accuracy in %, {rule} selection"
     return Section(dataset, label, setting, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
 
 
-def _worst_group(
-    key: _Key, runs: pd.DataFrame, chosen: pd.DataFrame, listed: pd.DataFrame, begun: pd.DataFrame
-) -> Section:
+def _worst_group(key: _Key, frames: _Frames, begun: pd.DataFrame) -> Section:
+    runs, chosen, listed, aside, diverged = frames
     trials = int(chosen.groupby("algorithm").size().max()) if len(chosen) else 0
     rows = []
     for algorithm in sorted(set(runs["algorithm"]), key=algorithm_order):
@@ -116,13 +124,14 @@ def _worst_group(
             _cell(mine[column].dropna(), len(mine) == trials, ddof=1, decimals=2) for column in ("average", "test")
         ]
         rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
-    sets = listed.groupby("algorithm")["hparams_seed"].nunique()
-    search = ", ".join(f"{algorithm_label(name)} {sets[name]}" for name in sorted(sets.index, key=algorithm_order))
-    notes = [_HOW["worst-group"], f"Sets of hyper-parameters: {search}. " + _over(trials, population=False)]
+    tried = {(row.algorithm, row.hparams_seed) for frame in (listed, aside) for row in frame.itertuples()}
+    sets = Counter(algorithm for algorithm, _ in tried)
+    search = ", ".join(f"{algorithm_label(name)} {sets[name]}" for name in sorted(sets, key=algorithm_order))
+    notes = [_HOW["worst-group"], f"Sets of hyper-parameters: {search}. {_over(trials, population=False)}".rstrip()]
     columns = (AVERAGE, WORST_GROUP)
     published, how = published_for_probes(key[0], key[1], begun) if key[2] == "probe" else ({}, [])
     rows, theirs = _with_published(rows, columns, published, decimals=2)
-    notes += _legend(rows, counted(trials, "trial"))
+    notes += _legend(rows, counted(trials, "trial")) + _diverged(len(diverged))
     notes += [_PUBLISHED_PROBING, *theirs] if any(row.published for row in rows) else []
     notes += how
     title = f"{_title(key)}: test accuracy in %, over all rows and of the worst group, worst-group selection"
@@ -204,7 +213,14 @@ def _legend(rows: Sequence[Row], whole: str, needs: str = "") -> list[str]:
     return lines
 
 
+def _diverged(number: int) -> list[str]:
+    what = "accuracies do not count from the record on where the loss is not a number"
+    return [f"{counted(number, 'run')} diverged: {what}."] if number else []
+
+
 def _over(trials: int, *, population: bool) -> str:
+    if not trials:
+        return ""
     if trials < 2:
         return "One trial, so there is no ±."
     what = (

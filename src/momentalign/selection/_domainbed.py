@@ -94,6 +94,6 @@ def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[Record]:
         accuracy = _ACCURACY.fullmatch(key)
         if accuracy:
             records.append((step, domains[int(accuracy[1])], accuracy[2], "accuracy", float(value)))
-        elif key not in _NOT_RECORDS and isinstance(value, int | float):
-            records.append((step, None, None, _STEP_LEVEL.get(key, key), float(value)))
+        elif key not in _NOT_RECORDS and (isinstance(value, int | float) or (key == "loss" and value is None)):
+            records.append((step, None, None, _STEP_LEVEL.get(key, key), None if value is None else float(value)))
     return records

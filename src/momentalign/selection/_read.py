@@ -15,6 +15,7 @@ from momentalign.selection._records import frame_of, read_records
 from momentalign.selection._sweep import FORMAT, Sweep, UnreadableError, runs_frame, some
 
 _SHOWN = 3
+_DIVERGED = 10
 _MARKS = ("run.json", "results.jsonl", "records.jsonl")
 
 
@@ -22,8 +23,8 @@ def read_runs(folders: str | Path | Iterable[str | Path]) -> Sweep:
     """Read all runs in one or more folders.
 
     A run is a folder with `run.json` and `records.jsonl`, or one of DomainBed's with `results.jsonl`. A given folder
-    is a run itself or holds runs. Runs that are unfinished, failed, unreadable, or of the same cell as
-    another run are named in `problems`; the last two kinds are left out.
+    is a run itself or holds runs. Runs that are unfinished, failed, diverged, unreadable, or of the same cell
+    as another run are named in `problems`; the last two kinds are left out.
 
     Args:
         folders: One folder or several.
@@ -89,7 +90,9 @@ def _read(found: list[tuple[str, Path]], problems: list[str]) -> Sweep:
     runs, records = drop_clashes(runs, records, problems)
     _name_unfinished(runs, problems)
     _name_empty(runs, records, problems)
-    return Sweep(runs, records, problems)
+    sweep = Sweep(runs, records, problems)
+    _name_diverged(sweep)
+    return sweep
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -187,3 +190,17 @@ def _name_empty(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) 
         problems.append(
             f"Finished, but without a record that can be read, {len(empty)} of {len(runs)} runs: {some(empty)}."
         )
+
+
+def _name_diverged(sweep: Sweep) -> None:
+    """A line for each of the first runs, one for the rest; of failed ones their error says it."""
+    steps = sweep.diverged()
+    steps = steps[(sweep.runs.loc[steps.index, "status"] != "failed").to_numpy()]
+    for run, step in steps.iloc[:_DIVERGED].items():
+        sweep.problems.append(
+            f"{run}: {sweep.runs.at[run, 'algorithm']} diverged; from the record at step {step} on its loss is not a "
+            "number and its accuracies do not count."
+        )
+    rest = [str(run) for run in steps.index[_DIVERGED:]]
+    if rest:
+        sweep.problems.append(f"Diverged as well, {len(rest)} of {len(sweep.runs)} runs: {some(rest)}.")

@@ -14,7 +14,7 @@ _Arrays = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]  # 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One finished run with its accuracies over steps; NaN where a record lacks one.
+    """One finished run with its accuracies over steps; NaN where a record lacks one, or it does not count.
 
     Args:
         name: Its name in the frame of runs.
@@ -64,7 +64,10 @@ def _arrays(sweep: Sweep, finished: pd.DataFrame) -> Iterator[tuple[str, _Arrays
     names = records["run"].cat.categories
     words = records["domain"].cat.categories
     domain, step = records["domain"].cat.codes.to_numpy(), records["step"].to_numpy()
-    outside, value = (records["split"] == "out").to_numpy(), records["value"].to_numpy()
+    # NaN and not left out: the last record of a run that diverged is still its last.
+    until = sweep.diverged().reindex(names, fill_value=np.iinfo(np.int64).max).to_numpy()
+    value = np.where(step < until[codes], records["value"].to_numpy(), np.nan)
+    outside = (records["split"] == "out").to_numpy()
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     for start, end in zip(starts, [*starts[1:], len(codes)], strict=False):
         name = names[codes[start]]

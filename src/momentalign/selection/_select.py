@@ -6,10 +6,12 @@ wins, within data set, algorithm, test domain and trial. The test number is alwa
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
+from momentalign.selection._diverged import stopped_steps
 from momentalign.selection._scores import Run, finished_runs
 from momentalign.selection._sweep import Sweep
 from momentalign.selection._worst_group import select_worst_group, worst_group_candidates
@@ -33,8 +35,9 @@ _COLUMNS = (
 def select(sweep: Sweep, rule: str) -> pd.DataFrame:
     """Choose a run and a step for each data set, algorithm, test domain and trial.
 
-    Only finished runs have a say. Ties between the records of a run go to the first, ties between sets of
-    hyper-parameters to the one listed later, which is the one with the higher number, as upstream.
+    Only finished runs have a say, and those that diverged only with what they recorded before. Ties between the records
+    of a run go to the first, ties between sets of hyper-parameters to the one listed later, which is the one with the
+    higher number, as upstream.
 
     Args:
         sweep: Runs and records.
@@ -80,6 +83,26 @@ def candidates(sweep: Sweep, rule: str) -> pd.DataFrame:
     ]
     frame = pd.DataFrame(rows, columns=list(_COLUMNS))
     return frame.astype({"trial": int, "hparams_seed": int, "step": int, "validation": float, "test": float})
+
+
+def set_aside(sweep: Sweep, rule: str) -> pd.DataFrame:
+    """Sets of hyper-parameters that were tried and are no candidates, since a loss stopped being a number.
+
+    Args:
+        sweep: Runs and records.
+        rule: As for :func:`select`.
+
+    Returns:
+        dataset, algorithm, test_domain, trial, hparams_seed, run and setting of each.
+    """
+    columns = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "setting"]
+    if sweep.diverged().empty:
+        return pd.DataFrame(columns=columns)
+    # What would be candidates had nothing diverged.
+    stopped = sweep.runs.index.isin(list(stopped_steps(sweep.runs)))
+    runs = sweep.runs.assign(status=sweep.runs["status"].mask(stopped, "finished"))
+    tried = candidates(replace(sweep, runs=runs, records=sweep.records[sweep.records["metric"] != "loss"]), rule)
+    return tried.loc[~tried["run"].isin(candidates(sweep, rule)["run"]), columns].reset_index(drop=True)
 
 
 _Candidate = tuple[Run, str, int, float, float]  # run, test domain, step, validation, test
@@ -151,6 +174,8 @@ def _ordered(chosen: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
 
 
 def _rule(rule: str) -> str:
-    if rule not in RULES:
-        raise ValueError(f"The selection rule should be one of {', '.join(RULES)}, but is {rule!r}.")
-    return rule
+    if rule in RULES:
+        return rule
+    from momentalign._validation import check_choice  # takes torch, which selection does without
+
+    return check_choice("rule", rule, RULES)

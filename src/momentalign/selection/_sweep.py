@@ -5,8 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from momentalign.selection._diverged import diverged_steps
 from momentalign.selection._planned import planned_frame
 
+# Of momentalign.training, which takes torch: reading runs does without.
 FORMAT = 1
 
 RUN_COLUMNS = (
@@ -66,6 +68,10 @@ class Sweep:
     def finished(self) -> pd.DataFrame:
         """The runs that went to their end: the others have no say in any selection."""
         return self.runs[self.runs["status"] == "finished"]
+
+    def diverged(self) -> pd.Series:
+        """The runs whose loss stopped being a number, with the step from which on their accuracies do not count."""
+        return diverged_steps(self.runs, self.records)
 
 
 def runs_frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:

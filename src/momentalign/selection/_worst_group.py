@@ -23,7 +23,7 @@ _COLUMNS = [
 
 
 def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
-    """Worst-group accuracies of every finished run at its last record, by the number of the set."""
+    """Worst-group accuracies of every finished run that did not diverge, at its last record, by the set's number."""
     records = sweep.records
     overall = records["domain"].isna() & records["metric"].isin(["worst_group_accuracy", "accuracy"])
     overall &= records["split"].isin(["val", "test"]) & records["group"].isna()
@@ -35,7 +35,8 @@ def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
     last = last.dropna(subset=["worst_group_accuracy/val", "worst_group_accuracy/test"])
     last.index = last.index.astype(object)
     runs = sweep.finished()
-    found = runs.loc[runs.index.isin(last.index), ["dataset", "algorithm", "trial", "hparams_seed", "setting"]]
+    usable = runs.index.isin(last.index) & ~runs.index.isin(sweep.diverged().index)
+    found = runs.loc[usable, ["dataset", "algorithm", "trial", "hparams_seed", "setting"]]
     numbers = last.reindex(found.index)
     return (
         found.assign(

@@ -234,6 +234,12 @@ def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
         )
 
 
+def check_installed() -> None:
+    """Raise ModuleNotFoundError where what training needs is not installed; nothing is imported."""
+    if find_spec("lightning") is None and find_spec("lightning_fabric") is None:
+        _lightning()
+
+
 def _lightning() -> tuple[Any, Any]:
     # The package pytorch-lightning brings it under a name of its own.
     alone = find_spec("lightning") is None and find_spec("lightning_fabric") is not None
