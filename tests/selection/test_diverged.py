@@ -11,7 +11,7 @@ from momentalign.probing import make_probe_config, run_probe
 from momentalign.selection import _sweep as sweep_module
 from momentalign.selection import candidates, read_runs, select
 from momentalign.selection._select import set_aside
-from momentalign.training import _folder as training_folder
+from momentalign.training import _run_json as training_runs
 from tests.probing.problems import spurious_data, write_csv
 from tests.selection.fake_sweep import make_config, record, write_domainbed_run, write_run
 
@@ -151,4 +151,4 @@ def test_reading_and_choosing_do_without_torch(tmp_path: Path):
 
 
 def test_runs_are_read_in_the_format_that_training_writes():
-    assert sweep_module.FORMAT == training_folder.FORMAT
+    assert sweep_module.FORMAT == training_runs.FORMAT

@@ -10,7 +10,7 @@ from momentalign.sweep._claims import Claims, state_of
 from momentalign.sweep._jobs import Job, execute, record_failure
 from momentalign.training import make_config
 from momentalign.training._busy import is_busy
-from momentalign.training._folder import FORMAT
+from momentalign.training._run_json import FORMAT
 
 
 def config_of(**options):

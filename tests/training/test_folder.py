@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from momentalign.training import read_records, read_run
-from momentalign.training._folder import RunFolder, write_json
+from momentalign.training._folder import RunFolder
+from momentalign.training._run_json import write_json
 from tests.training.problems import small_config, three_domains
 
 RECORD = {"step": 0, "domain": "a", "split": "in", "metric": "accuracy", "value": 0.5}

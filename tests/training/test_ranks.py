@@ -56,7 +56,7 @@ class Failing:
     [
         ("ValueError: no such image: a.png", ValueError),
         ("FileNotFoundError: no such image: a.png", FileNotFoundError),
-        ("momentalign.training._folder.DiskFullError: no such image: a.png", DiskFullError),
+        ("momentalign._files.DiskFullError: no such image: a.png", DiskFullError),
     ],
 )
 def test_an_error_on_a_rank_is_one_line(line: str, kind: type[Exception]) -> None:

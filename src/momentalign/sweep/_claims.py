@@ -7,7 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from momentalign.training import RunConfig
-from momentalign.training._folder import FORMAT, same_data
+from momentalign.training._run_json import FORMAT, same_data
 
 _ATTEMPTS = 100
 

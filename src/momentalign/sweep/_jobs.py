@@ -17,7 +17,7 @@ from momentalign._machine import is_ours
 from momentalign.sweep._measure import Cost, measure
 from momentalign.training import RunConfig, run
 from momentalign.training._busy import BusyError, is_busy
-from momentalign.training._folder import describe_run, write_json
+from momentalign.training._run_json import describe_run, write_json
 
 _READERS = 8  # processes that read images for one run, at most
 

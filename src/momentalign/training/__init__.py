@@ -9,10 +9,11 @@ from momentalign.training._checkpoint import find_position
 from momentalign.training._config import RunConfig, make_config
 from momentalign.training._cost import Cost, estimate
 from momentalign.training._evaluation import Score, evaluate
-from momentalign.training._folder import Record, RunFolder, read_records, read_run
+from momentalign.training._folder import Record, RunFolder, read_records
 from momentalign.training._options import Clock, Progress
 from momentalign.training._predictor import Predictor, load
 from momentalign.training._run import run
+from momentalign.training._run_json import read_run
 
 __all__ = [
     "Clock",

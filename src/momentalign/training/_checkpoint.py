@@ -12,7 +12,8 @@ from torch.optim import Optimizer
 
 from momentalign._saved import FORMAT, MODEL, WEIGHTS, checkpoint_of, read_tensors, read_values, write_tensors
 from momentalign.algorithms import Algorithm
-from momentalign.training._folder import RunFolder, read_records, write_json
+from momentalign.training._folder import RunFolder, read_records
+from momentalign.training._run_json import write_json
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,16 @@
 
 import json
 import math
-import platform
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from functools import cache
-from importlib import metadata
+from collections.abc import Iterable
 from io import SEEK_END, BufferedRandom
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
-import momentalign
-from momentalign._files import write_whole
 from momentalign._saved import checkpoint_of
 from momentalign.data import DomainDataset
 from momentalign.training._busy import is_busy, lock
 from momentalign.training._config import RunConfig
-
-FORMAT = 1
+from momentalign.training._run_json import check_same, describe_run, now, read_run, versions, write_json
 
 
 class Record(TypedDict, total=False):
@@ -54,7 +47,7 @@ class RunFolder:
         if self.about and self.about["hash"] != config.hash() and _is_empty(path):
             self.about = {}  # it ended before its first record: nothing is lost
         elif self.about:
-            _check_same(path, self.about, config, stamp)
+            check_same(path, self.about, config, stamp)
         elif path.is_dir() and not all(map(_left_by_a_kill, path.iterdir())):
             raise ValueError(f"{path} holds something that is no run. Name a new or an empty folder.")
         self._records: BufferedRandom | None = None
@@ -91,8 +84,8 @@ class RunFolder:
         self.about = describe_run(self.config, data.names) | {
             "num_classes": data.num_classes,
             "classes": list(data.classes),
-            "started": self.about.get("started", _now()),
-            "versions": _versions(),
+            "started": self.about.get("started", now()),
+            "versions": versions(),
             "device": device,
             "data": self.stamp,
         }
@@ -116,7 +109,7 @@ class RunFolder:
     def finish(self) -> None:
         """Say that the run went to its end."""
         self.about.pop("disk_full", None)
-        self.about |= {"status": "finished", "error": None, "finished": _now()}
+        self.about |= {"status": "finished", "error": None, "finished": now()}
         write_json(self.path / "run.json", self.about)
 
     def fail(self, error: str, *, disk_full: bool = False) -> None:
@@ -144,62 +137,6 @@ class RunFolder:
                 return
 
 
-def describe_run(config: RunConfig, domains: Iterable[str]) -> dict[str, Any]:
-    """What `run.json` says of a run before anything but its plan is known.
-
-    Args:
-        config: What is run.
-        domains: Names of the data set's domains.
-
-    Returns:
-        All of its keys.
-    """
-    return {
-        "format": FORMAT,
-        "momentalign": momentalign.__version__,
-        "hash": config.hash(),
-        "config": config.to_dict(),
-        "domains": list(domains),
-        "num_classes": None,
-        "classes": [],
-        "status": "running",
-        "error": None,
-        "started": _now(),
-        "finished": None,
-        "versions": {},
-        "device": None,
-        "data": None,
-    }
-
-
-def read_run(folder: Path) -> dict[str, Any]:
-    """Read a folder's `run.json`.
-
-    Args:
-        folder: A run's folder.
-
-    Returns:
-        What it says.
-
-    Raises:
-        ValueError: There is none, or it is of another format.
-    """
-    path = folder / "run.json"
-    if not path.is_file():
-        what = "has no run.json" if folder.is_dir() else "does not exist"
-        raise ValueError(f"{folder} should be the folder of a run, but {what}. 'momentalign train' makes one.")
-    try:
-        about: dict[str, Any] = json.loads(path.read_bytes())
-        found = about["format"]
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"{path} should say what was run, but cannot be read. Remove {folder} and run the same again."
-        ) from None
-    if found != FORMAT:
-        raise ValueError(f"{path} is of format {found}, but this version reads format {FORMAT}. Update momentalign.")
-    return about
-
-
 def read_records(folder: Path) -> list[Record]:
     """Read a run's records; a last line that a crash tore is left out.
 
@@ -212,47 +149,6 @@ def read_records(folder: Path) -> list[Record]:
     content = (folder / "records.jsonl").read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     return [json.loads(line) for line in whole.splitlines()]
-
-
-def write_json(path: Path, content: object) -> None:
-    """Write a file at once: what is there under its name is whole.
-
-    Args:
-        path: Where to.
-        content: What JSON can hold.
-    """
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-
-def _check_same(path: Path, about: dict[str, Any], config: RunConfig, stamp: str | None) -> None:
-    if about["hash"] == config.hash():
-        if not same_data(about, stamp):
-            raise ValueError(
-                f"{path} holds a run on what {config.dataset} held before: it has changed since. Name another folder, "
-                "or remove this one."
-            )
-        return
-    before, now = about.get("config", {}), config.to_dict()
-    flat = [{**{k: v for k, v in side.items() if k != "hparams"}, **side.get("hparams", {})} for side in (before, now)]
-    names = [name for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name)]
-    listed = "; ".join(f"{name} was {flat[0].get(name)!r} and is {flat[1].get(name)!r}" for name in names[:3])
-    raise ValueError(
-        f"{path} holds a run of another configuration: {listed or 'written by another version'}"
-        f"{'; …' if len(names) > 3 else ''}. Name another folder, or remove this one."
-    )
-
-
-def same_data(about: Mapping[str, Any], stamp: str | None) -> bool:
-    """Whether a run was on the data that are there now, as far as both are known.
-
-    Args:
-        about: What its `run.json` says.
-        stamp: Of :func:`momentalign.training._stamp.data_stamp`.
-
-    Returns:
-        Whether it was.
-    """
-    return about.get("data") is None or stamp is None or about["data"] == stamp
 
 
 def _is_empty(path: Path) -> bool:
@@ -272,18 +168,3 @@ def _left_by_a_kill(path: Path) -> bool:
 def _finite(record: Record) -> Record:
     value = record.get("value")
     return record if value is None or math.isfinite(value) else {**record, "value": None}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in ("torch", "numpy", "lightning", "transformers", "kornia"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
