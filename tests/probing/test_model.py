@@ -53,7 +53,7 @@ def test_predictions_of_a_file(tmp_path: Path) -> None:
     assert found["predicted"].tolist() == ["yes", "no", "yes"]
     predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "out.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet"), found, check_exact=False)
-    with pytest.raises(ValueError, match=r"should name a \.csv or \.parquet file"):
+    with pytest.raises(ValueError, match=r"should end in \.csv or \.parquet, but is"):
         predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "out.txt")
 
 
