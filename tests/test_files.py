@@ -118,6 +118,8 @@ def test_places_that_would_lose_the_work_are_refused(tmp_path: Path) -> None:
             check_output(place, (".csv",), inputs=[table])
     with pytest.raises(ValueError, match=r"should end in .html or .htm, but is .*rows.csv"):
         check_output(table, (".html", ".htm"))
+    with pytest.raises(ValueError, match=r"should end in .csv, but is .*ROWS.CSV"):
+        check_output(tmp_path / "ROWS.CSV", (".csv",))
     with pytest.raises(ValueError, match=r"should name a file, but .* is a folder"):
         check_output(tmp_path, (".csv",))
     with pytest.raises(ValueError, match=r"should lie in a folder, but .*rows.csv is a file"):

@@ -43,6 +43,7 @@ __all__ = [
 
 _ROOMS = (
     "algorithms",
+    "closed_form",
     "data",
     "encoders",
     "functional",
@@ -60,13 +61,15 @@ _ROOMS = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Penalties, and the modules that hold the rest, imported when they are first asked for: torch takes seconds."""
-    if name in _ROOMS:
-        return import_module(f"momentalign.{name}")
-    if name in __all__:
-        return getattr(import_module("momentalign.penalties"), name)
-    raise AttributeError(f"module 'momentalign' has no attribute {name!r}")
+if not TYPE_CHECKING:  # so that a type checker still finds names that are not there
+
+    def __getattr__(name: str) -> Any:
+        """Penalties, and the modules that hold the rest, imported when they are first asked for."""
+        if name in _ROOMS:
+            return import_module(f"momentalign.{name}")
+        if name in __all__:
+            return getattr(import_module("momentalign.penalties"), name)
+        raise AttributeError(f"module 'momentalign' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

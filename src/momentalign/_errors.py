@@ -22,7 +22,8 @@ def place_of(error: BaseException) -> str:
     own = [
         f"({file}, line {line})"
         for file, line in files[begin:]
-        if not is_ours(file)
+        if Path(file).is_absolute()  # what is compiled has names of its own
+        and not is_ours(file)
         and not file.startswith(python)
         and not {"site-packages", "dist-packages"} & set(Path(file).parts)
     ]

@@ -85,7 +85,7 @@ def check_output(path: Path, endings: tuple[str, ...], *, inputs: Iterable[Path]
         raise ValueError(f"'--out' should name a file, but {path} is a folder.")
     if path.exists() and not path.is_file():
         return
-    if path.suffix.lower() not in endings:
+    if path.suffix not in endings:
         raise ValueError(f"'--out' should end in {' or '.join(endings)}, but is {path}.")
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):

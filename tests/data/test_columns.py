@@ -87,3 +87,13 @@ def test_new_rows_that_do_not_fit(frame: pd.DataFrame, message: str) -> None:
 def test_nothing_left() -> None:
     with pytest.raises(ValueError, match="No column of the training rows can be used"):
         learn_columns(TRAIN[["nothing", "one"]])
+
+
+def test_a_few_words_in_a_column_of_numbers_are_named() -> None:
+    frame = pd.DataFrame({"a": [*map(str, range(40)), "unknown"], "b": ["x", "y"] * 20 + ["x"]})
+    _, notes = learn_columns(frame)
+    assert notes[0] == (
+        "Column 'a' holds numbers but for 1 row ('unknown', for instance), and was taken as text. Leave those fields "
+        "empty to have numbers."
+    )
+    assert not any("'b'" in note for note in notes)

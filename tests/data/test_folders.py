@@ -180,3 +180,19 @@ def test_images_beside_the_classes_are_said_to_be_left_out(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match=r"1 image in no folder of a class left out, for instance stray"):
         data = load_dataset(tmp_path)
     assert len(data.split("a", "in")) == 8
+
+
+def test_links_are_followed_but_never_in_a_circle(tmp_path: Path) -> None:
+    for domain in ("day", "night"):
+        for label in ("cat", "dog"):
+            write_image(tmp_path / "set" / domain / label / "1.png")
+    write_image(tmp_path / "elsewhere" / "2.png")
+    dog = tmp_path / "set" / "day" / "dog"
+    (dog / "more").symlink_to(tmp_path / "elsewhere")
+    (dog / "loop").symlink_to(dog)
+    (dog / "up.jpg").symlink_to(dog.parent)
+    (tmp_path / "set" / "day" / "itself").symlink_to(tmp_path / "set" / "day" / "itself")
+    data = load_dataset(tmp_path / "set", holdout=0)
+    files = data.split("day", "in").inputs
+    assert isinstance(files, ImageFiles)
+    assert sorted(files.names) == ["day/cat/1.png", "day/dog/1.png", "day/dog/more/2.png"]

@@ -58,6 +58,8 @@ def test_words_that_may_be_names_are_missing_values_only_among_features_and_numb
     assert "2 rows without 'y' or 'domain' left out." in said
     path.write_text("x,y,domain\n1,0,a\n2,NA,a\n3,1,b\n")  # a number that is not known
     assert list(read_table(path).target) == [0, 1]
+    path.write_text("x,y,domain,split\n1,no,a,train\n2,NA,a,train\n3,yes,b,val\n3,yes,b,NA\n")  # as R writes them
+    assert list(read_table(path).target) == ["no", "yes"]
 
 
 @pytest.mark.parametrize(
@@ -192,3 +194,9 @@ def test_objects_in_an_npz_file(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         read_table(tmp_path / "t.npz")
     assert "pickle" not in str(caught.value)
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('a,"y",domain,y\n1,0,x,1\n')
+    with pytest.raises(ValueError, match=r"t.csv could not be read: .* different names, but 'y' is there twice"):
+        read_table(tmp_path / "t.csv")

@@ -92,7 +92,7 @@ def test_bad_files_are_skipped_on_request(batch_size: int, folder: Path) -> None
     ("arguments", "message"),
     [
         (("-o", "features.csv"), r"should end in .parquet or .npz"),
-        (("--device", "abacus"), "'--device' should name a device that torch can use here, but is 'abacus'"),
+        (("--device", "abacus"), "where torch can use it, but is 'abacus'. Use cpu."),
         (("--encoder", "mnist-cn"), "Meant 'mnist-cnn'"),
     ],
 )

@@ -236,3 +236,12 @@ def test_a_sweep_that_cannot_be_read_at_all_is_one_short_line(tmp_path):
     assert str(error.value).endswith(
         "02: its run.json holds something else than a run; left out. And 47 more like these."
     )
+
+
+def test_data_that_changed_between_runs_are_named(tmp_path):
+    for number, (data, started) in enumerate([("1234", "2026-01-01"), ("5678", "2026-01-02"), (None, "2026-01-03")]):
+        folder = write_run(tmp_path, make_config(trial=number), [], name=f"r{number}")
+        about = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(about | {"data": data, "started": started}))
+    (problem,) = [line for line in read_runs(tmp_path).problems if "changed" in line]
+    assert "changed between runs, which should not be compared: 1 of 2 are on what it held later: r1." in problem

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from momentalign.training import read_records, read_run
+from momentalign.training._busy import is_busy
 from momentalign.training._folder import RunFolder
 from momentalign.training._run_json import write_json
 from tests.training.problems import small_config, three_domains
@@ -177,3 +178,16 @@ def test_a_run_on_other_data_of_the_same_name_is_refused(tmp_path: Path) -> None
         assert RunFolder(tmp_path, small_config(data), stamp).about["data"] == "1234"
     with pytest.raises(ValueError, match=r"it has changed since. Name another folder, or remove this one."):
         RunFolder(tmp_path, small_config(data), "5678")
+
+
+def test_looking_lets_go_of_no_lock(tmp_path: Path) -> None:
+    folder = opened(tmp_path / "run")
+    assert is_busy(tmp_path / "run")
+    with pytest.raises(ValueError, match="holds a run of another configuration"):
+        RunFolder(tmp_path / "run", small_config(three_domains(), trial=1))
+    program = "import sys; from pathlib import Path; from momentalign.training._busy import is_busy\n"
+    program += "print(is_busy(Path(sys.argv[1])))"
+    words = [sys.executable, "-c", program, tmp_path / "run"]
+    assert subprocess.run(words, capture_output=True, text=True).stdout == "True\n"
+    folder.close()
+    assert not is_busy(tmp_path / "run")

@@ -55,14 +55,22 @@ class Failing:
     ("line", "kind"),
     [
         ("ValueError: no such image: a.png", ValueError),
-        ("FileNotFoundError: no such image: a.png", FileNotFoundError),
+        ("FileNotFoundError: no such image: a.png", OSError),
         ("momentalign._files.DiskFullError: no such image: a.png", DiskFullError),
+        ("momentalign.training._busy.BusyError: no such image: a.png", ValueError),
+        ("json.decoder.JSONDecodeError: no such image: a.png", ValueError),
+        ("UnicodeDecodeError: no such image: a.png", ValueError),
     ],
 )
 def test_an_error_on_a_rank_is_one_line(line: str, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=r"^no such image: a.png$") as found:
         launch(Failing(line), lambda fabric: None)
     assert type(found.value) is kind
+
+
+def test_lines_that_follow_belong_to_the_message() -> None:
+    with pytest.raises(ValueError, match=r"^first\nsecond: half$"):
+        launch(Failing("ValueError: first\nsecond: half"), lambda fabric: None)
 
 
 def test_a_bug_on_a_rank_keeps_its_traceback() -> None:

@@ -24,7 +24,8 @@ def test_a_folder_is_known_by_the_names_and_sizes_of_its_files(tmp_path: Path) -
     file.write_bytes(b"123")
     folder = str(tmp_path / "images")
     before = data_stamp(folder)
-    (tmp_path / "images" / ".DS_Store").write_bytes(b"no image")
+    for name in (".DS_Store", "Thumbs.db", "notes.txt"):
+        (tmp_path / "images" / name).write_bytes(b"no image")
     assert data_stamp(folder) == before
     (file.parent / "2.png").write_bytes(b"123")
     more = data_stamp(folder)

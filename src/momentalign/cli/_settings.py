@@ -50,9 +50,8 @@ def find_device(name: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(1, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
+    except (RuntimeError, AssertionError):
         raise ValueError(
-            f"'--device' should name a device that torch can use here, but is '{name}': {reason}"
+            f"'--device' should be auto, or cpu, cuda or cuda:1 where torch can use it, but is '{name}'. Use cpu."
         ) from None
     return name

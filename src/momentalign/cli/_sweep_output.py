@@ -64,8 +64,18 @@ def run_plan(
     Raises:
         Exit: With 130 after an interruption.
     """
+    from momentalign._files import check_takes_files
+    from momentalign._words import counted
     from momentalign.sweep import run_sweep
+    from momentalign.sweep._remaining import changed_runs
 
+    check_takes_files(out.absolute())
+    changed = changed_runs(plan, out)
+    if changed:
+        raise ValueError(
+            f"{out} holds {counted(len(changed), 'run')} on what {changed[0].dataset} held before it changed. Use "
+            "another --out, or remove them."
+        )
     try:
         announce(console, plan, engine, out, weights=weights, **options)
         if dry_run:

@@ -34,7 +34,7 @@ def table(
         check_choice("--format", form, tuple(_FORMATS.values()))
     if out is not None:
         check_output(out, tuple(_FORMATS))
-    chosen = form or _FORMATS.get(out.suffix.lower() if out is not None else "", "text")
+    chosen = form or _FORMATS.get(out.suffix if out is not None else "", "text")
     sweep = read_runs(folders)
     for problem in sweep.problems:
         typer.echo(printable(problem), err=True)

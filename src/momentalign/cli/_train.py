@@ -43,6 +43,7 @@ def train(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, say the cost, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and try it on the others."""
+    from momentalign._files import check_takes_files
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.training import estimate, find_position, make_config, read_records, run
@@ -79,6 +80,7 @@ def train(
                 "Nothing was written."
             )
             return
+        check_takes_files(out.absolute())
         try:
             with Bar() as bar:
                 records = run(config, out, **where, checkpoint_every=checkpoint_every, progress=bar, say=Say())

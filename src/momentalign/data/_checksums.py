@@ -60,8 +60,13 @@ def check(path: Path, expected: str, progress: Progress = quiet) -> str | None:
     Returns:
         None if it is the one, else a sentence for each that it is not.
     """
-    problems = [_compare(path, one, progress) for one in expected.split("|")]
-    return None if None in problems else " ".join(problem for problem in problems if problem)
+    problems = []
+    for one in expected.split("|"):
+        problem = _compare(path, one, progress)
+        if problem is None:
+            return None
+        problems.append(problem)
+    return " ".join(problems)
 
 
 def _compare(path: Path, expected: str, progress: Progress) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._words import counted
 from momentalign.data._labels import name_of
 
 Array = NDArray[np.float64]
@@ -63,7 +64,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
     Raises:
         ValueError: Infinite numbers, or no column that varies.
     """
-    columns, left = [], dict[str, list[str]]()
+    columns, left, odds = [], dict[str, list[str]](), list[str]()
     for name in frame.columns:
         values = frame[name]
         if values.isna().all():
@@ -78,6 +79,10 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
         else:
             texts = _texts(values)
             labels = sorted(set(texts))
+            if odd := _odd_ones_out(values):
+                rows = f"{counted(len(odd), 'row')} ({odd[0]!r}, for instance)"
+                said = f"Column '{name}' holds numbers but for {rows}, and was taken as text."
+                odds.append(f"{said} Leave those fields empty to have numbers.")
             constant = len(labels) < 2
             column = Column(name, categories=tuple(labels))
             if len(labels) > max(_FEW, len(texts) // 2):
@@ -87,7 +92,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
             left.setdefault("Columns with one value in all training rows were left out", []).append(name)
             continue
         columns.append(column)
-    notes = [f"{reason}: {_some(names)}." for reason, names in left.items()]
+    notes = [*odds, *(f"{reason}: {_some(names)}." for reason, names in left.items())]
     if not columns:
         raise ValueError("No column of the training rows can be used: " + " ".join(notes))
     categories = [column.name for column in columns if column.categories is not None]
@@ -192,6 +197,13 @@ def _numbers(values: Any, name: str) -> Array:
     if np.isinf(numbers).any():
         raise _not_finite(name, int(np.isinf(numbers).sum()))
     return numbers
+
+
+def _odd_ones_out(values: Any) -> list[str]:
+    """What keeps a column of text from being one of numbers, where nine of ten of its values are numbers."""
+    known = values[values.notna()]
+    odd = [str(value) for value in known if not _reads_as_number(value)]
+    return odd if 10 * len(odd) <= len(known) else []
 
 
 def _not_finite(name: str, count: int) -> ValueError:

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,9 +127,9 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
     for label in _subfolders(folder / domain):
         # Links are followed and folders sorted as torchvision's ImageFolder does, whose order DomainBed splits.
         found = []
-        for where, _, names in sorted(os.walk(folder / domain / label, followlinks=True)):
+        for where, names in sorted(walk_links(folder / domain / label)):
             inside = Path(where).relative_to(folder).as_posix()
-            found += [f"{inside}/{name}" for name in sorted(names) if _is_image(name)]
+            found += [f"{inside}/{name}" for name in sorted(names) if is_image(name)]
         if found:
             files[label] = found
     if not files:
@@ -137,15 +137,45 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
     return files
 
 
+def walk_links(folder: Path, above: frozenset[str] = frozenset()) -> Iterator[tuple[str, list[str]]]:
+    """Folders from one on and the names of what is in each, through links but never back to where one came from.
+
+    Args:
+        folder: Where to begin.
+        above: Real paths of the folders that led there.
+
+    Yields:
+        Path of a folder, and the names of what in it is no folder.
+    """
+    real = os.path.realpath(folder)
+    if any(f"{place}{os.sep}".startswith(f"{real}{os.sep}") for place in above):
+        return
+    folders, others = list[str](), list[str]()
+    for entry in os.scandir(folder):
+        (folders if _is_folder(entry) else others).append(entry.name)
+    yield str(folder), others
+    for name in folders:
+        yield from walk_links(folder / name, above | {real})
+
+
 def _subfolders(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    return sorted(entry.name for entry in os.scandir(folder) if _is_folder(entry) and not entry.name.startswith("."))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _images_in(folder: Path) -> list[Path]:
-    return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_file() and _is_image(entry.name))
+    inside = [entry for entry in os.scandir(folder) if is_image(entry.name)]
+    return sorted(Path(entry.path) for entry in inside if Path(entry.path).is_file())
 
 
-def _is_image(name: str) -> bool:
+def is_image(name: str) -> bool:
+    """Whether a file is taken for an image, by its name."""
     return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
 
 

@@ -5,7 +5,7 @@ from momentalign.data._source import SourceFile
 LILA = (
     "https://storage.googleapis.com/public-datasets-lila/",
     "https://lilawildlife.blob.core.windows.net/lila-wildlife/",
-    "http://us-west-2.opendata.source.coop.s3.amazonaws.com/agentmorris/lila-wildlife/",
+    "https://s3.us-west-2.amazonaws.com/us-west-2.opendata.source.coop/agentmorris/lila-wildlife/",
     "https://lilablobssc.blob.core.windows.net/",
 )
 """Of one library of camera traps, which has the same names on all of them."""

@@ -1,11 +1,13 @@
 """Files of tables: CSV, parquet and npz as one data frame, with names for what was stored as numbers."""
 
+import csv
 import difflib
 import gzip
 import importlib
 import json
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,16 +27,17 @@ _BROKEN = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFi
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
+def read_frame(path: str | Path, columns: Iterable[str] = (), *, names: Iterable[str] = ()) -> Any:
     """Read a file as a data frame.
 
     Of an npz file come the columns `x0`, `x1`, … of its matrix `X`, and the arrays that are asked for. Other files come
-    whole. In a CSV file words such as NA and None count as missing values, but not in a column of names: there NA may
-    be North America.
+    whole. In a CSV file words such as NA and None count as missing values, but not in a column of names, where NA may
+    be North America; and None may be a class.
 
     Args:
         path: A .csv, .csv.gz, .parquet or .npz file.
-        columns: Columns that name what a row is, where they are there; of an npz file, arrays to take beside `X`.
+        columns: Columns that say what a row is, where they are there; of an npz file, arrays to take beside `X`.
+        names: Those of them that hold names of places and the like.
 
     Returns:
         The frame. Its `attrs` hold, by column, the `"names"` that a parquet or npz file has for the column's indices,
@@ -53,7 +56,7 @@ def read_frame(path: str | Path, columns: Iterable[str] = ()) -> Any:
     try:
         if path.suffix == ".npz":
             return _npz_frame(pandas, path, columns)
-        frame = _parquet_frame(pandas, path) if path.suffix == ".parquet" else _csv_frame(pandas, path, columns)
+        frame = _parquet_frame(pandas, path) if path.suffix == ".parquet" else _csv_frame(pandas, path, columns, names)
     except UnicodeDecodeError:
         raise ValueError(
             f"{path.name} should be text in UTF-8, but is in another encoding, or no text. Save it as CSV in UTF-8."
@@ -100,7 +103,7 @@ class NoColumnError(ValueError):
         super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.found}")
 
 
-def _csv_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
+def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], names: Iterable[str]) -> Any:
     _check_header(path)
     frame = pandas.read_csv(path)
     named = [name for name in dict.fromkeys(columns) if name in frame.columns]
@@ -109,7 +112,8 @@ def _csv_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
     if doubtful:
         written = pandas.read_csv(path, usecols=doubtful, dtype=str, keep_default_na=False)
         for name in doubtful:
-            found = written[name].where(written[name] != "")
+            missing = frame[name].isna() & (written[name] != "None") if name not in names else written[name] == ""
+            found = written[name].mask(missing)
             words[name] = sorted(found[frame[name].isna()].dropna().unique())
             frame[name] = found
     frame.attrs = {"words": {name: found for name, found in words.items() if found}}
@@ -122,6 +126,9 @@ def _check_header(path: Path) -> None:
         header = next((line.strip("\r\n") for line in file if line.strip()), None)
     if header is None:
         raise ValueError("it should have a line of column names and rows below, but is empty. Save the table anew.")
+    names = next(csv.reader([header]))
+    if twice := [name for name, times in Counter(names).items() if times > 1 and name]:
+        raise ValueError(f"its columns should have different names, but {twice[0]!r} is there twice. Rename one.")
     found = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
     if found and "," not in header:
         shown = header if len(header) <= 60 else header[:60] + "…"

@@ -76,7 +76,8 @@ def read_table(
     path = Path(path)
     chosen = {"target": target, "domain": domain, "group": group, "split": split}
     _check_different({option: name for option, name in chosen.items() if name is not None})
-    frame = read_frame(path, [name or option for option, name in chosen.items()])
+    places = [chosen[option] or option for option in ("domain", "group")]
+    frame = read_frame(path, [name or option for option, name in chosen.items()], names=places)
     notes = []
     for option in ("group", "split"):
         if chosen[option] is None and option in frame.columns and option not in (target, domain, group, split):

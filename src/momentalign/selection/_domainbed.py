@@ -59,7 +59,14 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[Record], list[str
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise UnreadableError(f"its results.jsonl is not DomainBed's ({type(error).__name__}: {error})") from None
     fixed = {"encoder": None, "setting": "finetune", "error": None, "device": None, "started": None, "finished": None}
-    unknown: dict[str, Any] = {"hash": folder.name, "num_classes": None, "classes": (), "versions": {}, "features": {}}
+    unknown: dict[str, Any] = {
+        "hash": folder.name,
+        "num_classes": None,
+        "classes": (),
+        "versions": {},
+        "features": {},
+        "data": None,
+    }
     status = "finished" if (folder / "done").exists() else "running"
     return {**row, **fixed, **unknown, "status": status, "folder": folder}, records, problems
 

@@ -90,6 +90,7 @@ def _read(found: list[tuple[str, Path]], problems: list[str]) -> Sweep:
     runs, records = drop_clashes(runs, records, problems)
     _name_unfinished(runs, problems)
     _name_empty(runs, records, problems)
+    _name_other_data(runs, problems)
     sweep = Sweep(runs, records, problems)
     _name_diverged(sweep)
     return sweep
@@ -153,6 +154,7 @@ def _run(folder: Path) -> dict[str, Any]:
             "num_classes": about.get("num_classes"),
             "classes": tuple(str(name) for name in about.get("classes") or ()),
             "versions": {"momentalign": about.get("momentalign"), **(about.get("versions") or {})},
+            "data": about.get("data"),
             "features": {str(key): str(value) for key, value in dict(about.get("features") or {}).items()},
         }
     except KeyError as error:
@@ -190,6 +192,18 @@ def _name_empty(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) 
         problems.append(
             f"Finished, but without a record that can be read, {len(empty)} of {len(runs)} runs: {some(empty)}."
         )
+
+
+def _name_other_data(runs: pd.DataFrame, problems: list[str]) -> None:
+    known = runs[runs["data"].notna()]
+    for dataset, own in known.groupby("dataset", sort=False):
+        first = own.loc[own["started"].astype(str).idxmin(), "data"]
+        other = [str(run) for run in own.index[own["data"] != first]]
+        if other:
+            problems.append(
+                f"{dataset} changed between runs, which should not be compared: {len(other)} of {len(own)} are on what "
+                f"it held later: {some(other)}."
+            )
 
 
 def _name_diverged(sweep: Sweep) -> None:

@@ -34,6 +34,7 @@ RUN_COLUMNS = (
     "classes",
     "versions",
     "features",
+    "data",
 )
 
 # What makes two runs the same cell of a table: only one of them can be in it.

@@ -51,6 +51,27 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
     return Remaining((*first, *final), most_finals(to_come))
 
 
+def changed_runs(plan: Plan, out: Path) -> list[RunConfig]:
+    """Runs of a plan that are there already, but on what their data held before they changed.
+
+    Args:
+        plan: The plan.
+        out: Parent of the runs' folders, which may not exist.
+
+    Returns:
+        The runs.
+    """
+    stamps = stamps_of(plan)
+    if not any(stamps.values()):
+        return []
+
+    def state(config: RunConfig, stamp: str | None) -> str:
+        return state_of(out / config.hash(), config, stamp)[0]
+
+    runs = [config for config in plan.runs if stamps[config.dataset]]
+    return [config for config in runs if state(config, stamps[config.dataset]) != state(config, None)]
+
+
 def stamps_of(plan: Plan) -> dict[str, str | None]:
     """What the data of a plan hold at the moment, by data set; None for those that go by a name."""
     return {dataset: data_stamp(dataset) for dataset in plan.domains}

@@ -3,13 +3,18 @@
 from io import BufferedRandom
 from pathlib import Path
 
+_held: set[Path] = set()
+"""Folders that this process trains in. To look whether a file is locked lets go of one's own lock on it."""
+
 
 class BusyError(ValueError):
     """Another process trains in a run's folder."""
 
 
 def is_busy(folder: Path) -> bool:
-    """Whether another process trains in a folder. Not to be asked by one that does: it would let go of its lock."""
+    """Whether a run is being trained in a folder, by this process or another."""
+    if folder.resolve() in _held:
+        return True
     try:
         import fcntl
     except ModuleNotFoundError:  # Windows
@@ -38,6 +43,10 @@ def lock(records: BufferedRandom, folder: Path) -> None:
     Raises:
         BusyError: Another process has them, which are closed then.
     """
+    if folder.resolve() in _held:
+        records.close()
+        raise BusyError(f"This process trains in {folder} already. Wait for it, or name another folder.")
+    _held.add(folder.resolve())
     try:
         import fcntl
     except ModuleNotFoundError:  # Windows
@@ -47,6 +56,12 @@ def lock(records: BufferedRandom, folder: Path) -> None:
         fcntl.lockf(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         records.close()
+        release(folder)
         raise BusyError(f"Another process trains in {folder}. Wait for it, or name another folder.") from None
     except OSError:  # a file system that knows no locks
         return
+
+
+def release(folder: Path) -> None:
+    """Say that this process trains in a folder no longer."""
+    _held.discard(folder.resolve())

@@ -1,6 +1,5 @@
 """Where a run runs: Lightning Fabric for devices, precision and ranks."""
 
-import builtins
 import importlib
 import logging
 import multiprocessing
@@ -140,7 +139,7 @@ def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
         What the first rank returned.
 
     Raises:
-        DiskFullError, ValueError, OSError, TypeError, ModuleNotFoundError: What a rank of several raised.
+        DiskFullError, OSError, ModuleNotFoundError, TypeError, ValueError: A rank of several raised one.
         RuntimeError: A rank of several raised something else; the cause has its traceback.
     """
     from torch.multiprocessing.spawn import ProcessRaisedException
@@ -148,12 +147,23 @@ def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
     try:
         return fabric.launch(function)
     except ProcessRaisedException as error:
-        last = str(error).strip().splitlines()[-1]
-        name, _, message = last.partition(": ")
-        kind = DiskFullError if name.endswith(DiskFullError.__name__) else getattr(builtins, name, None)
-        if isinstance(kind, type) and issubclass(kind, ValueError | OSError | TypeError | ModuleNotFoundError):
-            raise kind(message) from None
-        raise RuntimeError(f"A process of several failed: {last}") from error
+        kind, message = _said(str(error))
+        for plain in (DiskFullError, OSError, ModuleNotFoundError, TypeError, ValueError):
+            if issubclass(kind, plain):
+                raise plain(message) from None
+        raise RuntimeError(f"A process of several failed: {kind.__name__}: {message}") from error
+
+
+def _said(text: str) -> tuple[type[BaseException], str]:
+    """Kind and message of the error at the end of a rank's traceback, whose frames are indented and which is not."""
+    lines = text.strip().splitlines()
+    for number in reversed(range(len(lines))):
+        name, _, message = lines[number].partition(": ")
+        module, _, own = name.rpartition(".")
+        kind = getattr(sys.modules.get(module or "builtins"), own, None)
+        if isinstance(kind, type) and issubclass(kind, BaseException):
+            return kind, "\n".join([message, *lines[number + 1 :]]).strip() or kind.__name__
+    return Exception, lines[-1]
 
 
 def leave(fabric: Any) -> None:

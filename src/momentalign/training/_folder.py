@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from momentalign._saved import checkpoint_of
 from momentalign.data import DomainDataset
-from momentalign.training._busy import is_busy, lock
+from momentalign.training._busy import is_busy, lock, release
 from momentalign.training._config import RunConfig
 from momentalign.training._run_json import check_same, describe_run, now, read_run, versions, write_json
 
@@ -75,6 +75,7 @@ class RunFolder:
             length = file.seek(0, SEEK_END)
             if length < records_bytes:
                 file.close()
+                release(self.path)
                 raise ValueError(
                     f"{self.path / 'records.jsonl'} should have the {records_bytes} bytes that its checkpoint knows, "
                     f"but has {length}: records were lost. Remove {self.path} and run the same again."
@@ -131,6 +132,7 @@ class RunFolder:
         """Let go of the records."""
         if self._records is not None:
             records, self._records = self._records, None
+            release(self.path)
             try:
                 records.close()
             except OSError:  # what could not be written was reported when it was

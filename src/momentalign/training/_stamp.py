@@ -1,10 +1,10 @@
 """What data lie at a path, in sixteen digits: a run of other data under the same name is another run."""
 
 import hashlib
-import os
 from pathlib import Path
 
 from momentalign.data import dataset_names
+from momentalign.data._folders import is_image, walk_links
 
 
 def data_stamp(dataset: str) -> str | None:
@@ -14,8 +14,8 @@ def data_stamp(dataset: str) -> str | None:
         dataset: Name or path.
 
     Returns:
-        The digits: of a file's content, of the names and sizes of a folder's files. None for data sets that go by a
-        name, which `momentalign data verify` checks, and where there is nothing.
+        The digits: of a file's content, of the names and sizes of the images in a folder. None for data sets that go by
+        a name, which `momentalign data verify` checks, and where there is nothing.
     """
     path = Path(dataset).expanduser()
     if dataset in dataset_names() or not path.exists():
@@ -24,10 +24,9 @@ def data_stamp(dataset: str) -> str | None:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
     digest = hashlib.sha256()
-    for folder, folders, files in os.walk(path, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(name for name in files if not name.startswith(".")):
+    for folder, files in sorted(walk_links(path)):
+        for name in sorted(filter(is_image, files)):
             place = Path(folder, name)
-            size = place.stat().st_size if place.exists() else -1  # a link to nothing
+            size = Path(place).stat().st_size if Path(place).exists() else -1  # a link to nothing
             digest.update(f"{place.relative_to(path).as_posix()}\0{size}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]
