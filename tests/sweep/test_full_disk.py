@@ -169,7 +169,7 @@ def test_a_probe_whose_first_file_cannot_be_written_lets_go_of_its_folder(tmp_pa
     closed = []
     real = folder.RunFolder.close
     monkeypatch.setattr(folder.RunFolder, "close", lambda self: (closed.append(self._records), real(self)))
-    monkeypatch.setattr(folder, "write_whole", no_room(errno.EDQUOT))
+    monkeypatch.setattr("momentalign.training._run_json.write_whole", no_room(errno.EDQUOT))
     with pytest.raises(DiskFullError):
         run_probe(config, tmp_path / "run")
     assert closed[0].closed
