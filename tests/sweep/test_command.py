@@ -168,7 +168,7 @@ def test_nothing_is_tried_where_training_cannot_run(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_changed_are_not_added_to_a_sweep(tmp_path, shared):
+def test_data_that_changed_are_not_added_to_a_sweep(tmp_path, shared, engine, monkeypatch):
     table = tmp_path / "t.csv"
     rows = [f"{k},{k % 2},{'abc'[k % 3]}" for k in range(60)]
     table.write_text("\n".join(["x,y,domain", *rows]))
@@ -176,7 +176,10 @@ def test_data_that_changed_are_not_added_to_a_sweep(tmp_path, shared):
     words += ["--device", "cpu", "-o", str(tmp_path / "out"), "--test-domains", "a", "--algorithms"]
     assert CliRunner().invoke(app, [*words, "erm"]).exit_code == 0
     table.write_text("\n".join(["x,y,domain", *reversed(rows)]))
+    closed = []
+    monkeypatch.setattr(engine, "close", lambda: closed.append(True))
     refused = CliRunner().invoke(app, [*words, "erm,coral"])
+    assert closed  # no process is left
     assert "holds 1 run on what" in str(refused.exception)
     assert "held before it changed. Use another --out, or remove them." in str(refused.exception)
     assert len(read_runs(tmp_path / "out").runs) == 1

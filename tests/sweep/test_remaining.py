@@ -76,7 +76,7 @@ def test_a_grid_that_grew_counts_the_finals_that_it_may_need(grouped, tmp_path):
     before = make_probe_plan([grouped], ["hessian-matching"], trials=3, hparams=5)
     for run in (*before.runs, *finals(before, "hessian-matching", *range(5))):
         write(out, run)
-    assert remaining(before, out) == ((), 0)
+    assert remaining(before, out) == ((), 0, ())
     left = remaining(make_probe_plan([grouped], ["hessian-matching"], trials=3), out)
     assert names(left.runs) == {("hessian-matching", number, 0) for number in (5, 6)}
     assert left.finals == 2 * 2  # the other sets have theirs

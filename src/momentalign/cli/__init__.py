@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from errno import EDQUOT, ENOSPC
 from types import FrameType
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ except ModuleNotFoundError as error:
 
 import momentalign
 from momentalign._errors import in_one_line, place_of
+from momentalign._files import is_full
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
 from momentalign.cli._diagnose import diagnose
@@ -111,4 +111,4 @@ def _in_words(error: Exception) -> str:
         text = " ".join(line if line.endswith((".", ",", ":", ";", "?", "!")) else f"{line}." for line in lines[:-1])
         return printable(" ".join(filter(None, [text, *lines[-1:], place_of(error)])))
     what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return printable(what) + (" Make room and run the same command again." if error.errno in (ENOSPC, EDQUOT) else "")
+    return printable(what) + (" Make room and run the same command again." if is_full(error) else "")

@@ -64,18 +64,8 @@ def run_plan(
     Raises:
         Exit: With 130 after an interruption.
     """
-    from momentalign._files import check_takes_files
-    from momentalign._words import counted
     from momentalign.sweep import run_sweep
-    from momentalign.sweep._remaining import changed_runs
 
-    check_takes_files(out.absolute())
-    changed = changed_runs(plan, out)
-    if changed:
-        raise ValueError(
-            f"{out} holds {counted(len(changed), 'run')} on what {changed[0].dataset} held before it changed. Use "
-            "another --out, or remove them."
-        )
     try:
         announce(console, plan, engine, out, weights=weights, **options)
         if dry_run:
@@ -114,17 +104,24 @@ def announce(
         skip_bad_files: Whether images that cannot be decoded are left out.
 
     Raises:
-        ValueError: There is too little room.
+        ValueError: There is too little room, no file can be written there, or runs there are of data that changed.
         ModuleNotFoundError: Training needs something that is not installed.
     """
     import shutil
 
-    from momentalign._words import volume
+    from momentalign._files import check_takes_files
+    from momentalign._words import counted, volume
     from momentalign.sweep import LocalEngine, estimate, remaining
     from momentalign.sweep._clashes import find_clashes
     from momentalign.training._devices import check_installed
 
+    check_takes_files(out.absolute())
     left = remaining(plan, out, retry_failed=retry_failed)
+    if left.changed:
+        runs, dataset = counted(len(left.changed), "run"), left.changed[0].dataset
+        raise ValueError(
+            f"{out} holds {runs} on what {dataset} held before it changed. Use another --out, or remove them."
+        )
     number = len(left.runs) + left.finals
     if number < len(plan.runs) + plan.number_of_finals:
         console.print(f"{number} of them {'is' if number == 1 else 'are'} left to do.")

@@ -1,11 +1,11 @@
 """Recipes that are linear probes: features once, then the paper's protocol on them."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from momentalign._machine import available_cores
 from momentalign.probing import ProtocolResult, run_protocol
 from momentalign.probing._source import source_of
 from momentalign.published import AVERAGE, WORST_GROUP, published_probing
@@ -94,7 +94,7 @@ def make_features(
     target.parent.mkdir(parents=True, exist_ok=True)
     model = build_encoder(spec, data)
     rows = data if recipe.rows is None else _some_rows(data, recipe.rows)
-    workers = 0 if device == "cpu" else min(8, os.cpu_count() or 1)
+    workers = 0 if device == "cpu" else min(8, available_cores())
     work = Embedding(rows, model, target, device=device, workers=workers, fewer_rows=skip_bad_files)
     return work.run(lambda done, all_: say("features", done / max(1, all_)))
 

@@ -65,7 +65,8 @@ def state_of(folder: Path, config: RunConfig, stamp: str | None = None) -> tuple
 
     Returns:
         "new", "running", "finished", "failed" with its error, "full" with the error of a run that a full disk ended,
-        "broken" where it cannot be made out, or "foreign" with the reason why the folder cannot be used.
+        "broken" where it cannot be made out, or with the reason why the folder cannot be used "changed", where it is of
+        other data under the same name, or "foreign".
     """
     try:
         about = json.loads((folder / "run.json").read_bytes())
@@ -81,7 +82,7 @@ def state_of(folder: Path, config: RunConfig, stamp: str | None = None) -> tuple
     if config_there != json.loads(json.dumps(config.to_dict())):
         return "foreign", f"{folder} holds a run of another configuration. Use another --out."
     if not same_data(about, stamp):
-        return "foreign", f"{folder} holds a run on what {config.dataset} held before it changed. Use another --out."
+        return "changed", f"{folder} holds a run on what {config.dataset} held before it changed. Use another --out."
     if status == "failed" and about.get("disk_full"):
         status = "full"
     return status, about.get("error")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count
 from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, record_failure
 
@@ -36,7 +37,7 @@ class LocalEngine(Engine):
         if accelerator == "cuda" and not self.gpus:
             raise ValueError("'--device' asks for cuda, but torch sees no GPU here. Use --device cpu.")
         self.accelerator = "cuda" if self.gpus else "cpu"
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = available_cores()
         self.jobs = check_count("jobs", jobs, 1) if jobs is not None else max(1, len(self.gpus) * per_gpu or cores)
         self.threads = max(1, cores // self.jobs)
         self._workers: list[_Worker] = []

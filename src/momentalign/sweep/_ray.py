@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._errors import in_one_line
+from momentalign._extras import need
 from momentalign._files import is_full
 from momentalign._validation import check_choice, check_count
 from momentalign._words import counted
@@ -51,12 +52,7 @@ class RayEngine(Engine):
         accelerator: str = "auto",
         per_gpu: int = 1,
     ) -> None:
-        try:
-            import ray
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "The engine 'ray' needs Ray, which is not installed. Use pip install 'momentalign[ray]'."
-            ) from None
+        ray = need("ray", "The engine 'ray' needs", extra="ray")
         check_choice("device", accelerator, ("auto", "cpu", "cuda"))
         self.ray = ray
         self.cpus, self.per_gpu = check_count("cpus", cpus, 1), check_count("per-gpu", per_gpu, 1)
@@ -75,9 +71,9 @@ class RayEngine(Engine):
         self._tasks: dict[Any, Job] = {}
         if self._capacity() < 1:
             self.close()
-            need = f"{cpus} cores" + (f" and {gpus:g} GPUs" if gpus else "")
+            asked = f"{cpus} cores" + (f" and {gpus:g} GPUs" if gpus else "")
             advice = " Use --device cpu to do without GPUs." if gpus else ""
-            raise ValueError(f"A run needs {need} on one machine of the Ray cluster, which has {self._has}.{advice}")
+            raise ValueError(f"A run needs {asked} on one machine of the Ray cluster, which has {self._has}.{advice}")
         # Processes are kept for the next run, also where they have a GPU: starting one takes longer than a small run.
         self._execute = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES, max_calls=0)(_task)
 

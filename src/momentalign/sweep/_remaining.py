@@ -17,10 +17,12 @@ class Remaining(NamedTuple):
         runs: Runs that would be begun or gone on with: first trials, and final runs where all first trials of their
             data set and algorithm are done.
         finals: How many final runs follow at most of sets that the first trials have yet to choose.
+        changed: Runs that are there, but on what their data held before these changed.
     """
 
     runs: tuple[RunConfig, ...]
     finals: int
+    changed: tuple[RunConfig, ...] = ()
 
 
 def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Remaining:
@@ -37,10 +39,15 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
     folder = Path(out)
     stamps = stamps_of(plan)
 
-    def left(config: RunConfig) -> bool:
-        return is_left(state_of(folder / config.hash(), config, stamps[config.dataset])[0], retry_failed)
+    def state(config: RunConfig) -> str:
+        return state_of(folder / config.hash(), config, stamps[config.dataset])[0]
 
-    first = [config for config in plan.runs if left(config)]
+    def left(config: RunConfig) -> bool:
+        return is_left(state(config), retry_failed)
+
+    states = [(config, state(config)) for config in plan.runs]
+    changed = tuple(config for config, found in states if found == "changed")
+    first = [config for config, found in states if is_left(found, retry_failed)]
     undecided = {(config.dataset, config.algorithm) for config in first}
     final = [
         config
@@ -48,28 +55,7 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
         if (config.dataset, config.algorithm) not in undecided and left(config)
     ]
     to_come = {key: sum(map(left, runs)) for key, runs in plan.finals.items() if key[:2] in undecided}
-    return Remaining((*first, *final), most_finals(to_come))
-
-
-def changed_runs(plan: Plan, out: Path) -> list[RunConfig]:
-    """Runs of a plan that are there already, but on what their data held before they changed.
-
-    Args:
-        plan: The plan.
-        out: Parent of the runs' folders, which may not exist.
-
-    Returns:
-        The runs.
-    """
-    stamps = stamps_of(plan)
-    if not any(stamps.values()):
-        return []
-
-    def state(config: RunConfig, stamp: str | None) -> str:
-        return state_of(out / config.hash(), config, stamp)[0]
-
-    runs = [config for config in plan.runs if stamps[config.dataset]]
-    return [config for config in runs if state(config, stamps[config.dataset]) != state(config, None)]
+    return Remaining((*first, *final), most_finals(to_come), changed)
 
 
 def stamps_of(plan: Plan) -> dict[str, str | None]:
