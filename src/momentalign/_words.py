@@ -31,3 +31,15 @@ def volume(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{max(1, round(size / 2**10))} KiB"
+
+
+def printable(text: str) -> str:
+    r"""Escape control characters, which could move the cursor, break a line or reverse the reading direction.
+
+    Example:
+        >>> print(printable("a\nb\x1b[31m"))
+        a\nb\x1b[31m
+    """
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )

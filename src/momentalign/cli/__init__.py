@@ -103,7 +103,7 @@ def _say_interrupted() -> None:
 
 def _in_words(error: Exception) -> str:
     """An error in one line; what the system says of a file without its numbers, and what to do where that is plain."""
-    from momentalign.report._escape import printable
+    from momentalign._words import printable
 
     if not isinstance(error, OSError) or not error.strerror:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -49,8 +49,8 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
     Raises:
         Exit: With 2 if data are missing, with 1 if runs failed, with 130 after an interruption.
     """
+    from momentalign._words import printable
     from momentalign.report import accuracy_table, write_report
-    from momentalign.report._escape import printable
     from momentalign.reproduce import plan_of, results_of
     from momentalign.reproduce._sweeps import by_hand, without
 

@@ -113,8 +113,8 @@ def sweep(
 
 
 def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retried: bool) -> None:
+    from momentalign._words import printable
     from momentalign.report import accuracy_table
-    from momentalign.report._escape import printable
     from momentalign.selection import read_runs
 
     said: list[str] = []

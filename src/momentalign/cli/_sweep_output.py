@@ -205,7 +205,7 @@ def say_notes(console: Console, tally: "Tally") -> None:
         console: Where to.
         tally: How the sweep went.
     """
-    from momentalign.report._escape import printable
+    from momentalign._words import printable
 
     for note in tally.notes[:_NOTES]:
         console.print(f"Note: {printable(note)}")

@@ -25,8 +25,8 @@ def table(
     """Test accuracy of a sweep, per domain and averaged, under one selection rule."""
     from momentalign._files import check_output, write_whole
     from momentalign._validation import check_choice
+    from momentalign._words import printable
     from momentalign.report import accuracy_table
-    from momentalign.report._escape import printable
     from momentalign.selection import RULES, read_runs
 
     check_choice("--select", rule, RULES)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order
-from momentalign.selection import RULES, Sweep, select
-from momentalign.selection._select import set_aside
+from momentalign.selection import RULES, Sweep, select, set_aside
 
 PREFERRED = ("oracle", "training-domain", "leave-one-domain-out", "worst-group")
 """Whose choice the curves show where several rules can be answered: the first of these."""

@@ -2,6 +2,8 @@
 
 import re
 
+from momentalign._words import printable
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -28,24 +30,6 @@ _LATEX = {
     "²": r"\textsuperscript{2}",
 }
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$])")
-
-
-def printable(text: str) -> str:
-    r"""Text without control characters, which could move a cursor, break a line or reverse the reading direction.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The text with each character that does not print replaced by its escape.
-
-    Example:
-        >>> print(printable("a\nb\x1b[31m"))
-        a\nb\x1b[31m
-    """
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
 
 
 def escape_latex(text: str) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from momentalign.report._escape import escape_latex, escape_markdown, printable
+from momentalign._words import printable
+from momentalign.report._escape import escape_latex, escape_markdown
 
 MISSING = "–"
 INCOMPLETE = "*"

@@ -17,8 +17,7 @@ from momentalign.published import (
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order, domain_head
 from momentalign.report._sources import published_for_probes
 from momentalign.report._table import INCOMPLETE, MISSING, Cell, Row, Section, Table
-from momentalign.selection import Sweep, candidates, select
-from momentalign.selection._select import set_aside
+from momentalign.selection import Sweep, candidates, select, set_aside
 
 _HOW = {
     "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",

@@ -5,7 +5,7 @@ by one of :data:`RULES`. Nothing here trains, and nothing needs the data.
 """
 
 from momentalign.selection._read import read_runs
-from momentalign.selection._select import RULES, candidates, select
+from momentalign.selection._select import RULES, candidates, select, set_aside
 from momentalign.selection._sweep import Sweep
 
-__all__ = ["RULES", "Sweep", "candidates", "read_runs", "select"]
+__all__ = ["RULES", "Sweep", "candidates", "read_runs", "select", "set_aside"]
