@@ -2,18 +2,17 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from momentalign._datasets import is_folder, is_image, walk_links
 from momentalign._words import counted
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._items import ImageFiles
 from momentalign.data._splits import split_in_out
-
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
 class Benchmark(NamedTuple):
@@ -137,46 +136,13 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
     return files
 
 
-def walk_links(folder: Path, above: frozenset[str] = frozenset()) -> Iterator[tuple[str, list[str]]]:
-    """Folders from one on and the names of what is in each, through links but never back to where one came from.
-
-    Args:
-        folder: Where to begin.
-        above: Real paths of the folders that led there.
-
-    Yields:
-        Path of a folder, and the names of what in it is no folder.
-    """
-    real = os.path.realpath(folder)
-    if any(f"{place}{os.sep}".startswith(f"{real}{os.sep}") for place in above):
-        return
-    folders, others = list[str](), list[str]()
-    for entry in os.scandir(folder):
-        (folders if _is_folder(entry) else others).append(entry.name)
-    yield str(folder), others
-    for name in folders:
-        yield from walk_links(folder / name, above | {real})
-
-
 def _subfolders(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(folder) if _is_folder(entry) and not entry.name.startswith("."))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
+    return sorted(entry.name for entry in os.scandir(folder) if is_folder(entry) and not entry.name.startswith("."))
 
 
 def _images_in(folder: Path) -> list[Path]:
     inside = [entry for entry in os.scandir(folder) if is_image(entry.name)]
     return sorted(Path(entry.path) for entry in inside if Path(entry.path).is_file())
-
-
-def is_image(name: str) -> bool:
-    """Whether a file is taken for an image, by its name."""
-    return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
 
 
 def _duplicates(folder: Path) -> frozenset[str]:

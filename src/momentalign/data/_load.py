@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from momentalign._datasets import DATASET_NAMES
 from momentalign.data._colored import ColoredDigits, ColoredMNIST
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._folders import BENCHMARKS, read_image_folder, without_bad_files
@@ -43,7 +44,7 @@ _LOADERS: dict[str, Callable[[int, Path, float], DomainDataset]] = {
 
 def dataset_names() -> tuple[str, ...]:
     """Names that :func:`load_dataset` knows."""
-    return tuple(_LOADERS)
+    return DATASET_NAMES
 
 
 def load_dataset(

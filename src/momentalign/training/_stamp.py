@@ -4,8 +4,7 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-from momentalign.data import dataset_names
-from momentalign.data._folders import is_image, walk_links
+from momentalign._datasets import DATASET_NAMES, is_image, walk_links
 
 
 def data_stamp(dataset: str) -> str | None:
@@ -19,7 +18,7 @@ def data_stamp(dataset: str) -> str | None:
         a name, which `momentalign data verify` checks, and where there is nothing.
     """
     path = Path(dataset).expanduser()
-    if dataset in dataset_names() or not path.exists():
+    if dataset in DATASET_NAMES or not path.exists():
         return None
     if path.is_file():
         about = path.stat()
