@@ -113,7 +113,7 @@ def announce(
     from momentalign._words import counted, volume
     from momentalign.sweep import LocalEngine, estimate, remaining
     from momentalign.sweep._clashes import find_clashes
-    from momentalign.training._devices import check_installed
+    from momentalign.training._devices import check_installed, check_precision
 
     check_takes_files(out.absolute())
     left = remaining(plan, out, retry_failed=retry_failed)
@@ -134,6 +134,7 @@ def announce(
         return
     if isinstance(engine, LocalEngine) and any(config.setting == "finetune" for config in left.runs):
         check_installed()
+        check_precision(left.runs[0].precision, engine.accelerator)
     with console.status("Measuring a few steps …") as status:
         cost = estimate(
             plan,

@@ -17,6 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from momentalign._extras import need
 from momentalign._files import DiskFullError
+from momentalign._machine import cpu_bfloat16_works
 from momentalign._validation import check_choice
 from momentalign._words import counted
 from momentalign.algorithms import Algorithm
@@ -60,6 +61,7 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
     if accelerator == "cuda" and devices > here:
         asked = counted(devices, "CUDA device")
         raise ValueError(f"The run asks for {asked}, but torch sees {here} here. Use --device cpu.")
+    check_precision(precision, accelerator)
     fabric, strategies = _lightning()
     strategy: Any = "auto"
     if devices > 1:
@@ -71,6 +73,15 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
         strategy=strategy,
         precision="bf16-mixed" if precision == "bf16" else "32-true",
     )
+
+
+def check_precision(precision: str, accelerator: str) -> None:
+    """Raise ValueError where a run would use bfloat16 on a CPU that crashes on it."""
+    if precision == "bf16" and not takes_cuda(accelerator) and not cpu_bfloat16_works():
+        raise ValueError(
+            "bfloat16 should work on the CPU, but crashes on this one (illegal instruction). "
+            "Set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16, or use --precision 32."
+        )
 
 
 def to_device(algorithm: Algorithm, device: torch.device) -> Algorithm:
