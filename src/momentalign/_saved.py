@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from momentalign._extras import need
+from momentalign._extras import require
 
 FORMAT = 1
 MODEL, WEIGHTS = "model.json", "model.safetensors"
@@ -117,5 +117,5 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _safetensors() -> Any:
-    need("safetensors.torch", "Weights need", extra="cli")
-    return need("safetensors", "Weights need", extra="cli")
+    require("safetensors.torch", "Weights need", extra="cli")
+    return require("safetensors", "Weights need", extra="cli")

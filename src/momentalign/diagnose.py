@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 from momentalign._validation import check_choice, check_count
 from momentalign.data import read_table
 from momentalign.data._columns import encode, learn_columns, said_of
@@ -112,7 +112,7 @@ def diagnose_table(
 def write_page(report: TransferReport, path: Path) -> None:
     """Write the report's page, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, report.to_html())
+    atomic_write(path, report.to_html())
 
 
 def _features(frame: Any, sources: NDArray[np.bool_], components: int) -> tuple[NDArray[np.float64], list[str]]:

@@ -29,7 +29,7 @@ def test_the_list_stays_while_another_sweep_is_on_it(tmp_path):
 
 @pytest.mark.parametrize("moment", ["before the file", "before the folder is looked at"])
 def test_a_folder_that_goes_in_the_very_moment_is_made_again(tmp_path, monkeypatch, moment):
-    times, write, is_dir = [], _planned.write_whole, _planned.Path.is_dir
+    times, write, is_dir = [], _planned.atomic_write, _planned.Path.is_dir
 
     def gone_before(path, text):
         if not times:
@@ -44,7 +44,7 @@ def test_a_folder_that_goes_in_the_very_moment_is_made_again(tmp_path, monkeypat
         return is_dir(path)
 
     if moment == "before the file":
-        monkeypatch.setattr(_planned, "write_whole", gone_before)
+        monkeypatch.setattr(_planned, "atomic_write", gone_before)
     else:
         (tmp_path / PLANS).mkdir()
         monkeypatch.setattr(_planned.Path, "is_dir", gone_since)

@@ -11,7 +11,7 @@ import pytest
 import momentalign.probing._model as probe_model
 import momentalign.probing._run as probe_run
 import momentalign.training._loop as loop
-from momentalign._files import DiskFullError, is_full
+from momentalign._files import DiskFullError, is_disk_full
 from momentalign.probing import run_probe
 from momentalign.sweep import Engine, make_plan, make_probe_plan, remaining, run_sweep
 from momentalign.sweep._claims import state_of
@@ -56,13 +56,13 @@ def is_full_device(path):
 
 def test_what_says_that_there_is_no_room():
     for number in (errno.ENOSPC, errno.EDQUOT):
-        assert is_full(OSError(number, "no room"))
+        assert is_disk_full(OSError(number, "no room"))
         # Of safetensors, which writes weights.
-        assert is_full(OSError(f"x could not be written: Error: I/O error: no room (os error {number})"))
-    assert is_full(DiskFullError("Anything."))
-    assert not is_full(OSError(errno.EACCES, "The disk is full"))
-    assert not is_full(OSError("x could not be written: no access (os error 2)"))
-    assert not is_full(ValueError("The disk is full (os error 28)"))
+        assert is_disk_full(OSError(f"x could not be written: Error: I/O error: no room (os error {number})"))
+    assert is_disk_full(DiskFullError("Anything."))
+    assert not is_disk_full(OSError(errno.EACCES, "The disk is full"))
+    assert not is_disk_full(OSError("x could not be written: no access (os error 2)"))
+    assert not is_disk_full(ValueError("The disk is full (os error 28)"))
 
 
 def test_the_error_travels_between_processes():
@@ -91,7 +91,7 @@ def test_a_probe_goes_on_when_there_is_room(tmp_path, grouped, monkeypatch, numb
     plan = make_probe_plan([grouped], ["erm"], trials=1)
     folder = tmp_path / "runs" / plan.runs[0].hash()
     with monkeypatch.context() as patch:
-        patch.setattr(probe_model, "write_whole", no_room(number))
+        patch.setattr(probe_model, "atomic_write", no_room(number))
         with pytest.raises(DiskFullError, match=f"The disk that {folder} is on is full. Make room and run the same"):
             run_probe(plan.runs[0], folder)
         with pytest.raises(DiskFullError, match="No space left"):
@@ -169,7 +169,7 @@ def test_a_probe_whose_first_file_cannot_be_written_lets_go_of_its_folder(tmp_pa
     closed = []
     real = folder.RunFolder.close
     monkeypatch.setattr(folder.RunFolder, "close", lambda self: (closed.append(self._records), real(self)))
-    monkeypatch.setattr("momentalign.training._run_json.write_whole", no_room(errno.EDQUOT))
+    monkeypatch.setattr("momentalign.training._run_json.atomic_write", no_room(errno.EDQUOT))
     with pytest.raises(DiskFullError):
         run_probe(config, tmp_path / "run")
     assert closed[0].closed

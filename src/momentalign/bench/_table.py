@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Group
 from rich.table import Table
 
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 from momentalign.bench._rows import Row
 
 _UNITS = {
@@ -54,7 +54,7 @@ def write_json(path: Path, rows: Iterable[Row], environment: dict[str, object]) 
     """Write all numbers at once: a file that is there is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"environment": environment, "rows": [dataclasses.asdict(row) for row in rows]}
-    write_whole(path, json.dumps(content, indent=1) + "\n")
+    atomic_write(path, json.dumps(content, indent=1) + "\n")
 
 
 def _number(value: float | None, factor: float = 1.0) -> str:

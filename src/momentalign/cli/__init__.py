@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
 
 import momentalign
 from momentalign._errors import in_one_line, place_of
-from momentalign._files import is_full
+from momentalign._files import is_disk_full
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
 from momentalign.cli._diagnose import diagnose
@@ -103,7 +103,7 @@ def _say_interrupted() -> None:
 
 def _in_words(error: Exception) -> str:
     """An error in one line; what the system says of a file without its numbers, and what to do where that is plain."""
-    from momentalign._words import printable
+    from momentalign._format import printable
 
     if not isinstance(error, OSError) or not error.strerror:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -111,4 +111,4 @@ def _in_words(error: Exception) -> str:
         text = " ".join(line if line.endswith((".", ",", ":", ";", "?", "!")) else f"{line}." for line in lines[:-1])
         return printable(" ".join(filter(None, [text, *lines[-1:], place_of(error)])))
     what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return printable(what) + (" Make room and run the same command again." if is_full(error) else "")
+    return printable(what) + (" Make room and run the same command again." if is_disk_full(error) else "")

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRem
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from momentalign._words import counted
+from momentalign._format import pluralize
 
 if TYPE_CHECKING:
     from momentalign.data._checksums import Progress
@@ -83,11 +83,13 @@ def fetch(
     if archives:
         console.print(f"{name}: {', '.join(str(path) for path in archives)} into {folder}.")
     else:
-        console.print(f"{name}: {counted(len(source.files), 'file')}, about {_size(source.gigabytes)}, into {folder}.")
+        console.print(
+            f"{name}: {pluralize(len(source.files), 'file')}, about {_size(source.gigabytes)}, into {folder}."
+        )
         console.print(f"Terms: {source.terms}. Page: {source.page}")
         for file in source.files:
             how = "its checksum is known" if file.checksum else "its checksum is recorded at the first download"
-            console.print(f"  {Path(file.name).name}: {counted(len(file.urls), 'address')}, {how}")
+            console.print(f"  {Path(file.name).name}: {pluralize(len(file.urls), 'address')}, {how}")
     if dry_run:
         return
     try:

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from momentalign._format import format_duration
 from momentalign._machine import available_cores
-from momentalign._words import duration
 from momentalign.cli._settings import find_device
 from momentalign.cli._training_output import Notes
 
@@ -69,7 +69,7 @@ def embed(
         return
     before = f" {work.done} rows were done before." if work.done else ""
     size = 4 * work.rows * width / 2**20
-    console.print(f"About {duration(work.seconds_left())} on {where}, and {size:.0f} MiB in {out}.{before}")
+    console.print(f"About {format_duration(work.seconds_left())} on {where}, and {size:.0f} MiB in {out}.{before}")
     if dry_run:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

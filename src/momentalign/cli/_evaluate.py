@@ -23,7 +23,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the numbers go, as CSV.")] = None,
 ) -> None:
     """Try a trained run on any data set with its classes: accuracy per domain, and of the worst group."""
-    from momentalign._files import check_output, whole_file
+    from momentalign._files import atomic_file, check_output
     from momentalign.training import Score, find_position, read_run
     from momentalign.training import evaluate as score
 
@@ -63,7 +63,7 @@ def evaluate(
         console.print("The run was trained on the first split of the domains without a *.")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(out) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+        with atomic_file(out) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(Score._fields)
             writer.writerows(scores)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from momentalign._words import duration
+from momentalign._format import format_duration
 from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def probe(
     )
     for line in plan.lines:
         console.print(line)
-    console.print(f"This takes {duration(plan.seconds())}, estimated.")
+    console.print(f"This takes {format_duration(plan.seconds())}, estimated.")
     if dry_run:
         console.print("Nothing was written.")
         return

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from momentalign._words import counted
+from momentalign._format import pluralize
 
 
 def report(
@@ -36,8 +36,8 @@ def report(
     sweep = read_runs(folders)
     number = len(sweep.problems)
     finished = int((sweep.runs["status"] == "finished").sum())
-    met = f" {counted(number, 'problem')} met in reading, listed on the page." if number else ""
-    console.print(f"{counted(len(sweep.runs), 'run')}, {finished} finished.{met}")
+    met = f" {pluralize(number, 'problem')} met in reading, listed on the page." if number else ""
+    console.print(f"{pluralize(len(sweep.runs), 'run')}, {finished} finished.{met}")
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=1.0)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from momentalign._words import counted
+from momentalign._format import pluralize
 from momentalign.cli._settings import find_device
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 from momentalign.cli._training_output import Notes
@@ -49,7 +49,7 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
     Raises:
         Exit: With 2 if data are missing, with 1 if runs failed, with 130 after an interruption.
     """
-    from momentalign._words import printable
+    from momentalign._format import printable
     from momentalign.report import accuracy_table, write_report
     from momentalign.reproduce import plan_of, results_of
     from momentalign.reproduce._sweeps import by_hand, without
@@ -87,7 +87,7 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
     console.print(f"The page lies at {page}, the runs in {out}.")
     if tally.failed:
         advice = "" if choices.retry_failed else " To try again, add --retry-failed to the same command."
-        console.print(f"{counted(len(tally.failed), 'run')} failed.{advice}")
+        console.print(f"{pluralize(len(tally.failed), 'run')} failed.{advice}")
         raise typer.Exit(1)
 
 
@@ -141,7 +141,7 @@ def run_probe_recipe(console: Console, recipe: "ProbeRecipe", choices: Choices) 
 
 def _probe(console: Console, recipe: "ProbeRecipe", name: str, choices: Choices, device: str) -> None:
     """One data set of a recipe."""
-    from momentalign._files import write_whole
+    from momentalign._files import atomic_write
     from momentalign.report import write_report
     from momentalign.reproduce import make_features, probe_curves, probe_table
 
@@ -168,8 +168,8 @@ def _probe(console: Console, recipe: "ProbeRecipe", name: str, choices: Choices,
     console.print(str(result))
     table = out / f"{name}-{choices.solver}.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(table, result.to_frame().to_csv())
-    write_whole(table.with_name(f"{name}-{choices.solver}-grid.csv"), result.grid_frame().to_csv(index=False))
+    atomic_write(table, result.to_frame().to_csv())
+    atomic_write(table.with_name(f"{name}-{choices.solver}-grid.csv"), result.grid_frame().to_csv(index=False))
     console.print(f"The numbers lie in {table}, all fits beside them; the features in {path}.")
 
 

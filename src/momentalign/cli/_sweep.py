@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from momentalign._words import counted
+from momentalign._format import pluralize
 from momentalign.cli._settings import parse_settings
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 from momentalign.cli._training_output import Notes
@@ -113,7 +113,7 @@ def sweep(
 
 
 def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retried: bool) -> None:
-    from momentalign._words import printable
+    from momentalign._format import printable
     from momentalign.report import accuracy_table
     from momentalign.selection import read_runs
 
@@ -131,7 +131,7 @@ def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retrie
     for error in dict.fromkeys(tally.failed.values()):
         if not any(error in problem for problem in said):
             console.print(printable(error))
-    console.print(f"{counted(tally.finished, 'run')} done now, {tally.before} before, {len(tally.failed)} failed.")
+    console.print(f"{pluralize(tally.finished, 'run')} done now, {tally.before} before, {len(tally.failed)} failed.")
     console.print(f"The runs lie in {out}. Next: momentalign report {shlex.quote(str(out))} -o report.html")
     if tally.failed:
         if not retried:

@@ -109,16 +109,16 @@ def announce(
     """
     import shutil
 
-    from momentalign._files import check_takes_files
-    from momentalign._words import counted, volume
+    from momentalign._files import check_writable
+    from momentalign._format import format_size, pluralize
     from momentalign.sweep import LocalEngine, estimate, remaining
     from momentalign.sweep._clashes import find_clashes
     from momentalign.training._devices import check_installed, check_precision
 
-    check_takes_files(out.absolute())
+    check_writable(out.absolute())
     left = remaining(plan, out, retry_failed=retry_failed)
     if left.changed:
-        runs, dataset = counted(len(left.changed), "run"), left.changed[0].dataset
+        runs, dataset = pluralize(len(left.changed), "run"), left.changed[0].dataset
         raise ValueError(
             f"{out} holds {runs} on what {dataset} held before it changed. Use another --out, or remove them."
         )
@@ -154,8 +154,8 @@ def announce(
     free = shutil.disk_usage(existing).free
     if cost.size > free:
         raise ValueError(
-            f"The sweep needs about {volume(cost.size)}, but {existing} has {volume(free)} left. Use another --out"
-            + (", or --no-weights." if weights else ".")
+            f"The sweep needs about {format_size(cost.size)}, but {existing} has {format_size(free)} left. "
+            "Use another --out" + (", or --no-weights." if weights else ".")
         )
 
 
@@ -206,7 +206,7 @@ def say_notes(console: Console, tally: "Tally") -> None:
         console: Where to.
         tally: How the sweep went.
     """
-    from momentalign._words import printable
+    from momentalign._format import printable
 
     for note in tally.notes[:_NOTES]:
         console.print(f"Note: {printable(note)}")

@@ -23,9 +23,9 @@ def table(
     ] = None,
 ) -> None:
     """Test accuracy of a sweep, per domain and averaged, under one selection rule."""
-    from momentalign._files import check_output, write_whole
+    from momentalign._files import atomic_write, check_output
+    from momentalign._format import printable
     from momentalign._validation import check_choice
-    from momentalign._words import printable
     from momentalign.report import accuracy_table
     from momentalign.selection import RULES, read_runs
 
@@ -52,6 +52,6 @@ def table(
         typer.echo(content, nl=False)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, content)
+    atomic_write(out, content)
     where = shlex.join(map(str, folders))
     typer.echo(f"The table lies at {out}. Next: momentalign report {where} -o report.html")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from momentalign._words import counted, duration, listed
+from momentalign._format import format_duration, join_names, pluralize
 from momentalign.cli._settings import parse_settings
 from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing, said_of_divergence
 
@@ -43,7 +43,7 @@ def train(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, say the cost, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and try it on the others."""
-    from momentalign._files import check_takes_files
+    from momentalign._files import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.training import estimate, find_position, make_config, read_records, run
@@ -65,8 +65,8 @@ def train(
             root=root,
         )
         out = Path("runs", config.hash()) if out is None else out
-        held_out = f", without {listed(config.test_domains)}" if config.test_domains else ""
-        length = f"{counted(config.steps, 'step')}, a record every {config.record_every}"
+        held_out = f", without {join_names(config.test_domains)}" if config.test_domains else ""
+        length = f"{pluralize(config.steps, 'step')}, a record every {config.record_every}"
         console.print(f"{algorithm} on {dataset}{held_out}: {length}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
         where: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
@@ -75,12 +75,12 @@ def train(
             with console.status("Measuring a few steps …"):
                 cost = estimate(config, **where, say=Say())
             console.print(
-                f"About {duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms a step, "
+                f"About {format_duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms a step, "
                 f"{cost.record_seconds:.2g} s for each of {cost.records} records; {cost.memory_gib:.2g} GiB of memory. "
                 "Nothing was written."
             )
             return
-        check_takes_files(out.absolute())
+        check_writable(out.absolute())
         try:
             with Bar() as bar:
                 records = run(config, out, **where, checkpoint_every=checkpoint_every, progress=bar, say=Say())

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from momentalign._format import join_names
 from momentalign._machine import is_ours
-from momentalign._words import listed
 
 _MUCH = 0.2
 """Accuracy on the training domains that a penalty may cost before something is said."""
@@ -137,7 +137,7 @@ def said_of_divergence(records: Sequence[Any], hparams: Mapping[str, Any]) -> st
     if not bad:
         return None
     weights = [name for name, value in hparams.items() if name.split("_")[-1] == "weight" and value]
-    lower = f"lr, or {listed(weights)}," if weights else "lr"
+    lower = f"lr, or {join_names(weights)}," if weights else "lr"
     clip = "" if hparams.get("clip", 1.0) else "; --set clip=1 limits the gradient"
     return (
         f"The loss stopped being a number by step {min(bad)}: the accuracies below are of weights that are not "

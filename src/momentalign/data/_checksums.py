@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from momentalign._files import whole_file
+from momentalign._files import atomic_file
 
 Progress = Callable[[str, int, int | None], None]
 """Called now and then with what is being done, how many bytes of it are done, and how many there are if known."""
@@ -100,7 +100,7 @@ def write_manifest(folder: Path, manifest: Path, progress: Progress = quiet) -> 
     """
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     total, done = sum(path.stat().st_size for path in paths), 0
-    with whole_file(manifest) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_file(manifest) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         for path in paths:
             file.write(f"{digest(path)}  {path.relative_to(folder).as_posix()}\n")
             done += path.stat().st_size

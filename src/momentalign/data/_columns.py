@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._words import counted
+from momentalign._format import pluralize
 from momentalign.data._labels import name_of
 
 Array = NDArray[np.float64]
@@ -80,7 +80,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
             texts = _texts(values)
             labels = sorted(set(texts))
             if odd := _odd_ones_out(values):
-                rows = f"{counted(len(odd), 'row')} ({odd[0]!r}, for instance)"
+                rows = f"{pluralize(len(odd), 'row')} ({odd[0]!r}, for instance)"
                 said = f"Column '{name}' holds numbers but for {rows}, and was taken as text."
                 odds.append(f"{said} Leave those fields empty to have numbers.")
             constant = len(labels) < 2

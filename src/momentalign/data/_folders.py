@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from momentalign._datasets import is_folder, is_image, walk_links
-from momentalign._words import counted
+from momentalign._format import pluralize
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._items import ImageFiles
 from momentalign.data._splits import split_in_out
@@ -108,7 +108,7 @@ def without_bad_files(dataset: DomainDataset) -> DomainDataset:
     if not bad:
         return dataset
     shown = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
-    warnings.warn(f"{dataset.name}: {counted(len(bad), 'unreadable file')} left out: {shown}.", stacklevel=2)
+    warnings.warn(f"{dataset.name}: {pluralize(len(bad), 'unreadable file')} left out: {shown}.", stacklevel=2)
     return dataset.with_domains(domains)
 
 
@@ -118,7 +118,7 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
         if not _subfolders(folder / domain):
             raise ValueError(_wrong_shape(folder, stray[0]))
         warnings.warn(
-            f"{folder / domain}: {counted(len(stray), 'image')} in no folder of a class left out, for instance "
+            f"{folder / domain}: {pluralize(len(stray), 'image')} in no folder of a class left out, for instance "
             f"{stray[0].name}.",
             stacklevel=4,
         )

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from momentalign._extras import need
+from momentalign._extras import require
 
 
 class Items(ABC):
@@ -183,4 +183,4 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
 
 
 def _pillow() -> Any:
-    return need("PIL.Image", "Image files need", extra="vision")
+    return require("PIL.Image", "Image files need", extra="vision")

@@ -7,7 +7,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 from momentalign.data._checksums import Progress, digest
 from momentalign.data._root import data_folder
 
@@ -47,4 +47,4 @@ def record(root: Path, key: str, path: Path, url: str, progress: Progress) -> No
     with FileLock(turn):  # other data sets may be fetched at the same time
         files = recorded(root) | {key: entry}
         content = json.dumps({"format": 1, "files": dict(sorted(files.items()))}, indent=1)
-        write_whole(root / LOCK, content + "\n")
+        atomic_write(root / LOCK, content + "\n")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from momentalign._files import whole_file
+from momentalign._files import atomic_file
 
 FOLDER = ".cache"
 """In the data folder, beside the data sets' own folders, which hold what was downloaded and nothing else."""
@@ -45,7 +45,7 @@ def parsed_columns(
     with contextlib.suppress(OSError, UnicodeError, pyarrow.ArrowException):
         table = pyarrow.table(dict(zip(names, columns, strict=True))).replace_schema_metadata({_KEY: key.encode()})
         cache.parent.mkdir(exist_ok=True)
-        with whole_file(cache) as unfinished:
+        with atomic_file(cache) as unfinished:
             parquet.write_table(table, unfinished, compression="zstd")
     return columns
 

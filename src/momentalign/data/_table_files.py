@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._extras import need
+from momentalign._extras import require
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 METADATA = b"momentalign"
@@ -47,7 +47,7 @@ def read_frame(path: str | Path, columns: Iterable[str] = (), *, names: Iterable
         ValueError: Not such a file.
         FileNotFoundError: No such file.
     """
-    pandas = need("pandas", "Tables need", extra="cli")
+    pandas = require("pandas", "Tables need", extra="cli")
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._words import counted, listed
+from momentalign._format import join_names, pluralize
 from momentalign.data._labels import names_of
 from momentalign.data._table_files import NoColumnError, read_frame, with_names
 
@@ -90,12 +90,12 @@ def read_table(
     named = list(columns.values())
     for name, words in frame.attrs.get("words", {}).items():
         if name in named:
-            quoted = listed([f"'{word}'" for word in words])
+            quoted = join_names([f"'{word}'" for word in words])
             notes.append(f"{quoted} in column '{name}' was taken as a name; only an empty field is a missing one.")
     asked = " or ".join(f"'{name}'" for name in named)
     known = frame[named].notna().all(axis=1)
     if not known.all():
-        notes.append(f"{counted(int((~known).sum()), 'row')} without {asked} left out.")
+        notes.append(f"{pluralize(int((~known).sum()), 'row')} without {asked} left out.")
         frame = frame[known]
     if not len(frame):
         raise ValueError(f"{path.name} should have rows with {asked.replace(' or ', ' and ')}, but has none.")

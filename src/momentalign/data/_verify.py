@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from momentalign._words import listed
+from momentalign._format import join_names
 from momentalign.data._checksums import Progress, check, check_manifest, quiet
 from momentalign.data._load import dataset_names, load_dataset
 from momentalign.data._root import data_folder
@@ -45,7 +45,7 @@ def verify(name: str, root: str | Path | None = None, progress: Progress | None 
     name, source = find_source(name)
     folder = dataset_path(name, root)
     if missing := missing_entries(folder, source):
-        lacks = "does not exist" if not folder.exists() else f"lacks {listed(missing)}"
+        lacks = "does not exist" if not folder.exists() else f"lacks {join_names(missing)}"
         return [f"{folder} {lacks}. Run 'momentalign data fetch {name}'."]
     problems = [check(path, checksum, progress) for path, checksum in known_files(folder, source)]
     manifest = manifest_path(name, root)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from momentalign._extras import need
+from momentalign._extras import require
 
 CROP_SCALE = (0.7, 1.0)
 JITTER = 0.3
@@ -21,7 +21,7 @@ class ImageAugmentation:
     """
 
     def __init__(self, size: int) -> None:
-        K = need("kornia.augmentation", "Augmentation of images needs", extra="vision")
+        K = require("kornia.augmentation", "Augmentation of images needs", extra="vision")
         # "resample" crops a whole batch in one kernel; the default loops over the images.
         self._steps = (
             K.RandomResizedCrop((size, size), scale=CROP_SCALE, cropping_mode="resample"),

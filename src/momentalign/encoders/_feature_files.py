@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._extras import need
+from momentalign._extras import require
 from momentalign._files import check_output
 from momentalign.encoders._shards import Features, Shards, write_atomically
 
@@ -126,5 +126,5 @@ def _placed(blocks: Iterator[Features]) -> Iterator[tuple[int, Features]]:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    parquet = need("pyarrow.parquet", "Parquet files need", extra="cli", otherwise=", or write an .npz")
+    parquet = require("pyarrow.parquet", "Parquet files need", extra="cli", alternative=", or write an .npz")
     return importlib.import_module("pyarrow"), parquet

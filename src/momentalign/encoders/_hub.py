@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from momentalign._extras import need
+from momentalign._extras import require
 
 _FILES = (
     "config.json",
@@ -120,5 +120,5 @@ def _check_reachable(hub: Any, name: str) -> None:
 
 
 def _hub() -> Any:
-    need("huggingface_hub.errors", "Hugging Face encoders need", extra="train")
+    require("huggingface_hub.errors", "Hugging Face encoders need", extra="train")
     return importlib.import_module("huggingface_hub")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from momentalign._extras import need
+from momentalign._extras import require
 
 CONFIG_FILE = "config.json"
 _NOT_ARCHITECTURE = ("_name_or_path", "auto_map", "architectures", "id2label", "label2id", "dtype", "torch_dtype")
@@ -15,7 +15,7 @@ _NOT_ARCHITECTURE = ("_name_or_path", "auto_map", "architectures", "id2label", "
 
 def transformers() -> Any:
     """The library, or the command that installs it."""
-    return need("transformers", "Hugging Face encoders need", extra="train")
+    return require("transformers", "Hugging Face encoders need", extra="train")
 
 
 @contextmanager

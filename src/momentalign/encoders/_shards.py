@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._files import whole_file
+from momentalign._files import atomic_file
 
 _NAME = re.compile(r"(\d+)-(\d+)\.npy")
 _PLAN = "plan.json"
@@ -129,7 +129,7 @@ def write_atomically(path: Path, write: Any, *, beside: Path | None = None) -> N
         OSError: The disk is full, for instance.
     """
     try:
-        with whole_file(path, beside=beside) as temporary:
+        with atomic_file(path, temporary_folder=beside) as temporary:
             write(temporary)
     except OSError as error:
         raise OSError(

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from momentalign._extras import need
+from momentalign._extras import require
 from momentalign.data import Items, Texts
 from momentalign.encoders._preprocessing import Preprocessing
 
@@ -86,7 +86,7 @@ class TextPreprocessing(Preprocessing):
         return {"kind": "text", "length": self.length, "padding": list(self.padding), "tokenizer": self.tokenizer}
 
     def _build(self) -> Any:
-        tokenizer = need("tokenizers", "Texts need", extra="train").Tokenizer.from_str(self.tokenizer)
+        tokenizer = require("tokenizers", "Texts need", extra="train").Tokenizer.from_str(self.tokenizer)
         number, name = self.padding
         tokenizer.enable_truncation(self.length, strategy="longest_first")
         tokenizer.enable_padding(direction="right", length=self.length, pad_id=number, pad_token=name)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 import momentalign
-from momentalign._extras import need
-from momentalign._files import write_whole
+from momentalign._extras import require
+from momentalign._files import atomic_write
 from momentalign.data._columns import Column, Encoded, encode
 from momentalign.linear import LinearHead
 from momentalign.probing._features import ProbeFeatures
@@ -119,8 +119,8 @@ class ProbeModel:
             **self.about,
         }
         weights = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        write_whole(folder / WEIGHTS, _safetensors().save(weights))
-        write_whole(folder / ABOUT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        atomic_write(folder / WEIGHTS, _safetensors().save(weights))
+        atomic_write(folder / ABOUT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -179,4 +179,4 @@ class ProbeModel:
 
 
 def _safetensors() -> Any:
-    return need("safetensors.numpy", "Saved models need", extra="cli")
+    return require("safetensors.numpy", "Saved models need", extra="cli")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentalign._extras import need
+from momentalign._extras import require
 from momentalign.probing._scores import Scores
 
 Published = Mapping[str, tuple[float, float]]
@@ -121,11 +121,11 @@ class ProtocolResult:
                     "note": row.note,
                 }
             )
-        return need("pandas", "Frames need", extra="cli").DataFrame(rows).set_index("method")
+        return require("pandas", "Frames need", extra="cli").DataFrame(rows).set_index("method")
 
     def grid_frame(self) -> Any:
         """A data frame of all fits, hyper-parameters in columns of their own."""
-        return need("pandas", "Frames need", extra="cli").DataFrame(
+        return require("pandas", "Frames need", extra="cli").DataFrame(
             [
                 {
                     "method": fit.method,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._errors import in_one_line
-from momentalign._files import DiskFullError, is_full
+from momentalign._files import DiskFullError, is_disk_full
 from momentalign._seeds import seed_hash
 from momentalign.data import DomainDataset
 from momentalign.linear import LinearHead
@@ -80,7 +80,7 @@ def run_probe(
         return _fit(config, method, features, target, progress, save)
     except Exception as error:
         message = in_one_line(error)
-        full = is_full(error)
+        full = is_disk_full(error)
         if full:
             message = f"The disk that {target.path} is on is full. Make room and run the same again."
         target.fail(message, disk_full=full)

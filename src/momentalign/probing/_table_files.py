@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from momentalign._files import check_output, check_takes_files, write_whole
+from momentalign._files import atomic_write, check_output, check_writable
 from momentalign.data import read_frame
 from momentalign.data._columns import said_of
 from momentalign.probing._model import ABOUT, KIND, ProbeModel
@@ -25,7 +25,7 @@ def check_folder(out: Path) -> None:
     """
     if out.exists() and not out.is_dir():
         raise ValueError(f"'--out' should name a folder, but {out} is a file.")
-    check_takes_files(out)
+    check_writable(out)
     if out.is_dir() and any(out.iterdir()):
         about = out / ABOUT
         if not about.is_file() or KIND not in about.read_text(encoding="utf-8", errors="replace"):
@@ -35,7 +35,7 @@ def check_folder(out: Path) -> None:
 def write_probe(result: TableResult, out: Path) -> None:
     """Write scores and model; the model's description comes last, so that a folder that has one is whole."""
     out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / SCORES, result.scores.to_csv())
+    atomic_write(out / SCORES, result.scores.to_csv())
     result.model.save(out)
 
 
@@ -80,7 +80,7 @@ def predict_file(model: ProbeModel, path: str | Path, out: Path) -> Predictions:
     predicted = pandas.DataFrame(answers)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".csv":
-        write_whole(out, predicted.to_csv(index=False))
+        atomic_write(out, predicted.to_csv(index=False))
     else:
-        write_whole(out, predicted.to_parquet(index=False))
+        atomic_write(out, predicted.to_parquet(index=False))
     return Predictions(len(frame), tuple(said_of(encoded, Path(path).name)))

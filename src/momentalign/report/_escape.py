@@ -2,7 +2,7 @@
 
 import re
 
-from momentalign._words import printable
+from momentalign._format import printable
 
 _LATEX = {
     "\\": r"\textbackslash{}",

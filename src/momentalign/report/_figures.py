@@ -9,7 +9,7 @@ from typing import Any
 
 import vl_convert
 
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 from momentalign.report._blocks import Block, Group
 from momentalign.report._theme import chart_config
 
@@ -45,7 +45,7 @@ def write_figures(blocks: list[Block], folder: Path, progress: Callable[[float],
             spec = figure(group)
             for ending, write in _WRITERS.items():
                 path = folder / f"{name}.{ending}"
-                write_whole(path, write(spec))
+                atomic_write(path, write(spec))
                 written.append(path)
             progress((number + 1) / len(figures))
     except OSError:

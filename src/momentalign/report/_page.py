@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 import momentalign
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 from momentalign.report import _about
 from momentalign.report._accuracy_blocks import accuracy_block, curve_block
 from momentalign.report._blocks import Block, Panel, Result
@@ -227,4 +227,4 @@ def _template(name: str) -> str:
 
 def _write(path: Path, content: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    atomic_write(path, content)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from momentalign._words import printable
+from momentalign._format import printable
 from momentalign.report._escape import escape_latex, escape_markdown
 
 MISSING = "–"

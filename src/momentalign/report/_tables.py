@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from momentalign._words import counted
+from momentalign._format import pluralize
 from momentalign.published import (
     AVERAGE,
     WORST_GROUP,
@@ -100,12 +100,15 @@ def _domains(key: _Key, rule: str, frames: _Frames) -> Section:
         cells = [_cell(wide[domain].dropna(), whole) for domain, whole in zip(domains, full, strict=True)]
         cells.append(_cell(wide.dropna().mean(axis=1), all(full)))
         rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
-    notes = [_HOW[rule], f"Best of {counted(sets, 'set of hyper-parameters')}. " + _over(len(trials), population=True)]
+    notes = [
+        _HOW[rule],
+        f"Best of {pluralize(sets, 'set of hyper-parameters')}. " + _over(len(trials), population=True),
+    ]
     average = "average: over domains within each trial, then over trials"
     left = [name for name in every if name not in tested]
     notes.append(f"{average}; {len(domains)} of {len(every)} domains were tested." if left else f"{average}.")
     rows, theirs = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule, dataset))
-    notes += _legend(rows, f"{counted(len(trials), 'trial')} of {counted(sets, 'set')}", _NEEDS.get(rule, ""))
+    notes += _legend(rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _NEEDS.get(rule, ""))
     notes += _diverged(len(diverged))
     notes += [_PUBLISHED_FINE_TUNING, *theirs] if any(row.published for row in rows) else []
     heads = (*(domain_head(dataset, domain) for domain in domains), AVERAGE)
@@ -130,7 +133,7 @@ def _worst_group(key: _Key, frames: _Frames, begun: pd.DataFrame) -> Section:
     columns = (AVERAGE, WORST_GROUP)
     published, how = published_for_probes(key[0], key[1], begun) if key[2] == "probe" else ({}, [])
     rows, theirs = _with_published(rows, columns, published, decimals=2)
-    notes += _legend(rows, counted(trials, "trial")) + _diverged(len(diverged))
+    notes += _legend(rows, pluralize(trials, "trial")) + _diverged(len(diverged))
     notes += [_PUBLISHED_PROBING, *theirs] if any(row.published for row in rows) else []
     notes += how
     title = f"{_title(key)}: test accuracy in %, over all rows and of the worst group, worst-group selection"
@@ -214,7 +217,7 @@ def _legend(rows: Sequence[Row], whole: str, needs: str = "") -> list[str]:
 
 def _diverged(number: int) -> list[str]:
     what = "accuracies do not count from the record on where the loss is not a number"
-    return [f"{counted(number, 'run')} diverged: {what}."] if number else []
+    return [f"{pluralize(number, 'run')} diverged: {what}."] if number else []
 
 
 def _over(trials: int, *, population: bool) -> str:

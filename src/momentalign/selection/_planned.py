@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 
 PLANS = ".plans"
 _ATTEMPTS = 100
@@ -38,7 +38,7 @@ def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[
     for attempt in range(_ATTEMPTS):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, text)
+            atomic_write(path, text)
             break
         except (FileNotFoundError, FileExistsError):
             # Another sweep that is through removes the folder while it is empty. Once a file is in it, it stays.

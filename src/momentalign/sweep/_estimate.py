@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from momentalign._words import duration, volume
+from momentalign._format import format_duration, format_size
 from momentalign.sweep._jobs import Engine, Job, Outcome
 from momentalign.sweep._plan import Plan
 from momentalign.training import RunConfig
@@ -25,7 +25,7 @@ class Estimate:
     errors: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"about {duration(self.seconds)} and {volume(self.size)} of disk"
+        return f"about {format_duration(self.seconds)} and {format_size(self.size)} of disk"
 
 
 def estimate(

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from momentalign._errors import in_one_line
-from momentalign._files import is_full
+from momentalign._files import is_disk_full
 from momentalign._machine import is_ours
 from momentalign.sweep._measure import Cost, measure
 from momentalign.training import RunConfig, run
@@ -168,7 +168,7 @@ def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
         return Outcome(job, "busy")
     except Exception as error:
         message = in_one_line(error)
-        if is_full(error):
+        if is_disk_full(error):
             return Outcome(job, "full", message, time.monotonic() - begin)
         record_failure(job, message)
         return Outcome(job, "failed", message, time.monotonic() - begin)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from momentalign._format import pluralize
 from momentalign._validation import check_choice, check_count, check_names
-from momentalign._words import counted
 from momentalign.algorithms import find_algorithm
 from momentalign.data import DomainDataset, load_dataset
 from momentalign.selection import RULES, Sweep
@@ -66,8 +66,8 @@ class Plan:
             "set of hyper-parameters": {run.hparams_seed for run in self.runs},
             "trial": {run.trial for run in (*self.runs, *itertools.chain(*self.finals.values()))},
         }
-        parts = [counted(len(found), noun) for noun, found in names.items() if found]
-        return f"{counted(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
+        parts = [pluralize(len(found), noun) for noun, found in names.items() if found]
+        return f"{pluralize(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
 
 
 def make_plan(

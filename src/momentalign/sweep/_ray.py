@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._errors import in_one_line
-from momentalign._extras import need
-from momentalign._files import is_full
+from momentalign._extras import require
+from momentalign._files import is_disk_full
+from momentalign._format import pluralize
 from momentalign._validation import check_choice, check_count
-from momentalign._words import counted
 from momentalign.sweep._archive import pack
 from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, record_failure
 
@@ -52,7 +52,7 @@ class RayEngine(Engine):
         accelerator: str = "auto",
         per_gpu: int = 1,
     ) -> None:
-        ray = need("ray", "The engine 'ray' needs", extra="ray")
+        ray = require("ray", "The engine 'ray' needs", extra="ray")
         check_choice("device", accelerator, ("auto", "cpu", "cuda"))
         self.ray = ray
         self.cpus, self.per_gpu = check_count("cpus", cpus, 1), check_count("per-gpu", per_gpu, 1)
@@ -87,7 +87,7 @@ class RayEngine(Engine):
         """Size of the cluster, and whether runs are on its GPUs."""
         nodes = sum(node["Alive"] for node in self.ray.nodes())
         where = " on GPUs" if self.accelerator == "cuda" else ""
-        return f"a Ray cluster of {counted(nodes, 'node')}, {self.slots} at once{where}"
+        return f"a Ray cluster of {pluralize(nodes, 'node')}, {self.slots} at once{where}"
 
     def submit(self, job: Job) -> None:
         """Begin a job somewhere in the cluster."""
@@ -152,7 +152,7 @@ def _task(job: Job, mark: Path, cpus: int) -> Outcome:
 def _why(kinds: Any, error: Exception) -> tuple[bool, str]:
     """Whether a disk was full, and in one line what became of a task; only lost ones are begun again by Ray."""
     if isinstance(error, kinds.RayTaskError):
-        return is_full(error.cause), f"On the Ray cluster: {in_one_line(error.cause)}"
+        return is_disk_full(error.cause), f"On the Ray cluster: {in_one_line(error.cause)}"
     said = next(iter(str(error).strip().splitlines()), type(error).__name__)
     if isinstance(error, kinds.WorkerCrashedError | kinds.NodeDiedError | kinds.LocalRayletDiedError):
         return False, f"Lost {_RETRIES + 1} times: {said}"

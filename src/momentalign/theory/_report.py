@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from momentalign._extras import need
-from momentalign._files import write_whole
+from momentalign._extras import require
+from momentalign._files import atomic_write
 from momentalign._validation import check_count
 from momentalign.theory._bounds import ManySourceBounds, many_source_bounds
 from momentalign.theory._distances import DerivativeDistances, check_level, derivative_distances
@@ -80,7 +80,7 @@ class TransferReport:
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
-        return need("pandas", "to_frame() needs", extra="cli").DataFrame(pair_columns(self))
+        return require("pandas", "to_frame() needs", extra="cli").DataFrame(pair_columns(self))
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One page with heat maps that needs nothing else: no script, no network, light and dark.
@@ -93,7 +93,7 @@ class TransferReport:
         """
         content = page(self)
         if path is not None:
-            write_whole(Path(path), content)
+            atomic_write(Path(path), content)
         return content
 
 

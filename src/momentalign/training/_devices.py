@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from momentalign._extras import need
+from momentalign._extras import require
 from momentalign._files import DiskFullError
+from momentalign._format import pluralize
 from momentalign._machine import cpu_bfloat16_works
 from momentalign._validation import check_choice
-from momentalign._words import counted
 from momentalign.algorithms import Algorithm
 from momentalign.encoders import MLP, MNIST_CNN, Encoder
 from momentalign.training._rows import Rows
@@ -59,7 +59,7 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
     here = torch.cuda.device_count() if torch.cuda.is_available() else 0
     accelerator = "cuda" if takes_cuda(accelerator) else "cpu"
     if accelerator == "cuda" and devices > here:
-        asked = counted(devices, "CUDA device")
+        asked = pluralize(devices, "CUDA device")
         raise ValueError(f"The run asks for {asked}, but torch sees {here} here. Use --device cpu.")
     check_precision(precision, accelerator)
     fabric, strategies = _lightning()
@@ -265,5 +265,5 @@ def _lightning() -> tuple[Any, Any]:
     # The package pytorch-lightning brings it under a name of its own.
     alone = find_spec("lightning") is None and find_spec("lightning_fabric") is not None
     name = "lightning_fabric" if alone else "lightning.fabric"
-    fabric = need(name, "Training needs", extra="train")
+    fabric = require(name, "Training needs", extra="train")
     return fabric.Fabric, importlib.import_module(f"{name}.strategies")

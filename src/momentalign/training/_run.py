@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from momentalign._errors import in_one_line
-from momentalign._files import DiskFullError, is_full
+from momentalign._files import DiskFullError, is_disk_full
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset
 from momentalign.training._checkpoint import find_position, finish_trained
@@ -68,7 +68,7 @@ def _guarded(
         if folder is None:
             raise
         message = in_one_line(error)
-        full = is_full(error)
+        full = is_disk_full(error)
         if full:
             message = (
                 f"The disk that {folder.path} is on is full. Make room and run the same again: it goes on from "

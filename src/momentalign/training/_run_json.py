@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import momentalign
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 from momentalign.training._config import RunConfig
 
 FORMAT = 1
@@ -79,7 +79,7 @@ def write_json(path: Path, content: object) -> None:
         path: Where to.
         content: What JSON can hold.
     """
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    atomic_write(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def check_same(path: Path, about: Mapping[str, Any], config: RunConfig, stamp: str | None) -> None:

@@ -13,7 +13,7 @@ import scipy
 import sklearn
 
 import momentalign
-from momentalign._files import write_whole
+from momentalign._files import atomic_write
 from momentalign.bench.evidence._methods import Prepared, all_methods
 from momentalign.bench.evidence._sets import SETS, draw_rows, read_set
 from momentalign.sklearn import (
@@ -150,7 +150,7 @@ def _write(out: Path, cells: dict[str, dict[str, Any]]) -> None:
         "scikit-learn": sklearn.__version__,
     }
     content = {"estimators": _estimators(), "versions": versions, "cells": dict(sorted(cells.items()))}
-    write_whole(out, json.dumps(content, indent=1))
+    atomic_write(out, json.dumps(content, indent=1))
 
 
 def _estimators() -> dict[str, str]:

@@ -1,23 +1,23 @@
-"""Quantities and lists as people say them."""
+"""Counts, lists, durations and sizes as text."""
 
 from collections.abc import Sequence
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things: "1 run", "2 runs", "2 sets of hyper-parameters", "2 addresses"."""
+def pluralize(number: int, noun: str) -> str:
+    """Format a count: "1 run", "2 runs", "2 sets of hyper-parameters", "2 addresses"."""
     first, of, rest = noun.partition(" of ")
     ending = "" if number == 1 else "es" if first.endswith("s") else "s"
     return f"{number} {first}{ending}{of}{rest}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: "a", "a and b", "a, b and c"."""
+def join_names(names: Sequence[str]) -> str:
+    """Join names for a sentence: "a", "a and b", "a, b and c"."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def duration(seconds: float) -> str:
-    """A length of time in words."""
+def format_duration(seconds: float) -> str:
+    """Format a duration in seconds, minutes, hours or days."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     if seconds < 5400:
@@ -25,8 +25,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"
 
 
-def volume(size: float) -> str:
-    """A number of bytes in words."""
+def format_size(size: float) -> str:
+    """Format a number of bytes in KiB, MiB or GiB."""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"

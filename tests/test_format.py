@@ -1,0 +1,34 @@
+import pytest
+
+from momentalign._format import format_duration, format_size, join_names, pluralize
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.2, "1 s"), (75, "75 s"), (100, "2 min"), (5400, "1.5 h"), (172800, "2.0 days")],
+)
+def test_durations(seconds: float, expected: str) -> None:
+    assert format_duration(seconds) == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(10, "1 KiB"), (3 * 2**20, "3.0 MiB"), (2**31, "2.0 GiB")])
+def test_sizes(size: float, expected: str) -> None:
+    assert format_size(size) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "expected"),
+    [
+        (0, "run", "0 runs"),
+        (1, "run", "1 run"),
+        (2, "set of hyper-parameters", "2 sets of hyper-parameters"),
+        (1, "address", "1 address"),
+        (3, "address", "3 addresses"),
+    ],
+)
+def test_pluralize(number: int, noun: str, expected: str) -> None:
+    assert pluralize(number, noun) == expected
+
+
+def test_join_names() -> None:
+    assert [join_names(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
