@@ -1,0 +1,523 @@
+"""Measure what every hand-written backward pass and Triton kernel gains: the table of docs/performance.md.
+
+Each is replaced by plain torch operations and autograd, and the same training step is captured again:
+
+    PYTHONPATH=src python benchmarks/kernels.py --out runs/kernels.json
+
+- ColoredMNIST, as `momentalign train` runs it: MNIST_CNN, bfloat16, 3 × 64 images, Adam, one CUDA graph a step;
+- ViT-S/16 in bfloat16, 3 × 32 images of 224 pixels, one CUDA graph a step;
+- the penalty of the ViT's batch alone, where differences are too small to see in the step;
+- a batch of many tiles.
+
+Images are random. `--quick` runs a few eager steps of tiny batches, also on a CPU, to check that everything works.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from momentalign import closed_form
+from momentalign.bench._capture import captured
+from momentalign.bench._measure import peak_bytes
+from momentalign.bench._penalty import Size, ours
+from momentalign.bench._step import _step as vit_step
+from momentalign.bench._step import vit_small
+from momentalign.closed_form import (
+    SoftmaxResiduals,
+    _gram,
+    _moment_distances,
+    _product_spreads,
+    _second_order,
+    _softmax,
+    _softmax_spreads,
+    _tiles,
+    _variance_spread,
+    gram_statistics,
+)
+from momentalign.data import DomainDataset, Split
+from momentalign.encoders import MNIST_CNN, _mnist_cnn
+from momentalign.penalties import CMA, CORAL, HGP, Fishr, _weighing
+from momentalign.training import make_config
+from momentalign.training._capture import captured_step, compile_parts
+from momentalign.training._devices import make_fabric, place, to_device
+from momentalign.training._model import build_algorithm, parts_of
+from momentalign.training._rows import open_rows
+from momentalign.training._sampling import Sampler, training_pools
+from momentalign.training._steps import Sums, Training, eager_step
+
+RUN_STEPS, RUN_RECORDS, RUN_IMAGES = 5001, 51, 70_000
+"""A whole run on ColoredMNIST: its steps, and the images that each of its evaluations passes through the network."""
+
+EVALUATED = 4096
+"""Images of a batch of the evaluation."""
+
+Step = Callable[[], object]
+
+
+# Plain versions: torch operations and autograd.
+
+
+def plain_shifted_softmax(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """R, the mass of the other classes and the likeliest class."""
+    top = logits.argmax(1)
+    others = logits.softmax(1).scatter(1, top[:, None], 0.0)
+    mass = others.sum(1, keepdim=True)
+    return others.scatter(1, top[:, None], -mass), mass, top
+
+
+def plain_softmax_spreads(
+    features: Tensor,
+    logits: Tensor,
+    targets: Tensor,
+    domains: Tensor,
+    bias: bool,
+    divisors: tuple[float, float] = (1.0, 1.0),
+) -> list[Tensor]:
+    """CMA's two spreads by the sample Grams."""
+    residuals = SoftmaxResiduals(logits, targets)
+    spreads = gram_statistics(["spread"], [1, 2], residuals, features, domains, bias)["spread"]
+    return [value if by == 1 else value / by for value, by in zip(spreads, divisors, strict=True)]
+
+
+def plain_product_spreads(
+    loss: Any, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, bias: bool, center: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """HGP's two spreads."""
+    return _product_spreads._by_definition(loss(logits, targets), features, domains, bias, center)
+
+
+def plain_moment_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
+    """CORAL's two distances: the forward pass of the hand-written version."""
+    mean, covariance, *_ = _moment_distances._distances(features, domains)
+    return mean, covariance
+
+
+def plain_variance_spread(
+    residuals: Tensor,
+    features: Tensor,
+    domains: Tensor,
+    labels: Tensor,
+    past: Tensor | None,
+    decay: float,
+    bias: bool,
+) -> tuple[Tensor, Tensor]:
+    """Fishr's spread, variances about the mean."""
+    member = closed_form.same(domains, labels, residuals.dtype)
+    E = member / member.sum(0).clamp(min=1)
+    X = closed_form.with_constant(features, bias)
+    gradients = (residuals[:, :, None] * X[:, None, :]).flatten(1)
+    centred = gradients - member @ (E.T @ gradients)
+    sums = E.T @ centred.square()
+    sums = sums if past is None else torch.add(sums, past, alpha=decay)
+    return _variance_spread._spread(sums, member), sums.detach()
+
+
+def moment_variance_spread(
+    residuals: Tensor,
+    features: Tensor,
+    domains: Tensor,
+    labels: Tensor,
+    past: Tensor | None,
+    decay: float,
+    bias: bool,
+) -> tuple[Tensor, Tensor]:
+    """Fishr's spread from first and second moments, without the samples' gradients."""
+    member = closed_form.same(domains, labels, residuals.dtype)
+    sums = _variance_spread._variances(residuals, features, member, bias)
+    sums = sums if past is None else torch.add(sums, past, alpha=decay)
+    return _variance_spread._spread(sums, member), sums.detach()
+
+
+def plain_gradient(cls: type[SoftmaxResiduals], logits: Tensor, targets: Tensor) -> Tensor:
+    """P − Y by way of the shifted softmax."""
+    return cls(logits, targets).gradient
+
+
+def checkpointed_tiles(reduction: Any, tensors: tuple[Tensor, ...], tile: int = _tiles.TILE) -> list[Tensor]:
+    """`reduce_tiles` with torch's checkpoint instead of an autograd function of its own."""
+    if len(tensors[0]) <= tile:
+        return list(reduction(tensors, None))
+    parts = [
+        torch.utils.checkpoint.checkpoint(
+            _tiles._with_mirror, reduction, *pair, use_reentrant=False, preserve_rng_state=False
+        )
+        for pair in _tiles._pairs(tensors, tile)
+    ]
+    return [torch.stack(results).sum(0) for results in zip(*parts, strict=True)]
+
+
+def channels_last_forward(self: MNIST_CNN, inputs: Tensor) -> Tensor:
+    """Plain layers on images in the memory format that convolutions prefer."""
+    return self.layers(inputs.contiguous(memory_format=torch.channels_last))
+
+
+def never(*_: object) -> bool:
+    """Stands for a check of whether a kernel can be used."""
+    return False
+
+
+PATCHES: dict[str, list[tuple[Any, str, Any]]] = {
+    "weigh (Triton)": [(_weighing, "_can_fuse", never)],
+    "norm (Triton)": [(_mnist_cnn, "can_fuse", never)],
+    "norm (Triton), channels last": [(MNIST_CNN, "forward", channels_last_forward)],
+    "spreads (Triton)": [(_softmax_spreads, "_can_fuse", never)],
+    "spreads": [(closed_form, "softmax_spreads", plain_softmax_spreads)],
+    "products (Triton)": [(_product_spreads, "_can_fuse", never)],
+    "products": [(closed_form, "product_spreads", plain_product_spreads)],
+    "moments (Triton)": [(_moment_distances, "_can_fuse", never)],
+    "moments": [(closed_form, "moment_distances", plain_moment_distances)],
+    "variances (Triton)": [(_variance_spread, "_can_fuse", never)],
+    "variances": [(closed_form, "variance_spread", plain_variance_spread)],
+    "variances by moments": [(closed_form, "variance_spread", moment_variance_spread)],
+    "softmax gradient": [(SoftmaxResiduals, "gradient_of", classmethod(plain_gradient))],
+    "shifted softmax": [(_softmax, "shifted_softmax", plain_shifted_softmax)],
+    "second order": [
+        (_softmax, "second_order_gram", lambda *rows: _second_order._symmetric(*rows)[0]),
+        (_softmax, "second_order_cross_gram", lambda *both: _second_order._crossed(*both)[0]),
+    ],
+    "self product": [(module, "self_product", lambda matrix: matrix @ matrix.T) for module in (_gram, _softmax)],
+    "tiles": [(_gram, "reduce_tiles", checkpointed_tiles)],
+}
+"""What is replaced, by name; those marked (Triton) fall back to the operations of the hand-written version."""
+
+SMALL = ("shifted softmax", "second order", "self product")
+ALIGNED = ("spreads", *SMALL)
+
+VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "erm": {
+        "as it is": (),
+        "without norm (Triton)": ("norm (Triton)",),
+        "without norm (Triton), channels last": ("norm (Triton), channels last",),
+        "plain and compiled": ("norm (Triton)",),
+    },
+    "cma": {
+        "as it is": (),
+        "without weigh (Triton)": ("weigh (Triton)",),
+        "without spreads (Triton)": ("spreads (Triton)",),
+        "without spreads (Triton), by hand": ("spreads",),
+        "plain": ("weigh (Triton)", *ALIGNED),
+        "plain and compiled": ("weigh (Triton)", *ALIGNED),
+    },
+    "hgp": {
+        "as it is": (),
+        "without weigh (Triton)": ("weigh (Triton)",),
+        "without products (Triton)": ("products (Triton)",),
+        "plain": ("weigh (Triton)", "products", *SMALL),
+        "plain and compiled": ("weigh (Triton)", "products", *SMALL),
+    },
+    "fishr": {
+        "as it is": (),
+        "without weigh (Triton)": ("weigh (Triton)",),
+        "without softmax gradient": ("softmax gradient", "shifted softmax"),
+        "without variances (Triton)": ("variances (Triton)",),
+        "plain": ("weigh (Triton)", "variances", "softmax gradient", "shifted softmax"),
+        "plain, by moments": ("weigh (Triton)", "variances by moments", "softmax gradient", "shifted softmax"),
+        "plain and compiled": ("weigh (Triton)", "variances", "softmax gradient", "shifted softmax"),
+    },
+    "coral": {
+        "as it is": (),
+        "without weigh (Triton)": ("weigh (Triton)",),
+        "without moments (Triton)": ("moments (Triton)",),
+        "plain": ("weigh (Triton)", "moments"),
+        "plain and compiled": ("weigh (Triton)", "moments"),
+    },
+    "cma-momentum": {
+        "as it is": (),
+        "without weigh (Triton)": ("weigh (Triton)",),
+        **{f"without {name}": (name,) for name in SMALL},
+        "plain": ("weigh (Triton)", *SMALL),
+    },
+    "irm": {
+        "as it is": (),
+        "without weigh (Triton)": ("weigh (Triton)",),
+        "without shifted softmax": ("shifted softmax",),
+        "plain": ("weigh (Triton)", *SMALL),
+    },
+    "hutchinson": {
+        "as it is": (),
+        "without weigh (Triton)": ("weigh (Triton)",),
+        "without shifted softmax": ("shifted softmax",),
+        "plain": ("weigh (Triton)", *SMALL),
+    },
+    "vrex": {"as it is": (), "without weigh (Triton)": ("weigh (Triton)",)},
+    "mmd": {"as it is": (), "without weigh (Triton)": ("weigh (Triton)",)},
+}
+
+VIT_VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "CMA": {key: value for key, value in VARIANTS["cma"].items() if "compiled" not in key}
+    | {f"plain but for {name}": ("weigh (Triton)", *(n for n in ALIGNED if n != name)) for name in SMALL},
+    "HGP": {key: value for key, value in VARIANTS["hgp"].items() if "compiled" not in key},
+    "Fishr": {key: value for key, value in VARIANTS["fishr"].items() if "compiled" not in key},
+    "CORAL": {key: value for key, value in VARIANTS["coral"].items() if "compiled" not in key},
+}
+
+
+@contextmanager
+def replaced(names: tuple[str, ...]) -> Iterator[None]:
+    """Replace the named kernels by their plain versions."""
+    with ExitStack() as stack:
+        for name in names:
+            for owner, attribute, replacement in PATCHES[name]:
+                stack.enter_context(patch.object(owner, attribute, replacement))
+        yield
+
+
+def random_digits(rows: int, side: int) -> DomainDataset:
+    """Random images in the shape of ColoredMNIST, three domains."""
+    generator = torch.Generator().manual_seed(0)
+    domains = {}
+    for name in ("+90%", "+80%", "-90%"):
+        inputs = torch.rand(rows, 2, side, side, generator=generator)
+        targets = torch.randint(2, (rows,), generator=generator)
+        domains[name] = {"in": Split(inputs, targets), "out": Split(inputs[:2], targets[:2])}
+    return DomainDataset("colored-mnist", 2, domains)
+
+
+def digits_step(
+    stack: ExitStack, data: DomainDataset, name: str, device: torch.device, *, compiled: bool, quick: bool
+) -> Step:
+    """One step of `momentalign train`, captured on CUDA, as the loop prepares it."""
+    hparams = {"batch_size": 4} if quick else {}
+    config = make_config(data, name, hparams=hparams, precision="bf16" if device.type == "cuda" else "32")
+    fabric = make_fabric(devices=1, accelerator=device.type, precision=config.precision)
+    algorithm = build_algorithm(config, data)
+    network, encoder = parts_of(algorithm)
+    rows = open_rows(data, encoder.preprocessing, device)
+    to_device(algorithm, device).train()
+    optimizers = algorithm.optimizers()
+    algorithm.network = place(fabric, network)
+    if compiled:
+        compile_parts(algorithm, network, "all" if name == "erm" else "penalty")
+    pools = training_pools(rows, data.names, "in", pool=False)
+    sampler = Sampler(pools, range(3), config.hparams["batch_size"], 0, 0, 1, epochs=False)
+    training = Training(algorithm, optimizers, fabric.backward, rows, sampler, encoder.preprocessing, 0, 0, 0)
+    sums = Sums()
+    steps = captured_step(training, sums, 0) if device.type == "cuda" else eager_step(training, sums, 0, 10**6)
+    advance = stack.enter_context(steps)
+    numbers = iter(range(10**6))
+    return lambda: advance(next(numbers))
+
+
+def evaluation_step(device: torch.device, images: int, side: int) -> Step:
+    """The network's forward pass on a batch of the evaluation, in bfloat16, captured on CUDA."""
+    network = MNIST_CNN(in_channels=2).to(device, memory_format=torch.channels_last).eval()
+    inputs = torch.rand(images, 2, side, side, device=device)
+
+    def forward() -> object:
+        with (
+            torch.no_grad(),
+            torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False),
+        ):
+            return network(inputs)
+
+    return captured(forward) if device.type == "cuda" else forward
+
+
+def milliseconds(steps: Mapping[str, Step], device: torch.device, calls: int, rounds: int) -> dict[str, float]:
+    """Median time of a call; the steps take turns, each `calls` times back to back."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(rounds + 1):
+        for name, step in steps.items():
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            begun = time.perf_counter()
+            for _ in range(calls):
+                step()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            if turn:  # the first round warms up
+                times[name].append((time.perf_counter() - begun) / calls * 1e3)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+class Study:
+    """Measures group by group and keeps the rows."""
+
+    def __init__(self, device: torch.device, *, quick: bool, seconds: float, out: Path) -> None:
+        self.device, self.quick, self.out = device, quick, out
+        self.begun, self.seconds = time.monotonic(), seconds
+        self.rows: list[dict[str, Any]] = []
+
+    @property
+    def late(self) -> bool:
+        """Whether what takes long should be left out."""
+        return time.monotonic() - self.begun > self.seconds
+
+    def add(self, group: str, times: Mapping[str, float], **more: Mapping[str, float]) -> None:
+        """Keep one group's times, print them, and write all rows so far."""
+        base = times.get("as it is", next(iter(times.values())))
+        print(f"\n{group}  [{time.monotonic() - self.begun:.0f} s]", flush=True)
+        for name, value in times.items():
+            row = {"group": group, "variant": name, "ms": value, "extra_ms": value - base, "ratio": value / base}
+            row |= {key: values[name] for key, values in more.items() if name in values}
+            self.rows.append(row)
+            extra = "".join(f"  {key} {row[key]:.4g}" for key in more if key in row)
+            print(f"  {name:45s} {value:9.4f} ms  {value - base:+8.4f} ms  {100 * (value / base - 1):+6.2f} %{extra}")
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        self.out.write_text(json.dumps({"environment": environment(self.device), "rows": self.rows}, indent=1) + "\n")
+
+    def digits(self) -> None:
+        """ColoredMNIST: evaluation, ERM's step, and every penalty's."""
+        side, images = (8, 8) if self.quick else (28, EVALUATED)
+        names = {key: value for key, value in VARIANTS["erm"].items() if "compiled" not in key}
+        passes = {}
+        for name, patches in names.items():
+            with replaced(patches):
+                passes[name] = evaluation_step(self.device, images, side)
+                passes[name]()
+        evaluation = self.time(passes, 20, 9)
+        data = random_digits(16 if self.quick else 2000, side)
+        unit: float | None = None
+        for algorithm, variants in VARIANTS.items():
+            with ExitStack() as stack:
+                steps: dict[str, Step] = {}
+                if algorithm != "erm":
+                    steps["ERM"] = digits_step(stack, data, "erm", self.device, compiled=False, quick=self.quick)
+                for name, patches in variants.items():
+                    compiled = "compiled" in name
+                    if compiled and (self.quick or self.late):
+                        continue
+                    with replaced(patches):
+                        try:
+                            step = digits_step(stack, data, algorithm, self.device, compiled=compiled, quick=self.quick)
+                            step()
+                        except Exception as error:  # one variant that fails should not lose the others
+                            print(f"{algorithm}, {name}: {type(error).__name__}: {error}", flush=True)
+                            continue
+                    steps[name] = step
+                times = self.time(steps, 100, 15)
+            passed = RUN_RECORDS * RUN_IMAGES / EVALUATED
+            if unit is None:  # ERM comes first
+                unit = RUN_STEPS * times["as it is"] + passed * evaluation["as it is"]
+                self.add("evaluation of 4096 images", evaluation, run_percent=share(evaluation, passed, unit))
+            self.add(f"ColoredMNIST step, {algorithm}", times, run_percent=share(times, RUN_STEPS, unit))
+
+    def vit(self) -> None:
+        """ViT-S/16: the captured step, and its batch's penalty alone."""
+        for classes in (65, 7):
+            size = Size(6, 16, classes, 3) if self.quick else Size(96, 384, classes, 3)
+            for title, make in penalties(size).items():
+                steps: dict[str, Step] = {}
+                for name, patches in VIT_VARIANTS[title].items():
+                    with replaced(patches):
+                        steps[name] = penalty_alone(make, size, self.device)
+                self.add(f"{title} alone, {size}", self.time(steps, 50, 15))
+        if self.quick:
+            return
+        size = Size(96, 384, 65, 3)
+        steps = {"ERM": captured(vit_step(vit_small, size, self.device, None, half=True))}
+        for title, make in penalties(size).items():
+            for name in ("as it is", "plain"):
+                with replaced(VIT_VARIANTS[title][name]):
+                    penalty = ours(make(), self.device)
+                    steps[f"{title}, {name}"] = captured(vit_step(vit_small, size, self.device, penalty, half=True))
+        self.add("ViT-S/16 step, 65 classes", self.time(steps, 5, 9))
+
+    def tiles(self) -> None:
+        """A batch of many tiles."""
+        n, d, C = (96, 8, 5) if self.quick else (16384, 768, 1000)
+        tile = 32 if self.quick else _tiles.TILE
+        features = torch.randn(n, d, device=self.device, requires_grad=True)
+        logits = torch.randn(n, C, device=self.device, requires_grad=True)
+        targets, domains = torch.randint(C, (n,), device=self.device), torch.arange(n, device=self.device) % 3
+
+        def spreads() -> object:
+            residuals = SoftmaxResiduals(logits, targets)
+            values = gram_statistics(["spread"], [1, 2], residuals, features, domains, True, tile)["spread"]
+            return torch.autograd.grad(values[0] + values[1], (features, logits))
+
+        variants: dict[str, tuple[str, ...]] = {
+            "as it is": (),
+            **{f"without {name}": (name,) for name in ("tiles", *SMALL)},
+            "plain": ("tiles", *SMALL),
+        }
+
+        def patched(names: tuple[str, ...]) -> Step:
+            def run() -> object:
+                with replaced(names):
+                    return spreads()
+
+            return run
+
+        steps = {name: patched(names) for name, names in variants.items()}
+        peaks = {name: peak_bytes(step, self.device) / 2**20 for name, step in steps.items()}
+        self.add(f"CMA alone, many tiles, n={n} d={d} C={C}", self.time(steps, 1, 5), peak_mib=peaks)
+
+    def time(self, steps: Mapping[str, Step], calls: int, rounds: int) -> dict[str, float]:
+        """Median milliseconds of each step."""
+        return milliseconds(steps, self.device, 1 if self.quick else calls, 1 if self.quick else rounds)
+
+
+def share(times: Mapping[str, float], number: float, unit: float) -> dict[str, float]:
+    """Per cent of a whole run that each variant adds to it."""
+    base = times["as it is"]
+    return {name: 100 * number * (value - base) / unit for name, value in times.items()}
+
+
+def penalties(size: Size) -> dict[str, Callable[[], Any]]:
+    """The penalties whose step on ViT-S is measured."""
+    return {
+        "CMA": lambda: CMA(1.0, 0.1, route="gram", validate=False, num_domains=size.K),
+        "HGP": lambda: HGP(validate=False),
+        "Fishr": lambda: Fishr(validate=False, num_domains=size.K),
+        "CORAL": lambda: CORAL(validate=False),
+    }
+
+
+def penalty_alone(make: Callable[[], Any], size: Size, device: torch.device) -> Step:
+    """A penalty forward and backward from features and logits, captured on CUDA."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(size.n, size.d, generator=generator).to(device).requires_grad_()
+    logits = torch.randn(size.n, size.C, generator=generator).to(device).requires_grad_()
+    targets = torch.randint(size.C, (size.n,), generator=generator).to(device)
+    domains = torch.arange(size.n, device=device) % size.K
+    penalty = make().to(device)
+
+    def run() -> object:
+        value = penalty(features, logits, targets, domains)
+        return torch.autograd.grad(value, (features, logits), allow_unused=True)
+
+    if device.type != "cuda":
+        run()
+        return run
+    return captured(run)
+
+
+def environment(device: torch.device) -> dict[str, str]:
+    """What the numbers depend on besides the code."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    return {"torch": torch.__version__, "device": name}
+
+
+def main() -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/kernels.json"), help="JSON file for the numbers")
+    parser.add_argument("--quick", action="store_true", help="tiny batches and few steps")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seconds", type=float, default=200.0, help="no more torch.compile after so many seconds")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    torch.backends.cudnn.benchmark = device.type == "cuda" and not arguments.quick
+    study = Study(device, quick=arguments.quick, seconds=arguments.seconds, out=arguments.out)
+    for part in (study.digits, study.vit, study.tiles):
+        try:
+            part()
+        except Exception as error:
+            if arguments.quick:
+                raise
+            print(f"{part.__name__}: {type(error).__name__}: {error}", flush=True)
+    print(f"\nWrote {len(study.rows)} rows to {study.out} in {time.monotonic() - study.begun:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()
