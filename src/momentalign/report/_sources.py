@@ -4,9 +4,9 @@ from pathlib import PurePath
 
 import pandas as pd
 
-from momentalign.published import Published, published_probing
+from momentalign.published import PublishedNumber, published_probing
 
-Numbers = dict[str, dict[str, Published]]
+Numbers = dict[str, dict[str, PublishedNumber]]
 
 
 def published_for_probes(dataset: str, label: str, runs: pd.DataFrame) -> tuple[Numbers, list[str]]:

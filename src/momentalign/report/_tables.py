@@ -10,7 +10,7 @@ from momentalign._format import pluralize
 from momentalign.published import (
     AVERAGE,
     WORST_GROUP,
-    Published,
+    PublishedNumber,
     published_accuracy,
     published_averages,
 )
@@ -160,7 +160,7 @@ def _over_datasets(rule: str, sections: Sequence[Section]) -> Section:
         cells.append(Cell(mean, complete=all(cell.complete for cell in cells)))
         rows.append(Row(algorithm, algorithm_label(algorithm), False, tuple(cells)))
     found = [published_averages(rule, baselines=baselines) for baselines in (False, True)]
-    theirs: dict[str, dict[str, Published]] = {}
+    theirs: dict[str, dict[str, PublishedNumber]] = {}
     for table in reversed(found):  # the main table's average goes before the baselines'
         for algorithm, numbers in table.items():
             same = set(ours) == set(numbers) - {AVERAGE} and len(ours) == len(columns)
@@ -185,7 +185,10 @@ def _cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1
 
 
 def _with_published(
-    rows: Sequence[Row], columns: Sequence[str], published: Mapping[str, Mapping[str, Published]], decimals: int = 1
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    published: Mapping[str, Mapping[str, PublishedNumber]],
+    decimals: int = 1,
 ) -> tuple[list[Row], list[str]]:
     """Each of our rows followed by the paper's, where it has one; and what is wrong with the paper's numbers."""
     both: list[Row] = []
