@@ -8,36 +8,36 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from momentalign.bench.evidence import SETS, Rows, plan, read_set, run_cells, tables
-from momentalign.bench.evidence.__main__ import main
-from momentalign.bench.evidence._sets import EvidenceSet, draw_rows
-from momentalign.bench.evidence._tables import lines
+from benchmarks.estimators.__main__ import main
+from benchmarks.estimators.cells import plan_cells, run_cells
+from benchmarks.estimators.sets import SETS, DomainRows, StudySet, draw_rows, read_set
+from benchmarks.estimators.tables import markdown_tables, method_scores
 
 DATA = os.environ.get("MOMENTALIGN_DATA")
 
 
-def small(root: Path, *, regression: bool = False) -> Rows:
+def small(root: Path, *, regression: bool = False) -> DomainRows:
     rng = np.random.default_rng(0)
     X, domains = rng.normal(size=(120, 3)), np.repeat(["a", "b", "c"], 40)
     noisy = X[:, 0] + 0.5 * rng.normal(size=120)
-    return Rows(X, noisy if regression else (noisy > 0).astype(np.int64), domains)
+    return DomainRows(X, noisy if regression else (noisy > 0).astype(np.int64), domains)
 
 
 @pytest.fixture
 def sets(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare = lambda: make_pipeline(StandardScaler())  # noqa: E731
-    monkeypatch.setitem(SETS, "heart", EvidenceSet("Small", small, prepare))
-    regression = EvidenceSet("Numbers", lambda root: small(root, regression=True), prepare, regression=True)
+    monkeypatch.setitem(SETS, "heart", StudySet("Small", small, prepare))
+    regression = StudySet("Numbers", lambda root: small(root, regression=True), prepare, regression=True)
     monkeypatch.setitem(SETS, "beijing", regression)
 
 
 @pytest.mark.usefixtures("sets")
 def test_finished_cells_are_kept_and_the_others_run(tmp_path: Path) -> None:
-    out, said = tmp_path / "evidence.json", []
-    cells = plan(["heart", "beijing"], [0], tmp_path)
+    out, lines = tmp_path / "estimators.json", []
+    cells = plan_cells(["heart", "beijing"], [0], tmp_path)
     assert [str(cell) for cell in cells] == [f"{name}/0/{domain}" for name in ("beijing", "heart") for domain in "abc"]
-    results = run_cells(cells, tmp_path, out, jobs=1, progress=said.append)
-    assert len(said) == 1 + 6
+    results = run_cells(cells, tmp_path, out, jobs=1, progress=lines.append)
+    assert len(lines) == 1 + 6
     assert results["heart/0/a"]["train_rows"] == 64
     assert results["heart/0/a"]["test_rows"] == 40
     assert results["heart/0/a"]["methods"]["LogisticRegression"]["accuracy"] > 0.6
@@ -46,12 +46,12 @@ def test_finished_cells_are_kept_and_the_others_run(tmp_path: Path) -> None:
     del content["cells"]["heart/0/b"]
     content["cells"]["heart/0/a"]["seconds"] = -1.0
     out.write_text(json.dumps(content))
-    said.clear()
-    again = run_cells(cells, tmp_path, out, jobs=1, progress=said.append)
-    assert len(said) == 1 + 1
+    lines.clear()
+    again = run_cells(cells, tmp_path, out, jobs=1, progress=lines.append)
+    assert len(lines) == 1 + 1
     assert again["heart/0/a"]["seconds"] == -1.0  # not run again
     assert again["heart/0/b"]["methods"] == results["heart/0/b"]["methods"]
-    text = "\n".join(tables(again))
+    text = "\n".join(markdown_tables(again))
     assert "### Small" in text
     assert "### Numbers" in text
     assert "RMSE" in text
@@ -59,10 +59,10 @@ def test_finished_cells_are_kept_and_the_others_run(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("sets")
 def test_cells_of_other_defaults_are_refused(tmp_path: Path) -> None:
-    out = tmp_path / "evidence.json"
+    out = tmp_path / "estimators.json"
     out.write_text(json.dumps({"estimators": {"momentalign": "0"}, "cells": {}}))
     with pytest.raises(ValueError, match="other defaults or of another version"):
-        run_cells(plan(["heart"], [0], tmp_path), tmp_path, out, jobs=1, progress=print)
+        run_cells(plan_cells(["heart"], [0], tmp_path), tmp_path, out, jobs=1, progress=print)
 
 
 def test_tables_are_means_over_domains_and_worst_domains_over_seeds() -> None:
@@ -77,8 +77,8 @@ def test_tables_are_means_over_domains_and_worst_domains_over_seeds() -> None:
     for cell in cells.values():
         cell["methods"]["CV"] |= {"gradient_weight": 1.0, "hessian_weight": 0.0, "l2": 0.1, "balanced": True}
     cells["heart/2/a"] = cells["heart/0/a"]  # a seed without all domains does not count
-    assert lines(cells, "heart", "accuracy")[0].scores.tolist() == [[0.5, 0.9], [0.7, 0.7]]
-    text = "\n".join(tables(cells))
+    assert method_scores(cells, "heart", "accuracy")[0].scores.tolist() == [[0.5, 0.9], [0.7, 0.7]]
+    text = "\n".join(markdown_tables(cells))
     assert "| LogisticRegression | 70.0 ± 0.0 | 60.0 ± 10.0 | +0.0 ± 0.0 | 60.0 | 80.0 |" in text
     assert "| CV | 80.0 ± 0.0 | 70.0 ± 10.0 | +10.0 ± 0.0 | 70.0 | 90.0 |" in text
     assert "gradient 1, Hessian 0 at L2 0.1 5×" in text
@@ -117,7 +117,7 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["evidence", *arguments])
+    monkeypatch.setattr(sys, "argv", ["estimators", *arguments])
     monkeypatch.delenv("MOMENTALIGN_DATA", raising=False)
     try:
         code = main()

@@ -1,4 +1,4 @@
-"""Cells, set × seed × domain left out: run side by side, each finished one kept in a JSON file."""
+"""Cells (set × seed × domain left out), run in parallel; each finished one is saved to a JSON file."""
 
 import json
 import platform
@@ -13,15 +13,18 @@ import scipy
 import sklearn
 
 import momentalign
+from benchmarks.estimators.methods import CellRows, all_methods
+from benchmarks.estimators.sets import SETS, draw_rows, read_set
 from momentalign._files import atomic_write
-from momentalign.bench.evidence._methods import Prepared, all_methods
-from momentalign.bench.evidence._sets import SETS, draw_rows, read_set
 from momentalign.sklearn import (
     MomentAlignedClassifier,
     MomentAlignedClassifierCV,
     MomentAlignedRegressor,
     MomentAlignedRegressorCV,
 )
+
+CellResults = dict[str, dict[str, Any]]
+"""Results by the cells' names."""
 
 
 class Cell(NamedTuple):
@@ -35,19 +38,10 @@ class Cell(NamedTuple):
         return f"{self.set}/{self.seed}/{self.domain}"
 
 
-def plan(sets: Sequence[str], seeds: Sequence[int], root: Path) -> list[Cell]:
-    """All cells, the costly sets first.
-
-    Args:
-        sets: Keys of `SETS`.
-        seeds: Of the draws.
-        root: Folder of the data.
-
-    Returns:
-        The cells.
-    """
-    costly = ["pacs", "amazon", "beijing"]
-    order = sorted(sets, key=lambda name: costly.index(name) if name in costly else len(costly))
+def plan_cells(sets: Sequence[str], seeds: Sequence[int], root: Path) -> list[Cell]:
+    """All cells, slow sets first."""
+    slow = ["pacs", "amazon", "beijing"]
+    order = sorted(sets, key=lambda name: slow.index(name) if name in slow else len(slow))
     return [
         Cell(name, seed, str(domain))
         for name in order
@@ -56,76 +50,47 @@ def plan(sets: Sequence[str], seeds: Sequence[int], root: Path) -> list[Cell]:
     ]
 
 
-def run_cell(cell: Cell, root: Path) -> dict[str, Any]:
-    """Prepare a cell's rows and run every method on them.
-
-    Args:
-        cell: Which.
-        root: Folder of the data.
-
-    Returns:
-        Results by method, numbers of rows, seconds of processor time.
-    """
-    begun = time.process_time()
+def run_cell(cell: Cell, root: Path) -> tuple[Cell, dict[str, Any]]:
+    """Run every method on a cell; returns the cell with its results, row counts and CPU seconds."""
+    start = time.process_time()
     X, y, domains = read_set(cell.set, root)
     trained, tested = draw_rows(cell.set, domains, cell.seed)
     train, test = trained & (domains != cell.domain), tested & (domains == cell.domain)
     prepare = SETS[cell.set].prepare().fit(X[train])
-    rows = Prepared(prepare.transform(X[train]), y[train], domains[train], prepare.transform(X[test]), y[test])
+    rows = CellRows(prepare.transform(X[train]), y[train], domains[train], prepare.transform(X[test]), y[test])
     methods = all_methods(rows, is_regression=SETS[cell.set].regression)
-    return {
+    return cell, {
         "train_rows": int(train.sum()),
         "test_rows": int(test.sum()),
         "features": rows.train.shape[1],
-        "seconds": round(time.process_time() - begun, 2),
+        "seconds": round(time.process_time() - start, 2),
         "methods": methods,
     }
 
 
 def run_cells(
     cells: Sequence[Cell], root: Path, out: Path, *, jobs: int, progress: Callable[[str], None]
-) -> dict[str, dict[str, Any]]:
-    """Run what is not in `out` yet, several cells at a time, one thread each.
-
-    Args:
-        cells: All cells wanted.
-        root: Folder of the data.
-        out: JSON file with the cells that are finished; written after each.
-        jobs: Processes.
-        progress: Takes a line whenever a cell is finished.
-
-    Returns:
-        Results of all cells, by their names.
-    """
-    kept = read_cells(out)
-    missing = [cell for cell in cells if str(cell) not in kept]
+) -> CellResults:
+    """Run the cells that are not in `out` yet, `jobs` at a time with one thread each; save after every cell."""
+    saved = read_cells(out)
+    missing = [cell for cell in cells if str(cell) not in saved]
     if missing:
         progress(f"{len(cells) - len(missing)} of {len(cells)} cells are in {out}; {len(missing)} to run.")
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         results: Iterator[tuple[Cell, dict[str, Any]]] = joblib.Parallel(
             n_jobs=min(jobs, max(1, len(missing))), return_as="generator_unordered"
-        )(joblib.delayed(_named)(cell, root) for cell in missing)
+        )(joblib.delayed(run_cell)(cell, root) for cell in missing)
         for number, (cell, result) in enumerate(results, 1):
-            kept[str(cell)] = result
-            _write(out, kept)
-            left = (time.perf_counter() - begun) / number * (len(missing) - number)
+            saved[str(cell)] = result
+            _write(out, saved)
+            left = (time.perf_counter() - start) / number * (len(missing) - number)
             progress(f"{number}/{len(missing)} {cell}: {result['seconds']:.0f} s, about {left / 60:.0f} min left")
-    return {str(cell): kept[str(cell)] for cell in cells}
+    return {str(cell): saved[str(cell)] for cell in cells}
 
 
-def read_cells(out: Path) -> dict[str, dict[str, Any]]:
-    """Cells that a file holds; none where there is no file.
-
-    Args:
-        out: The file.
-
-    Returns:
-        Results by the cells' names.
-
-    Raises:
-        ValueError: The file is of estimators with other defaults, whose cells would not compare.
-    """
+def read_cells(out: Path) -> CellResults:
+    """Finished cells of a file, none if it does not exist; refuses cells of other estimators or versions."""
     if not out.exists():
         return {}
     content = json.loads(out.read_text())
@@ -134,15 +99,11 @@ def read_cells(out: Path) -> dict[str, dict[str, Any]]:
             f"{out} holds cells of estimators with other defaults or of another version, which do not compare with "
             "new ones. Remove it, or write to another file with --out."
         )
-    cells: dict[str, dict[str, Any]] = content["cells"]
+    cells: CellResults = content["cells"]
     return cells
 
 
-def _named(cell: Cell, root: Path) -> tuple[Cell, dict[str, Any]]:
-    return cell, run_cell(cell, root)
-
-
-def _write(out: Path, cells: dict[str, dict[str, Any]]) -> None:
+def _write(out: Path, cells: CellResults) -> None:
     versions = {
         "python": platform.python_version(),
         "numpy": np.__version__,

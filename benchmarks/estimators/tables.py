@@ -7,30 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign.bench.evidence._sets import SETS
+from benchmarks.estimators.cells import CellResults
+from benchmarks.estimators.sets import SETS
 
-Cells = dict[str, dict[str, Any]]
 _BASELINES = {False: "LogisticRegression", True: "Ridge"}
 
 
-class Line(NamedTuple):
+class MethodScores(NamedTuple):
     """A method on a set: (seeds, domains) of its scores."""
 
     method: str
     scores: NDArray[np.float64]
 
 
-def lines(cells: Cells, name: str, metric: str) -> list[Line]:
-    """Scores of every method on a set, seeds that have all domains only.
-
-    Args:
-        cells: Results by the cells' names.
-        name: The set.
-        metric: `"accuracy"`, `"r2"` or `"rmse"`.
-
-    Returns:
-        A line for each method.
-    """
+def method_scores(cells: CellResults, name: str, metric: str) -> list[MethodScores]:
+    """Scores of every method on a set by "accuracy", "r2" or "rmse"; only seeds that have all domains."""
     grid: dict[str, dict[str, Any]] = {}
     for key, cell in cells.items():
         found, seed, domain = key.split("/", 2)
@@ -42,23 +33,16 @@ def lines(cells: Cells, name: str, metric: str) -> list[Line]:
         return []
     methods = next(iter(complete[0].values()))
     return [
-        Line(method, np.array([[cell[method][metric] for cell in domains.values()] for domains in complete]))
+        MethodScores(method, np.array([[cell[method][metric] for cell in domains.values()] for domains in complete]))
         for method in methods
     ]
 
 
-def tables(cells: Cells) -> Iterator[str]:
-    """A Markdown table for each set that occurs.
-
-    Args:
-        cells: Results by the cells' names.
-
-    Yields:
-        Tables with titles.
-    """
+def markdown_tables(cells: CellResults) -> Iterator[str]:
+    """Yield a titled Markdown table for each set that occurs."""
     for name, found in SETS.items():
         score, scale = ("r2", 100.0) if found.regression else ("accuracy", 100.0)
-        rows = lines(cells, name, score)
+        rows = method_scores(cells, name, score)
         if not rows:
             continue
         domains = sorted({key.split("/", 2)[2] for key in cells if key.startswith(f"{name}/")})
@@ -67,12 +51,12 @@ def tables(cells: Cells) -> Iterator[str]:
         baseline = next(row.scores for row in rows if row.method == _BASELINES[found.regression]) * scale
         yield _table(rows, baseline, domains if len(domains) <= 4 else [], scale, "R²" if found.regression else "%")
         if found.regression:
-            errors = lines(cells, name, "rmse")
+            errors = method_scores(cells, name, "rmse")
             yield _table(errors, next(row.scores for row in errors if row.method == "Ridge"), [], 1.0, "RMSE")
         yield _choices(cells, name)
 
 
-def _table(rows: list[Line], baseline: NDArray[np.float64], domains: list[str], scale: float, unit: str) -> str:
+def _table(rows: list[MethodScores], baseline: NDArray[np.float64], domains: list[str], scale: float, unit: str) -> str:
     head = [f"mean, {unit}", f"worst domain, {unit}", "gain in the mean", *domains]
     text = [f"| | {' | '.join(head)} |", "|---|" + "--:|" * len(head)]
     for method, raw in rows:
@@ -94,7 +78,7 @@ def _plus_minus(values: NDArray[np.float64], sign: str = "") -> str:
     return mean if len(values) < 2 else f"{mean} ± {values.std(ddof=1) / np.sqrt(len(values)):.1f}"
 
 
-def _choices(cells: Cells, name: str) -> str:
+def _choices(cells: CellResults, name: str) -> str:
     """How often the searches chose what, over all cells of a set."""
     text = []
     for method in ("CV", "CV, rule best", "CV, by accuracy", "CV, pairs of weights"):

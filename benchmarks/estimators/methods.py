@@ -1,4 +1,4 @@
-"""Every method on one cell: fitted on the training domains, scored on the one left out."""
+"""Methods of the study: fitted on a cell's training domains, scored on the domain left out."""
 
 import warnings
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from momentalign.sklearn import (
 )
 
 L2S = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-_TOL = 1e-3  # of fits with fixed weights: accuracies do not move below it, and the Hessian's take half the time
+_TOL = 1e-3  # for fits with fixed weights: accuracies no longer change below it, and Hessian fits take half the time
 
 RELATIVE = {
     "ERM": {},
@@ -44,8 +44,8 @@ PUBLISHED = {"both 10, 1000, parameters": {1: 10.0, 2: 1000.0}, "both 5000, 100,
 """Weights by order. Absolute is the paper's formula, `parameters` the units of its probes: Waterbirds and CelebA."""
 
 
-class Prepared(NamedTuple):
-    """A cell's rows after preparation."""
+class CellRows(NamedTuple):
+    """A cell's rows after preprocessing."""
 
     train: NDArray[np.float64]
     train_targets: NDArray[Any]
@@ -54,24 +54,17 @@ class Prepared(NamedTuple):
     test_targets: NDArray[Any]
 
 
-Result = dict[str, Any]
+MethodResult = dict[str, Any]
 
 
-def classification(rows: Prepared) -> Iterator[tuple[str, Result]]:
-    """Fit and score the classifiers.
-
-    Args:
-        rows: Of the cell.
-
-    Yields:
-        Names of methods with their accuracy, and what they chose.
-    """
+def classification(rows: CellRows) -> Iterator[tuple[str, MethodResult]]:
+    """Fit and score the classifiers: names with their accuracy and the settings they chose."""
     X, y, n = rows.train, rows.train_targets, len(rows.train)
 
-    def score(model: Any) -> Result:
+    def score(model: Any) -> MethodResult:
         return {"accuracy": float(np.mean(model.predict(rows.test) == rows.test_targets))}
 
-    def search(**options: Any) -> tuple[MomentAlignedClassifierCV, Result]:
+    def search(**options: Any) -> tuple[MomentAlignedClassifierCV, MethodResult]:
         cv = MomentAlignedClassifierCV(**options).fit(X, y, domains=rows.domains)
         names = ("gradient_weight", "hessian_weight", "l2", "balanced")
         return cv, score(cv) | {name: getattr(cv, f"{name}_") for name in names}
@@ -86,7 +79,7 @@ def classification(rows: Prepared) -> Iterator[tuple[str, Result]]:
     yield "CV, pairs of weights", search(combine=True)[1]
     yield "default classifier", score(MomentAlignedClassifier().fit(X, y, domains=rows.domains))
 
-    # From here on at the L2 that leave-one-domain-out chose for the plain model: what the weights add, and no more.
+    # From here on at the L2 that leave-one-domain-out chose for the plain model, to isolate what the weights add.
     plain = LogisticRegression(C=1 / (cv.l2_ * n), max_iter=10_000).fit(X, y)
     yield "L2 by domains left out", score(plain) | {"l2": cv.l2_}
     codes = np.unique(rows.domains, return_inverse=True)[1]
@@ -99,23 +92,16 @@ def classification(rows: Prepared) -> Iterator[tuple[str, Result]]:
             yield name, {"accuracy": float(np.mean(predicted == rows.test_targets))}
 
 
-def regression(rows: Prepared) -> Iterator[tuple[str, Result]]:
-    """Fit and score the regressions.
-
-    Args:
-        rows: Of the cell.
-
-    Yields:
-        Names of methods with R², root mean squared error, and what they chose.
-    """
+def regression(rows: CellRows) -> Iterator[tuple[str, MethodResult]]:
+    """Fit and score the regressions: names with R², root mean squared error and the settings they chose."""
     X, y, n = rows.train, rows.train_targets, len(rows.train)
 
-    def score(model: Any) -> Result:
+    def score(model: Any) -> MethodResult:
         predictions = model.predict(rows.test)
         error = float(np.sqrt(np.mean(np.square(predictions - rows.test_targets))))
         return {"r2": float(r2_score(rows.test_targets, predictions)), "rmse": error}
 
-    def aligned(l2: float, scaling: str, weight: float) -> Result:
+    def aligned(l2: float, scaling: str, weight: float) -> MethodResult:
         return score(MomentAlignedRegressor(weight, l2=l2, scaling=scaling).fit(X, y, domains=rows.domains))
 
     yield "Ridge", score(Ridge().fit(X, y))
@@ -133,18 +119,10 @@ def regression(rows: Prepared) -> Iterator[tuple[str, Result]]:
         yield f"gradient {weight:g}, absolute", aligned(l2, "none", weight)
 
 
-def all_methods(rows: Prepared, *, is_regression: bool) -> dict[str, Result]:
-    """Every method's result on a cell, by name.
-
-    Args:
-        rows: Of the cell.
-        is_regression: Whether targets are numbers.
-
-    Returns:
-        Results by name, in the order of the tables.
-    """
+def all_methods(rows: CellRows, *, is_regression: bool) -> dict[str, MethodResult]:
+    """Every method's result on a cell by name, in the order of the tables."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of defaults that scikit-learn is about to change
+        warnings.simplefilter("ignore", FutureWarning)  # about defaults that scikit-learn will change
         warnings.simplefilter("ignore", ConvergenceWarning)
         if is_regression:
             return dict(regression(rows))
