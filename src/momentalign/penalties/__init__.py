@@ -3,6 +3,7 @@
 from momentalign.penalties._base import DomainPenalty
 from momentalign.penalties._cma import CMA
 from momentalign.penalties._coral import CORAL
+from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._fishr import Fishr
 from momentalign.penalties._gradient_matching import GradientMatching
 from momentalign.penalties._hessian_matching import HessianMatching
@@ -20,6 +21,8 @@ __all__ = [
     "IRM",
     "MMD",
     "DomainPenalty",
+    "DomainRows",
+    "DomainVectors",
     "Fishr",
     "GradientMatching",
     "HessianMatching",

@@ -16,6 +16,7 @@ from momentalign._validation import (
     check_weight,
     checks_values,
 )
+from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._gather import gather_batch, is_distributed
 from momentalign.penalties._weighing import weigh
 
@@ -138,6 +139,10 @@ class DomainPenalty(nn.Module, ABC):
     @abstractmethod
     def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Compute the named terms; move moving averages only where `update` says so."""
+
+    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+        """The unweighted terms by one vector per domain, for full-batch fits of a linear head with cross-entropy."""
+        raise NotImplementedError(f"{type(self).__name__} has no form that is linear in the number of rows.")
 
     def _total(self, terms: dict[str, Tensor], features: Tensor) -> Tensor:
         """Sum of the terms at this step's weights, which counts the step."""

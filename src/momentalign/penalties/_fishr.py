@@ -1,11 +1,13 @@
 """Variances of the per-sample gradients."""
 
+import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._validation import Batch, check_decay
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 from momentalign.penalties._memory import DecayedSums
 
 
@@ -28,7 +30,6 @@ class Fishr(DomainPenalty):
         validate: Check values. None checks on CPU only; never while compiling or capturing.
 
     Example:
-        >>> import torch
         >>> features, domains = torch.tensor([[0.0], [2.0], [0.0], [4.0]]), torch.tensor([0, 0, 1, 1])
         >>> Fishr(bias=False, loss="logistic")(features, torch.zeros(4, 1), torch.zeros(4), domains)
         tensor(0.1406)
@@ -70,3 +71,9 @@ class Fishr(DomainPenalty):
         if update:
             self.sums.remember({"variance": sums}, labels)
         return {"gradient_variance": value}
+
+    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+        """Variances of the samples' gradients, without the moving average."""
+        second = torch.stack([rows.mean_outer(rows.R.square(), rows.X.square()) for rows in domains])
+        variances = second - stack_gradients(domains).square()
+        return {"gradient_variance": DomainVectors(variances, divisor=float(variances[0].numel()))}

@@ -1,11 +1,13 @@
 """Hessian-gradient products."""
 
+import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._validation import Batch, check_choice
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 
 
 class HGP(DomainPenalty):
@@ -29,7 +31,6 @@ class HGP(DomainPenalty):
         validate: Check values. None checks on CPU only; never while compiling or capturing.
 
     Example:
-        >>> import torch
         >>> features = torch.tensor([[1.0], [2.0]])
         >>> logits, targets, domains = torch.zeros(2, 2), torch.tensor([0, 0]), torch.tensor([0, 1])
         >>> HGP(bias=False).terms(features, logits, targets, domains)
@@ -71,3 +72,9 @@ class HGP(DomainPenalty):
             center=self.center,
         )
         return {"gradient": gradient, "hessian": hessian}
+
+    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+        """Gradients and Hessian-gradient products; the products' center is their mean."""
+        gradients = stack_gradients(domains)
+        products = torch.stack([rows.hessian_times(G) for rows, G in zip(domains, gradients, strict=True)])
+        return {"gradient": DomainVectors(gradients), "hessian": DomainVectors(products)}

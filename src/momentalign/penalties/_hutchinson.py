@@ -8,6 +8,7 @@ from momentalign._dispatch import present_spread
 from momentalign._validation import Batch, check_count
 from momentalign.closed_form import HEADS, Residuals
 from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 
 
 class Hutchinson(DomainPenalty):
@@ -75,6 +76,11 @@ class Hutchinson(DomainPenalty):
             diagonals = _sampled_diagonals(residuals, X, weights, self.samples)
             hessian = present_spread(diagonals @ diagonals.T, weights.sum(0) > 0)
         return {"gradient": gradient, "hessian": hessian}
+
+    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+        """Gradients and exact diagonals of the Hessians."""
+        diagonals = torch.stack([rows.mean_outer(rows.P * (1 - rows.P), rows.X.square()) for rows in domains])
+        return {"gradient": DomainVectors(stack_gradients(domains)), "hessian": DomainVectors(diagonals)}
 
 
 def _sampled_diagonals(residuals: Residuals, X: Tensor, weights: Tensor, samples: int) -> Tensor:

@@ -7,6 +7,7 @@ from momentalign import closed_form
 from momentalign._validation import Batch, check_choice
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 
 
 class IRM(DomainPenalty):
@@ -71,6 +72,10 @@ class IRM(DomainPenalty):
         else:
             value = _product_of_halves((residuals.gradient * batch.logits).sum(1), batch.domains)
         return {"gradient_norm": value}
+
+    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+        """Gradients of version `"head"`, which should vanish."""
+        return {"gradient_norm": DomainVectors(stack_gradients(domains), centred=False)}
 
 
 def _product_of_halves(values: Tensor, domains: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from momentalign import closed_form
 from momentalign._validation import Batch
 from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 
 
 class VREx(DomainPenalty):
@@ -52,6 +53,10 @@ class VREx(DomainPenalty):
         own, _, _, share = closed_form.averages(batch.domains, batch.logits.dtype)
         deviations = torch.mv(own - share, self._losses(batch))  # of each sample's domain from the mean of the domains
         return {"loss_variance": torch.dot(share, deviations.square())}
+
+    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+        """Mean losses of the domains."""
+        return {"loss_variance": DomainVectors(torch.stack([rows.mean_loss() for rows in domains]))}
 
     def _losses(self, batch: Batch) -> Tensor:
         """Loss of each sample, shape (n,)."""
