@@ -6,15 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from momentalign._validation import (
-    SCALINGS,
-    check_batch,
-    check_choice,
-    check_count,
-    check_decay,
-    check_weight,
-    checks_values,
-)
+from momentalign._batch import check_batch, checks_values
+from momentalign._validation import SCALINGS, check_choice, check_count, check_decay, check_weight
 from momentalign.functional import alignment, derivative_gram, domain_derivatives, domain_gram
 
 N = 64

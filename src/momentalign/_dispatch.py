@@ -1,48 +1,37 @@
-"""From a checked batch to domain Grams and their spread, by the route that was asked for or is cheapest."""
+"""Domain Grams and their spreads from a checked batch, by the requested or the cheapest route."""
 
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._validation import Batch, can_read_values
+from momentalign._batch import HeadBatch, can_read_values
 from momentalign.closed_form import HEADS
 
+ROUTES = ("auto", "gram", "direct", "pairwise")
+
 _FEW = 2048
-"""Samples up to which waiting for the device would cost more than the cheaper route saves."""
+"""Rows up to which a device synchronisation costs more than the cheaper route saves."""
 
 
 def resolve_route(
     route: str,
     orders: Sequence[int],
-    batch: Batch,
+    batch: HeadBatch,
     *,
     loss: str,
     bias: bool,
     num_domains: int | None = None,
     past: int = 0,
 ) -> str:
-    """Choose for `"auto"`, and refuse a route that cannot serve the orders.
+    """Choose a route for `"auto"`, from shapes alone, and reject a route that cannot compute the orders.
 
-    Args:
-        route: As people type it.
-        orders: Orders of the derivative.
-        batch: Only its shapes are looked at.
-        loss: Name of the loss.
-        bias: Whether the head has one.
-        num_domains: Number of domains, where known.
-        past: Samples of past batches that the Gram route would have to meet as well.
-
-    Returns:
-        `"gram"`, `"direct"` or `"pairwise"`.
-
-    Raises:
-        ValueError: The route has no formula for an order, or would build too large a tensor.
+    `past` is the number of rows of past batches that the Gram route would have to be crossed with.
     """
     (samples, width), classes = batch.features.shape, batch.logits.shape[1]
     dimension = width + bias
     if route == "auto":
-        # The direct route would have to look at the domains; a memory of past batches has done so already.
+        # The direct route would have to read the domains back; a memory of past batches has done so already.
         if num_domains is None and not past and (samples <= _FEW or not can_read_values(batch.features)):
             return "gram"
         return closed_form.cheapest_route(
@@ -70,8 +59,8 @@ def resolve_route(
     return route
 
 
-def domain_grams(
-    route: str, orders: Sequence[int], batch: Batch, weights: Tensor, *, loss: str, bias: bool
+def grams_by_route(
+    route: str, orders: Sequence[int], batch: HeadBatch, weights: Tensor, *, loss: str, bias: bool
 ) -> list[Tensor]:
     """Inner products of the domains' derivatives, (K, K) for each order; `weights` (n, K) average each domain."""
     residuals = HEADS[loss](batch.logits, batch.targets)
@@ -87,7 +76,7 @@ def domain_grams(
 def spreads(
     route: str,
     orders: Sequence[int],
-    batch: Batch,
+    batch: HeadBatch,
     *,
     loss: str,
     bias: bool,
@@ -95,25 +84,11 @@ def spreads(
     with_energies: bool = False,
     divisors: Sequence[float] | None = None,
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Spread of the domains' derivatives, and on request the domains' mean of the samples' squared norms.
-
-    Args:
-        route: As :func:`resolve_route` gave it.
-        orders: Orders of the derivative.
-        batch: Domains without samples are left out.
-        loss: Name of the loss.
-        bias: Whether the head has one.
-        num_domains: Domains are 0 … num_domains − 1, where given.
-        with_energies: Whether to compute the second list; the Gram route has it at hand.
-        divisors: What the spread of each order is divided by; nothing if not given.
-
-    Returns:
-        Scalars for each order; the second list is empty unless asked for.
-    """
+    """Spread of the domains' derivatives for each order, divided by `divisors`, and the mean energies if requested."""
     if route == "gram":
         one_tile = len(batch.features) <= closed_form.TILE
         if one_tile and loss == "cross_entropy" and list(orders) == [1, 2] and not with_energies:
-            features, logits, targets, domains = batch.features, batch.logits, batch.targets, batch.domains
+            features, logits, targets, domains = batch
             by = (1.0, 1.0) if divisors is None else (divisors[0], divisors[1])
             return closed_form.softmax_spreads(features, logits, targets, domains, bias, by), []
         statistics = ("spread", "energy") if with_energies else ("spread",)
@@ -122,13 +97,13 @@ def spreads(
         return divided(values["spread"], divisors), values.get("energy", [])
     _, weights = closed_form.index_domains(batch.domains, num_domains, batch.features.dtype)
     present = weights.sum(0) > 0
-    grams = domain_grams(route, orders, batch, weights, loss=loss, bias=bias)
+    grams = grams_by_route(route, orders, batch, weights, loss=loss, bias=bias)
     means = mean_energies(orders, batch, loss=loss, bias=bias) if with_energies else []
     return divided([present_spread(gram, present) for gram in grams], divisors), means
 
 
 def divided(values: list[Tensor], divisors: Sequence[float] | None) -> list[Tensor]:
-    """Values by their divisors, where there are any."""
+    """Values divided by their divisors, if any."""
     return values if divisors is None else [value / by for value, by in zip(values, divisors, strict=True)]
 
 
@@ -139,14 +114,14 @@ def present_spread(gram: Tensor, present: Tensor) -> Tensor:
     return (gram.diagonal() * mask).sum() / number - mask @ gram @ mask / number.square()
 
 
-def energies(orders: Sequence[int], batch: Batch, *, loss: str, bias: bool) -> list[Tensor]:
+def energies(orders: Sequence[int], batch: HeadBatch, *, loss: str, bias: bool) -> list[Tensor]:
     """Squared norms of the samples' derivatives, shape (n,) for each order."""
     lengths = batch.features.square().sum(1) + bias
     residuals = HEADS[loss](batch.logits, batch.targets).energies(orders)
     return [residuals[order] * lengths**order for order in orders]
 
 
-def mean_energies(orders: Sequence[int], batch: Batch, *, loss: str, bias: bool) -> list[Tensor]:
-    """Mean squared norm of the samples' derivatives, every domain counted the same; a scalar for each order."""
+def mean_energies(orders: Sequence[int], batch: HeadBatch, *, loss: str, bias: bool) -> list[Tensor]:
+    """Mean squared norm of the samples' derivatives, domains weighted equally; a scalar for each order."""
     samples = energies(orders, batch, loss=loss, bias=bias)
     return [closed_form.mean_over_domains(values, batch.domains) for values in samples]

@@ -1,29 +1,11 @@
-"""Checks of what people pass in. A message says what was expected, what was found, what to do."""
+"""Checks of scalar and string arguments: messages give what was expected, what was found, what to do."""
 
 import difflib
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
-from momentalign.closed_form import HEADS
-
-LOSSES = tuple(HEADS)
-ROUTES = ("auto", "gram", "direct", "pairwise")
 SCALINGS = ("none", "classes", "parameters", "relative")
-
-
-class Batch(NamedTuple):
-    """A batch that has been checked, in float32 at least."""
-
-    features: Tensor
-    logits: Tensor
-    targets: Tensor
-    domains: Tensor
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
@@ -39,7 +21,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
 
 
 def check_names(name: str, values: Sequence[str]) -> Sequence[str]:
-    """Return `values` unless they are one string, which is a sequence of letters."""
+    """Return `values` unless it is a single string."""
     if isinstance(values, str):
         raise TypeError(f"'{name}' should be a list of names, but is the string {values!r}. Write [{values!r}].")
     return values
@@ -67,150 +49,5 @@ def check_decay(name: str, value: object) -> float:
     """Return `value` as a number if it lies in [0, 1)."""
     number = check_weight(name, value)
     if number >= 1:
-        raise ValueError(f"'{name}' should be below 1, but is {value!r}. 0 looks at the current batch alone.")
+        raise ValueError(f"'{name}' should be below 1, but is {value!r}. Use 0 for the current batch alone.")
     return number
-
-
-def check_order(order: object, loss: str) -> int:
-    """Return `order` if the loss has a closed form for it."""
-    if isinstance(order, bool) or not isinstance(order, int):
-        raise TypeError(f"'order' should be an integer, but is {order!r}.")
-    highest = HEADS[loss].highest_order
-    if order < 1 or (highest is not None and order > highest):
-        allowed = f"between 1 and {highest}" if highest is not None else "at least 1"
-        hint = " One logit with loss='logistic' takes any order." if order > 1 else ""
-        raise ValueError(f"'order' should be {allowed} for loss '{loss}', but is {order}.{hint}")
-    return operator.index(order)  # a plain number also where torch.compile has made it a symbol after a second order
-
-
-def can_read_values(features: Tensor) -> bool:
-    """Whether values can be read back: not while compiling or capturing."""
-    return not (torch.compiler.is_compiling() or (features.is_cuda and torch.cuda.is_current_stream_capturing()))
-
-
-def checks_values(validate: bool | None, features: Tensor) -> bool:
-    """Whether values are to be looked at: on request or on CPU, where they can be."""
-    return can_read_values(features) and (features.device.type == "cpu" if validate is None else validate)
-
-
-def check_batch(
-    features: object,
-    logits: object,
-    targets: object,
-    domains: object,
-    *,
-    loss: str | None,
-    num_domains: int | None = None,
-    values: bool,
-) -> Batch:
-    """Check shapes and types, values too where `values` says so, and bring half precision to float32.
-
-    Args:
-        features: Shape (n, d).
-        logits: Shape (n, C).
-        targets: Shape (n,), or (n, C) for squared error.
-        domains: Shape (n,), integers.
-        loss: Name of the loss; None where logits and targets are not used, and may be anything of n rows.
-        num_domains: Where given, domains are 0 … num_domains − 1.
-        values: Whether to look at values.
-
-    Returns:
-        The batch.
-    """
-    features, logits = _floating_matrix("features", features), _floating_matrix("logits", logits)
-    domains = _tensor("domains", domains)
-    targets = _tensor("targets", targets)
-    rows = len(features)
-    for name, tensor in (("logits", logits), ("targets", targets), ("domains", domains)):
-        if tensor.ndim == 0 or len(tensor) != rows:
-            raise ValueError(
-                f"'{name}' should have one entry per row of 'features' ({rows}), but has shape {tuple(tensor.shape)}."
-            )
-        if tensor.device != features.device:
-            raise ValueError(f"'{name}' should be on {features.device} like 'features', but is on {tensor.device}.")
-    if domains.ndim != 1:
-        raise ValueError(f"'domains' should have shape ({rows},), but has shape {tuple(domains.shape)}.")
-    if domains.dtype == torch.bool or domains.is_floating_point() or domains.is_complex():
-        raise TypeError(f"'domains' should hold integers, but holds {domains.dtype}. Use domains.long().")
-    if loss is not None:
-        _check_targets(targets, logits, loss)
-    if values and rows:
-        _check_values(features, logits, targets, domains, loss, num_domains)
-    dtype = torch.promote_types(torch.promote_types(features.dtype, logits.dtype), torch.float32)
-    return Batch(features.to(dtype), logits.to(dtype), targets, domains)
-
-
-def _tensor(name: str, value: object) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"'{name}' should be a torch.Tensor, but is a {type(value).__name__}. Use torch.as_tensor().")
-    return value
-
-
-def _floating_matrix(name: str, value: object) -> Tensor:
-    tensor = _tensor(name, value)
-    if not tensor.is_floating_point():
-        raise TypeError(f"'{name}' should hold floating-point numbers, but holds {tensor.dtype}.")
-    if tensor.ndim != 2 or tensor.shape[1] == 0:
-        size = "d" if name == "features" else "C"
-        raise ValueError(f"'{name}' should have shape (n, {size}), but has shape {tuple(tensor.shape)}.")
-    return tensor
-
-
-def _check_targets(targets: Tensor, logits: Tensor, loss: str) -> None:
-    rows, outputs = logits.shape
-    integers = not (targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool)
-    shape = tuple(targets.shape)
-    if loss == "cross_entropy":
-        if outputs < 2:
-            raise ValueError(
-                f"'logits' should have at least 2 columns for loss 'cross_entropy', but has {outputs}. "
-                "Use loss='logistic' for one logit."
-            )
-        if not integers:
-            raise TypeError(f"'targets' should hold class indices (integers), but holds {targets.dtype}.")
-        if targets.ndim != 1:
-            raise ValueError(f"'targets' should have shape ({rows},), but has shape {shape}.")
-    elif loss == "logistic":
-        if outputs != 1:
-            raise ValueError(
-                f"'logits' should have shape (n, 1) for loss 'logistic', but has shape {tuple(logits.shape)}."
-            )
-        if targets.is_complex():
-            raise TypeError(f"'targets' should hold 0 and 1, but holds {targets.dtype}.")
-        if targets.ndim != 1:
-            raise ValueError(f"'targets' should have shape ({rows},), but has shape {shape}. Use targets.flatten().")
-    else:
-        if targets.is_complex() or targets.dtype == torch.bool:
-            raise TypeError(f"'targets' should hold real numbers, but holds {targets.dtype}.")
-        if shape != (rows, outputs) and not (outputs == 1 and shape == (rows,)):
-            raise ValueError(f"'targets' should have the shape of 'logits' {(rows, outputs)}, but has shape {shape}.")
-
-
-def _check_values(
-    features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str | None, num_domains: int | None
-) -> None:
-    for name, tensor in (("features", features), ("logits", logits))[: 1 if loss is None else 2]:
-        bad = ~tensor.isfinite()
-        if bad.any():
-            row = int(bad.any(1).nonzero()[0, 0])
-            raise ValueError(
-                f"'{name}' should be finite, but has {int(bad.sum())} NaN or infinite, first in row {row}."
-            )
-    if loss == "squared_error":
-        if not targets.isfinite().all():
-            raise ValueError("'targets' should be finite, but has NaN or infinite values.")
-    elif loss is not None:
-        highest = logits.shape[1] - 1 if loss == "cross_entropy" else 1
-        low, high = targets.min().item(), targets.max().item()
-        if not 0 <= low <= high <= highest:
-            raise ValueError(
-                f"'targets' should lie between 0 and {highest} for loss '{loss}' and logits of shape "
-                f"{tuple(logits.shape)}, but lie between {low} and {high}."
-            )
-    if num_domains is not None:
-        low, high = int(domains.min()), int(domains.max())
-        if low < 0 or high >= num_domains:
-            raise ValueError(
-                f"'domains' should lie between 0 and {num_domains - 1} with num_domains={num_domains}, "
-                f"but lie between {low} and {high}."
-            )

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._dispatch import domain_grams, energies, resolve_route, spreads
-from momentalign._validation import LOSSES, ROUTES, Batch, check_batch, check_choice, check_order, checks_values
+from momentalign._batch import LOSSES, HeadBatch, check_batch, check_order, checks_values
+from momentalign._dispatch import ROUTES, energies, grams_by_route, resolve_route, spreads
+from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
 
 __all__ = ["alignment", "derivative_gram", "domain_derivatives", "domain_gram"]
@@ -197,7 +198,7 @@ def _check_names(order: int, loss: str, route: str = "auto") -> int:
     return check_order(order, loss)
 
 
-def _checked(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str) -> Batch:
+def _checked(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str) -> HeadBatch:
     values = isinstance(features, Tensor) and checks_values(None, features)
     batch = check_batch(features, logits, targets, domains, loss=loss, values=values)
     if len(batch.features) == 0:
@@ -205,13 +206,13 @@ def _checked(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor,
     return batch
 
 
-def _domain_gram(order: int, batch: Batch, loss: str, bias: bool, route: str) -> Tensor:
+def _domain_gram(order: int, batch: HeadBatch, loss: str, bias: bool, route: str) -> Tensor:
     chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
     _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
-    return domain_grams(chosen, [order], batch, weights, loss=loss, bias=bias)[0]
+    return grams_by_route(chosen, [order], batch, weights, loss=loss, bias=bias)[0]
 
 
-def _unbiased_domain_gram(order: int, batch: Batch, loss: str, bias: bool, route: str) -> Tensor:
+def _unbiased_domain_gram(order: int, batch: HeadBatch, loss: str, bias: bool, route: str) -> Tensor:
     """Domain Gram whose diagonal leaves the products of a sample with itself out."""
     labels, sizes = batch.domains.unique(return_counts=True)
     if int(sizes.min()) < 2:

@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._validation import SCALINGS, check_choice, check_count, check_order, check_weight
+from momentalign._batch import check_order
+from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear._objective import PenalisedObjective
 from momentalign.linear._precondition import gauss_newton
 from momentalign.linear._rows import Array, Integers, Rows

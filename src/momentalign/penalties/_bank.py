@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from momentalign._validation import Batch
+from momentalign._batch import HeadBatch
 from momentalign.closed_form import HEADS, Residuals, cross_grams, domain_grams
 from momentalign.penalties._memory import DomainMemory
 
@@ -50,7 +50,7 @@ class GramBank(DomainMemory):
         for name in ("grams", "features", "logits", "targets", "domains", "weights"):
             self.register_buffer(name, torch.zeros(0))
 
-    def forward(self, batch: Batch, labels: Tensor, E: Tensor, *, update: bool) -> list[Tensor]:
+    def forward(self, batch: HeadBatch, labels: Tensor, E: Tensor, *, update: bool) -> list[Tensor]:
         """Domain Gram of each order with the past in it.
 
         Args:
@@ -75,10 +75,10 @@ class GramBank(DomainMemory):
             with torch.no_grad():
                 self.keep("grams", torch.stack(grams))
                 self.keep("labels", labels)
-                self._deposit(Batch(*(tensor.detach() for tensor in batch)), E)
+                self._deposit(HeadBatch(*(tensor.detach() for tensor in batch)), E)
         return grams
 
-    def _crossed(self, batch: Batch, residuals: Residuals, labels: Tensor, E: Tensor) -> list[Tensor]:
+    def _crossed(self, batch: HeadBatch, residuals: Residuals, labels: Tensor, E: Tensor) -> list[Tensor]:
         """Blocks Eᵀ G' B, recomputed in backward where the bank is larger than a tile."""
         # Copies: backward reads them, and by then this batch has been written into the bank.
         # The module may have been cast since it was written.
@@ -98,7 +98,7 @@ class GramBank(DomainMemory):
         blocks = [checkpoint(block, *piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces]
         return list(torch.stack(blocks).sum(0))
 
-    def _deposit(self, batch: Batch, E: Tensor) -> None:
+    def _deposit(self, batch: HeadBatch, E: Tensor) -> None:
         """Overwrite the oldest batch; rows a batch lacks weigh nothing, rows it has too many of make the bank wider."""
         self._make_room(batch)
         rows, width = len(batch.features), self.features.shape[1]
@@ -115,7 +115,7 @@ class GramBank(DomainMemory):
             kept.index_copy_(0, self.oldest, filled[None].to(kept.dtype))
         self.oldest.add_(1).remainder_(self.batches)
 
-    def _make_room(self, batch: Batch) -> None:
+    def _make_room(self, batch: HeadBatch) -> None:
         width = self.features.shape[1] if self.features.ndim > 1 else 0
         rows = max(width, len(batch.features))
         if rows == width and self.features.dtype == batch.features.dtype:

@@ -7,15 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from momentalign._validation import (
-    LOSSES,
-    Batch,
-    check_batch,
-    check_choice,
-    check_count,
-    check_weight,
-    checks_values,
-)
+from momentalign._batch import LOSSES, HeadBatch, check_batch, checks_values
+from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._gather import gather_batch, is_distributed
 from momentalign.penalties._weighing import weigh
@@ -137,7 +130,7 @@ class DomainPenalty(nn.Module, ABC):
             return self._terms(batch, list(self.weights), update=False)
 
     @abstractmethod
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Compute the named terms; move moving averages only where `update` says so."""
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
@@ -158,7 +151,9 @@ class DomainPenalty(nn.Module, ABC):
             counts=self.training,
         )
 
-    def _prepare(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int) -> Batch:
+    def _prepare(
+        self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
+    ) -> HeadBatch:
         """Check and gather the batch; the user's line, where a warning points, is `callers` frames up."""
         values = isinstance(features, Tensor) and checks_values(self.validate, features)
         loss = None if self.features_only else self.loss

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._validation import Batch
+from momentalign._batch import HeadBatch
 from momentalign.penalties._base import DomainPenalty
 
 
@@ -50,6 +50,6 @@ class CORAL(DomainPenalty):
             validate=validate,
         )
 
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         mean, covariance = closed_form.moment_distances(batch.features, batch.domains)
         return {"mean": mean, "covariance": covariance}

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._validation import Batch, check_decay
+from momentalign._batch import HeadBatch
+from momentalign._validation import check_decay
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
@@ -59,7 +60,7 @@ class Fishr(DomainPenalty):
         self.momentum = check_decay("momentum", momentum)
         self.sums = DecayedSums(["variance"], self.num_domains, self.momentum)
 
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         residuals = HEADS[self.loss].gradient_of(batch.logits, batch.targets)
         labels = self.sums.with_labels_of(batch.domains)
         past = self.sums.past("variance", labels)

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from momentalign._validation import Batch
+from momentalign._batch import HeadBatch
 
 
 def is_distributed() -> bool:
@@ -15,7 +15,7 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def gather_batch(batch: Batch) -> Batch:
+def gather_batch(batch: HeadBatch) -> HeadBatch:
     """Gather the rows of all ranks, in the ranks' order; ranks may hold different numbers of rows.
 
     The gather's backward sums over the ranks what each of them wants of a row. Every rank computes the same
@@ -36,7 +36,7 @@ def gather_batch(batch: Batch) -> Batch:
     # One collective for both, so that there is one in backward and no order of several to agree on.
     both = _gather(torch.cat([batch.features, batch.logits], 1), rows)
     targets = batch.targets if batch.targets.is_floating_point() else batch.targets.long()  # not all integers travel
-    return Batch(both[:, :width], both[:, width:], _gather(targets, rows), _gather(batch.domains.long(), rows))
+    return HeadBatch(both[:, :width], both[:, width:], _gather(targets, rows), _gather(batch.domains.long(), rows))
 
 
 def _gather(tensor: Tensor, rows: list[int]) -> Tensor:

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
+from momentalign._batch import HeadBatch
 from momentalign._dispatch import present_spread
-from momentalign._validation import Batch, check_count
+from momentalign._validation import check_count
 from momentalign.closed_form import HEADS, Residuals
 from momentalign.penalties._base import DomainPenalty
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
@@ -63,7 +64,7 @@ class Hutchinson(DomainPenalty):
         )
         self.samples = None if samples is None else check_count("samples", samples, 1)
 
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         X = closed_form.with_constant(batch.features, self.bias)
         residuals = HEADS[self.loss](batch.logits, batch.targets)
         R = residuals.gradient

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._validation import Batch, check_choice
+from momentalign._batch import HeadBatch
+from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
@@ -62,7 +63,7 @@ class IRM(DomainPenalty):
         )
         self.version = check_choice("version", version, ("head", "scale"))
 
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         residuals = HEADS[self.loss](batch.logits, batch.targets)
         if self.version == "head":
             statistics = closed_form.gram_statistics(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._validation import Batch
+from momentalign._batch import HeadBatch
 from momentalign.penalties._base import DomainPenalty
 
 _GAMMAS = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
@@ -51,7 +51,7 @@ class MMD(DomainPenalty):
             validate=validate,
         )
 
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         X, domains = batch.features, batch.domains
         X = X - X.mean(0).detach()  # distances stay, their rounding shrinks
         lengths = X.square().sum(1)

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from momentalign import _dispatch, closed_form
-from momentalign._validation import ROUTES, SCALINGS, Batch, check_choice, check_decay, check_order
+from momentalign._batch import HeadBatch, check_order
+from momentalign._dispatch import ROUTES
+from momentalign._validation import SCALINGS, check_choice, check_decay
 from momentalign.closed_form import HEADS
 from momentalign.penalties._bank import GramBank
 from momentalign.penalties._base import DomainPenalty
@@ -59,7 +61,7 @@ class AlignmentPenalty(DomainPenalty):
             self.bank = GramBank(self.orders, self.loss, self.bias, self.num_domains, self.momentum)
             self.energies = DecayedSums(["totals"], 1, self.momentum)  # of the whole batch: one "domain"
 
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         # A moving average has to see every order at every step, whether its weight is 0 or not.
         orders = [order for order in self.orders if self.momentum or term_name(order) in names]
         if not orders:
@@ -85,12 +87,12 @@ class AlignmentPenalty(DomainPenalty):
             spreads = _relative(orders, spreads, energies, batch.features)
         return dict(zip(map(term_name, orders), spreads, strict=True))
 
-    def _route(self, orders: list[int], batch: Batch, past: int = 0) -> str:
+    def _route(self, orders: list[int], batch: HeadBatch, past: int = 0) -> str:
         return _dispatch.resolve_route(
             self.route, orders, batch, loss=self.loss, bias=self.bias, num_domains=self.num_domains, past=past
         )
 
-    def _spreads_with_past(self, batch: Batch, update: bool) -> list[Tensor]:
+    def _spreads_with_past(self, batch: HeadBatch, update: bool) -> list[Tensor]:
         """Spreads of the decaying sums, by the route that the memory was begun with."""
         if self.bank.grams.numel():
             route = "gram"
@@ -112,12 +114,12 @@ class AlignmentPenalty(DomainPenalty):
         present = weights.sum(0) > 0
         return [_dispatch.present_spread(gram, present) for gram in grams]
 
-    def _divisor(self, order: int, batch: Batch) -> float:
+    def _divisor(self, order: int, batch: HeadBatch) -> float:
         """Constant that divides a term."""
         classes, dimension = batch.logits.shape[1], batch.features.shape[1] + self.bias
         return float(classes**order if self.scaling == "classes" else (dimension * classes) ** 2)
 
-    def _energies_with_past(self, batch: Batch, update: bool) -> list[Tensor]:
+    def _energies_with_past(self, batch: HeadBatch, update: bool) -> list[Tensor]:
         """Bounds of the decaying sums' squared norms: (Σ γ^k) Σ γ^k E(t − k), the past detached."""
         now = torch.stack(_dispatch.mean_energies(self.orders, batch, loss=self.loss, bias=self.bias))
         with_one = torch.cat([now, now.new_ones(1)])[None]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from momentalign import closed_form
-from momentalign._validation import Batch
+from momentalign._batch import HeadBatch
 from momentalign.penalties._base import DomainPenalty
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 
@@ -49,7 +49,7 @@ class VREx(DomainPenalty):
             validate=validate,
         )
 
-    def _terms(self, batch: Batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         own, _, _, share = closed_form.averages(batch.domains, batch.logits.dtype)
         deviations = torch.mv(own - share, self._losses(batch))  # of each sample's domain from the mean of the domains
         return {"loss_variance": torch.dot(share, deviations.square())}
@@ -58,7 +58,7 @@ class VREx(DomainPenalty):
         """Mean losses of the domains."""
         return {"loss_variance": DomainVectors(torch.stack([rows.mean_loss() for rows in domains]))}
 
-    def _losses(self, batch: Batch) -> Tensor:
+    def _losses(self, batch: HeadBatch) -> Tensor:
         """Loss of each sample, shape (n,)."""
         logits, targets = batch.logits, batch.targets
         if self.loss == "cross_entropy":

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._validation import LOSSES, check_choice
+from momentalign._batch import LOSSES
+from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
 from momentalign.functional import domain_gram
 from momentalign.theory._inputs import (
