@@ -17,8 +17,8 @@ from momentalign.encoders import (
     build_encoder,
     encoder_from_config,
     encoder_from_run,
+    is_small_network,
 )
-from momentalign.encoders._build import is_small_network
 from momentalign.training import make_config, run
 from tests.encoders.models import image_dataset, save_model, text_dataset
 
@@ -53,9 +53,11 @@ def test_default_for_tables() -> None:
 
 
 def test_images_and_texts_need_a_name(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="animals needs an encoder of its own, for instance '--encoder hf:google"):
+    with pytest.raises(
+        ValueError, match="animals has no default encoder. Choose one, for instance '--encoder hf:google"
+    ):
         build_encoder(None, image_dataset(tmp_path))
-    with pytest.raises(ValueError, match="pairs needs an encoder of its own, for instance '--encoder hf:bert"):
+    with pytest.raises(ValueError, match="pairs has no default encoder. Choose one, for instance '--encoder hf:bert"):
         build_encoder(None, text_dataset())
 
 
@@ -111,7 +113,7 @@ def test_normalised_images_are_trained_as_they_are(tmp_path: Path) -> None:
     save_model("vit", tmp_path / "model")
     data = tensors(3, 32, 32)
     config = make_config(data, encoder=str(tmp_path / "model"), steps=2, hparams={"batch_size": 2})
-    with pytest.warns(UserWarning, match="images of rows are floating-point numbers, .* without augmentation") as said:
+    with pytest.warns(UserWarning, match="images of rows are floating-point numbers .* without augmentation") as said:
         records = run(config, None, data=data)
     assert len([warning for warning in said if "augmentation" in str(warning.message)]) == 1
     assert any(record["metric"] == "loss" for record in records)
@@ -184,10 +186,10 @@ def test_a_run_that_was_killed_between_two_checkpoints_still_has_an_encoder(tmp_
     ("spec", "message"),
     [
         ("mnist-cn", "There is no encoder 'mnist-cn'. .* Meant 'mnist-cnn'?"),
-        ("google/vit-base", "should be a folder, but google/vit-base is none. A model on the hub is named 'hf:google"),
-        ("hf:/no/such/folder", "should be a folder, but /no/such/folder is none"),
-        ("hf-config:/no/such/folder", "should be a folder, but /no/such/folder is none"),
-        ("hf:name?length=3", r"takes a size, as in 'name\?size=112', but 'hf:name\?length=3' has 'length=3'"),
+        ("google/vit-base", "should be a folder, but google/vit-base does not exist. Use 'hf:google"),
+        ("hf:/no/such/folder", "should be a folder, but /no/such/folder does not exist"),
+        ("hf-config:/no/such/folder", "should be a folder, but /no/such/folder does not exist"),
+        ("hf:name?length=3", r"only a size after '\?', as in 'name\?size=112', but has 'length=3'"),
         ("mlp", r"Encoder 'mlp' takes rows of numbers, but the rows are of shape \(2, 8, 8\)"),
     ],
 )
@@ -226,7 +228,7 @@ def test_comes_back_from_its_configuration(encoder: Encoder) -> None:
 def test_unknown_descriptions_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'kind' of an encoder should be one of mnist-cnn, .*, but is 'made-up'"):
         encoder_from_config({"kind": "made-up"})
-    with pytest.raises(ValueError, match="of kind 'mlp' should have 'in_features', but has not"):
+    with pytest.raises(ValueError, match="of kind 'mlp' should have 'in_features', but does not"):
         encoder_from_config({"kind": "mlp"})
     with pytest.raises(ValueError, match="'depth' should be at least 1, but is 0"):
         MLP(3, depth=0)

@@ -116,7 +116,7 @@ def test_goes_on_where_it_was_killed(
 ) -> None:
     data, encoder = images
     whole = read_table(embed(data, encoder, tmp_path / f"whole{suffix}", batch_size=4)).features.to_numpy()
-    monkeypatch.setattr(module, "_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_SAVE_SECONDS", 0.0)
     out = tmp_path / f"features{suffix}"
 
     def kill_at(row: int):
@@ -225,7 +225,7 @@ def test_a_full_disk_loses_nothing(
     images: tuple[DomainDataset, Encoder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, encoder = images
-    monkeypatch.setattr(module, "_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_SAVE_SECONDS", 0.0)
     save, saved = np.save, []
 
     def full(file, array, **settings) -> None:
@@ -237,7 +237,7 @@ def test_a_full_disk_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", full)
-        with pytest.raises(OSError, match=r"000008-\d+.npy cannot be written: 128 requested .* again to go on"):
+        with pytest.raises(OSError, match=r"000008-\d+.npy cannot be written: 128 requested .* again to resume"):
             embed(data, encoder, tmp_path / "features.npz", batch_size=4)
     assert len(list((tmp_path / "features.npz.parts").iterdir())) == 3  # the plan and what was kept
     work = Embedding(data, encoder, tmp_path / "features.npz", batch_size=4)

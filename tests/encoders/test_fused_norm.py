@@ -86,7 +86,7 @@ def test_what_is_not_a_number_stays_so(pool: bool) -> None:
 @needs_device
 @pytest.mark.parametrize("size", [8, 28])
 def test_the_network_is_the_same(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.encoders._mnist_cnn.can_fuse", lambda *_: True)
+    monkeypatch.setattr("momentalign.encoders._networks.can_fuse", lambda *_: True)
     torch.manual_seed(0)
     encoder = MNIST_CNN(2, width=16).to(DEVICE)
     images = torch.rand(5, 2, size, size, device=DEVICE)

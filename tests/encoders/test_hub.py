@@ -91,8 +91,10 @@ def test_from_the_first_download_to_work_without_the_hub(world: tuple[Hub, Build
     assert build("hf:some/old") == "hf:some/old 16 0.3"
     assert build("hf:some/old@refs/pr/5") == "hf:some/old@refs/pr/5 16 0.3"
     answer = build("hf:some/thing")
-    assert answer.startswith(f"ValueError: 'some/thing' is not on this machine, and {hub.address} does not answer (")
+    assert answer.startswith(
+        f"ValueError: 'some/thing' is not in the local cache, and {hub.address} does not respond ("
+    )
     assert build("offline hf:some/thing") == (
-        "ValueError: 'some/thing' is not on this machine, and HF_HUB_OFFLINE is set. Give the path of a folder with "
-        "the model instead, or run again where the hub can be reached."
+        "ValueError: 'some/thing' is not in the local cache, and HF_HUB_OFFLINE is set. Use the path of a folder "
+        "with the model, or run again with access to the hub."
     )

@@ -8,8 +8,13 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from momentalign.data import ImageFiles, Texts
-from momentalign.encoders import ImagePreprocessing, Preprocessing, TensorPreprocessing, preprocessing_from_config
-from momentalign.encoders._reading import read_rows
+from momentalign.encoders import (
+    ImagePreprocessing,
+    Preprocessing,
+    TensorPreprocessing,
+    preprocessing_from_config,
+    read_rows,
+)
 from tests.encoders.models import pixels, write_images
 
 

@@ -129,17 +129,17 @@ def test_refuses_a_folder_without_tokenizer(tmp_path: Path) -> None:
     save_model("bert", tmp_path)
     for name in ("vocab.txt", "tokenizer_config.json"):
         (tmp_path / name).unlink()
-    with pytest.raises(ValueError, match=r"should have a tokenizer beside the model, but has none of tokenizer.json"):
+    with pytest.raises(ValueError, match=r"should contain a tokenizer, but has none of tokenizer.json"):
         encoder_from_folder(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(ValueError, match="should have a tokenizer beside the model, but it cannot be read") as caught:
+    with pytest.raises(ValueError, match="should contain a tokenizer, but it cannot be read") as caught:
         encoder_from_folder(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_refuses_models_that_are_no_encoders(tmp_path: Path) -> None:
     transformers.T5Config(d_model=16, num_layers=1, num_heads=2, d_ff=16, d_kv=8).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="'t5', which is no encoder of texts"):
+    with pytest.raises(ValueError, match="'t5', which is not a text encoder"):
         encoder_from_folder(tmp_path, weights=False)
 
 

@@ -76,8 +76,8 @@ def test_equals_timms_forward_pass(tmp_path: Path) -> None:
 
 def test_refuses_other_models_of_timm(tmp_path: Path) -> None:
     save(tmp_path, weights(), "resnet50")
-    with pytest.raises(ValueError, match=r"timm's 'resnet50'. Of timm's formats only plain vision transformers"):
+    with pytest.raises(ValueError, match=r"timm's 'resnet50', but of timm's models only plain vision transformers"):
         encoder_from_folder(tmp_path)
     save(tmp_path, {**weights(), "blocks.0.ls1.gamma": torch.ones(WIDTH)})
-    with pytest.raises(ValueError, match=r"that a plain vision transformer has not: blocks.0.ls1.gamma"):
+    with pytest.raises(ValueError, match=r"that a plain vision transformer lacks: blocks.0.ls1.gamma"):
         encoder_from_folder(tmp_path)

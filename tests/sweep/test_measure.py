@@ -27,7 +27,7 @@ def test_nothing_is_loaded_to_be_counted(tmp_path, monkeypatch):
     config = make_config(str(tmp_path / "images"), "erm", **words)
     with monkeypatch.context() as patch:
         listed = counted(patch, loading, "read_image_folder")
-        loaded = counted(patch, building, "_named")
+        loaded = counted(patch, building, "_encoder_by_name")
         cost = measure(config, root=None, accelerator="cpu")
     assert len(listed) == 1
     assert len(loaded) <= 2  # a few steps, and more where they were quick

@@ -50,7 +50,7 @@ def test_texts_are_fine_tuned_the_usual_way() -> None:
     assert aligned.steps == 5  # the same rows, 2 x 32 at a time
     with pytest.raises(ValueError, match=r"goes with 'erm'"):
         make_config(data, "cma", encoder="hf:bert", pool=True)
-    with pytest.raises(ValueError, match=r"sentences needs an encoder of its own"):
+    with pytest.raises(ValueError, match=r"sentences has no default encoder"):
         make_config(data, "erm")
 
 
@@ -75,7 +75,9 @@ def test_a_small_network_on_small_colour_images_is_trained_as_on_digits() -> Non
 
 def test_large_colour_images_need_an_encoder_of_their_own() -> None:
     rows = Split(torch.zeros(4, 3, 96, 96, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
-    with pytest.raises(ValueError, match=r"photos needs an encoder of its own, for instance '--encoder hf:google"):
+    with pytest.raises(
+        ValueError, match=r"photos has no default encoder. Choose one, for instance '--encoder hf:google"
+    ):
         make_config(DomainDataset("photos", 2, {"a": {"in": rows}, "b": {"in": rows}}))
 
 

@@ -1,4 +1,4 @@
-"""Encoders by name, folder or description."""
+"""Build encoders by name or folder."""
 
 import difflib
 import tempfile
@@ -16,41 +16,41 @@ from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._hub import fetch_model
 from momentalign.encoders._images import ImagePreprocessing
-from momentalign.encoders._mlp import MLP
-from momentalign.encoders._mnist_cnn import MNIST_CNN
+from momentalign.encoders._networks import MLP, MNIST_CNN
 from momentalign.encoders._run import encoder_from_run
 from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import text_from_folder
 from momentalign.encoders._timm import convert_timm, is_timm
-from momentalign.encoders._vision import vision_from_folder
-from momentalign.encoders._vision_outputs import main_input
+from momentalign.encoders._vision import takes_images, vision_from_folder
 
 _SMALL = 16
-"""Pixels below which MNIST_CNN has a quarter of its width."""
+"""Image size below which MNIST_CNN has a quarter of its width."""
 
 
 def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[Split] | None = None) -> Encoder:
-    """Build the encoder that people name, for a data set.
+    """Build an encoder for a data set.
 
     Args:
         spec: `mnist-cnn`; `mlp`; `hf:NAME` of a model on the hub, optionally `hf:NAME@REVISION`; a folder in Hugging
             Face format, or `hf:FOLDER`; `hf-config:FOLDER` for that architecture with random weights; the folder of a
             finished run. `?size=112` after a vision model's name or folder sets the size of its images. None for the
             default of the data set: `mnist-cnn` for small images that are tensors, `mlp` for tables.
-        dataset: What it should read.
-        training: The rows that it will be trained on. Of a table only these tell what its columns mean; None takes
-            the "train" or "in" split of every domain.
+        dataset: The data set.
+        training: The rows it will be trained on, from which the columns of a table are learned; None takes the "train"
+            or "in" split of every domain.
 
     Returns:
         The encoder.
 
     Raises:
-        ValueError: No such encoder, or one that does not fit the data set.
+        ValueError: There is no such encoder, or it does not fit the data set.
     """
     inputs = next(iter(next(iter(dataset.domains.values())).values())).inputs
     if spec is None:
         spec = default_encoder(dataset.name, dataset.training_recipe)
-    encoder = _for_table(dataset, training) if spec == "mlp" and _is_table(dataset) else _named(spec, inputs)
+    encoder = (
+        _table_encoder(dataset, training) if spec == "mlp" and _is_table(dataset) else _encoder_by_name(spec, inputs)
+    )
     try:
         encoder.preprocessing.open(_no_rows(inputs))
     except ValueError as error:
@@ -58,60 +58,46 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
     is_normalised = isinstance(inputs, Tensor) and inputs.is_floating_point()
     if is_normalised and isinstance(encoder.preprocessing, ImagePreprocessing):
         warnings.warn(
-            f"The images of {dataset.name} are floating-point numbers, taken as normalised for the encoder already: "
-            "they are used as they are, without augmentation. Give bytes (torch.uint8) to have both done.",
+            f"The images of {dataset.name} are floating-point numbers and taken as already normalised: they are "
+            "used unchanged, without augmentation. Give bytes (torch.uint8) for normalisation and augmentation.",
             stacklevel=2,
         )
     return encoder
 
 
 def default_encoder(name: str, recipe: str) -> str:
-    """What people mean who name no encoder.
-
-    Args:
-        name: The data set's.
-        recipe: Its training recipe.
-
-    Returns:
-        As for :func:`build_encoder`.
-
-    Raises:
-        ValueError: Images and texts have no default.
-    """
+    """Default encoder of a data set by its training recipe; images and texts have none."""
     specs = {"mnist": "mnist-cnn", "table": "mlp"}
     if recipe in specs:
         return specs[recipe]
     example = "bert-base-uncased" if recipe == "text" else "google/vit-base-patch16-224"
     raise ValueError(
-        f"{name} needs an encoder of its own, for instance '--encoder hf:{example}' or a folder in Hugging Face format."
+        f"{name} has no default encoder. Choose one, for instance '--encoder hf:{example}' or a folder in Hugging Face "
+        "format."
     )
 
 
 def is_small_network(spec: str) -> bool:
-    """Whether an encoder is one of this package's own, which are trained from scratch.
+    """Whether `spec` is `mnist-cnn`, `mlp` or a run of one of them, which are trained from scratch.
 
-    Args:
-        spec: As for :func:`build_encoder`.
-
-    Returns:
-        True for `mnist-cnn`, `mlp`, and the folder of a run that has one of them; nothing is built or downloaded.
+    Nothing is built or downloaded.
     """
     if spec in _SMALL_NETWORKS:
         return True
     description = checkpoint_of(Path(spec.removeprefix("hf:")).expanduser()) / MODEL
     try:
         return description.is_file() and read_values(description)["encoder"]["kind"] in _SMALL_NETWORKS
-    except (ValueError, KeyError, TypeError):  # whoever builds the encoder says what is wrong with it
+    except (ValueError, KeyError, TypeError):  # building the encoder reports what is wrong
         return False
 
 
 def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int | None = None) -> Encoder:
-    """Read a vision or text encoder from a folder in Hugging Face format, or a plain vision transformer in timm's.
+    """Load a vision or text encoder from a folder in Hugging Face format, or a plain vision transformer in timm's.
 
     Args:
-        folder: With `config.json`, and as a rule `model.safetensors` and the files of the preprocessing.
+        folder: With `config.json`, and usually `model.safetensors` and the files of the preprocessing.
         weights: Whether to load the weights; they are random otherwise.
-        size: Size of a vision model's images where it should be another than the model's own.
+        size: Size of a vision model's images, if not the model's own.
 
     Returns:
         The encoder.
@@ -119,7 +105,7 @@ def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int |
     return _from_folder(Path(folder), weights=weights, size=size, source=str(folder))
 
 
-def _named(spec: str, inputs: Tensor | Items) -> Encoder:
+def _encoder_by_name(spec: str, inputs: Tensor | Items) -> Encoder:
     if spec in _SMALL_NETWORKS:
         return _SMALL_NETWORKS[spec](_row_shape(spec, inputs))
     kind, colon, rest = spec.partition(":")
@@ -135,8 +121,8 @@ def _named(spec: str, inputs: Tensor | Items) -> Encoder:
         name, _, revision = path.partition("@")
         return _from_folder(fetch_model(name, revision or None), weights=True, size=size, source=spec)
     if kind or "/" in spec or "\\" in spec:
-        hint = f" A model on the hub is named 'hf:{spec}'." if not kind and spec.count("/") < 2 else ""
-        raise ValueError(f"Encoder '{spec}' should be a folder, but {folder} is none.{hint}")
+        hint = f" Use 'hf:{spec}' for a model on the hub." if not kind and spec.count("/") < 2 else ""
+        raise ValueError(f"Encoder '{spec}' should be a folder, but {folder} does not exist.{hint}")
     near = difflib.get_close_matches(spec, _SMALL_NETWORKS, 1)
     raise ValueError(
         f"There is no encoder '{spec}'. Known: {', '.join(_SMALL_NETWORKS)}, hf:NAME, hf-config:FOLDER, a folder in "
@@ -148,8 +134,8 @@ def _is_table(dataset: DomainDataset) -> bool:
     return any(isinstance(rows.inputs, TableRows) for splits in dataset.domains.values() for rows in splits.values())
 
 
-def _for_table(dataset: DomainDataset, training: Sequence[Split] | None) -> Encoder:
-    """An MLP for the columns of a table, as the training rows show them."""
+def _table_encoder(dataset: DomainDataset, training: Sequence[Split] | None) -> Encoder:
+    """An MLP whose preprocessing is learned from the training rows of a table."""
     if training is None:
         name = "train" if "train" in dataset.split_names else "in"
         training = [splits[name] for splits in dataset.domains.values() if name in splits]
@@ -161,10 +147,10 @@ def _for_table(dataset: DomainDataset, training: Sequence[Split] | None) -> Enco
 
 
 def _table(parts: Sequence[Split]) -> TableRows:
-    found = [part.inputs for part in parts if isinstance(part.inputs, TableRows) and len(part)]
-    if not found:
+    inputs = [part.inputs for part in parts if isinstance(part.inputs, TableRows) and len(part)]
+    if not inputs:
         raise ValueError("A table should have rows to train on, but has none.")
-    return TableRows.joined(found)
+    return TableRows.joined(inputs)
 
 
 def _from_folder(folder: Path, *, weights: bool, size: int | None, source: str) -> Encoder:
@@ -173,10 +159,10 @@ def _from_folder(folder: Path, *, weights: bool, size: int | None, source: str) 
             convert_timm(folder, Path(target), weights=weights)
             return _from_folder(Path(target), weights=weights, size=size, source=source)
     architecture = hf.read_architecture(folder)
-    if hasattr(architecture, "vision_config") or main_input(architecture) == "pixel_values":
+    if takes_images(architecture):
         return vision_from_folder(folder, architecture, weights=weights, size=size, source=source)
     if size is not None:
-        raise ValueError(f"'?size=' sets the size of images, but {source} is an encoder of texts.")
+        raise ValueError(f"'?size=' sets the size of images, but {source} is a text encoder.")
     return text_from_folder(folder, architecture, weights=weights, source=source)
 
 
@@ -186,16 +172,18 @@ def _size_suffix(path: str, spec: str) -> tuple[str, int | None]:
         return path, None
     name, _, value = option.partition("=")
     if name != "size" or not value.isdecimal() or int(value) < 1:
-        raise ValueError(f"After '?' an encoder takes a size, as in '{path}?size=112', but '{spec}' has '{option}'.")
+        raise ValueError(
+            f"Encoder '{spec}' should have only a size after '?', as in '{path}?size=112', but has '{option}'."
+        )
     return path, int(value)
 
 
 def _row_shape(spec: str, inputs: Tensor | Items) -> tuple[int, ...]:
     ndim = {"mnist-cnn": 3, "mlp": 1}[spec]
     if isinstance(inputs, Items) or inputs.ndim - 1 != ndim:
-        found = inputs.kind if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
+        kind = inputs.kind if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
         wanted = "images as tensors (channels, height, width)" if ndim == 3 else "rows of numbers"
-        raise ValueError(f"Encoder '{spec}' takes {wanted}, but the rows are {found}.")
+        raise ValueError(f"Encoder '{spec}' takes {wanted}, but the rows are {kind}.")
     return tuple(inputs.shape[1:])
 
 

@@ -1,4 +1,4 @@
-"""The rows of a data set in the order in which a file of features has them."""
+"""Rows of a data set in the order of a feature file."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,39 +12,24 @@ from torch import Tensor
 from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows, Texts
 
 _DRAWN = {"in", "out"}
-"""Splits that a trial draws; others were published with the data."""
+"""Splits drawn by a trial; others were published with the data."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of one domain, or of one split of it.
-
-    Args:
-        domain: Index of the domain.
-        split: Name of the split, where the file says which.
-        rows: The rows.
-    """
+    """Rows of one domain, or of one split of it; `domain` is an index."""
 
     domain: int
     split: str | None
     rows: Split
 
 
-def parts_of(dataset: DomainDataset, splits: bool | None = None) -> list[Part]:
-    """Divide a data set into parts, domain by domain.
+def dataset_parts(dataset: DomainDataset, splits: bool | None = None) -> list[Part]:
+    """Divide a data set into its non-empty parts, domain by domain.
 
-    "in" and "out" belong to a trial of the DomainBed protocol, not to the data: they are joined and the rows sorted by
-    name, so that every trial gives the same file.
-
-    Args:
-        dataset: The data set.
-        splits: Whether to keep the splits apart and name them; None keeps those that were published with the data.
-
-    Returns:
-        The parts that have rows.
-
-    Raises:
-        ValueError: No rows at all.
+    With `splits` a part is one split; None keeps only splits that were published with the data. "in" and "out" belong
+    to a trial of the DomainBed protocol: they are joined and the rows sorted by name, so that every trial gives the
+    same file.
     """
     keep = not set(dataset.split_names) <= _DRAWN if splits is None else splits
     parts = []
@@ -52,22 +37,16 @@ def parts_of(dataset: DomainDataset, splits: bool | None = None) -> list[Part]:
         if keep:
             parts += [Part(domain, split, part) for split, part in rows.items() if len(part)]
         elif present := [part for part in rows.values() if len(part)]:
-            parts.append(Part(domain, None, _sorted(_join(present))))
+            parts.append(Part(domain, None, _sort_by_name(_join(present))))
     if not parts:
         raise ValueError(f"{dataset.name} should have rows, but has none.")
     return parts
 
 
-def columns_of(parts: Sequence[Part], dataset: DomainDataset) -> dict[str, NDArray[np.generic]]:
-    """What a file says of each row beside its features.
+def row_columns(parts: Sequence[Part], dataset: DomainDataset) -> dict[str, NDArray[np.generic]]:
+    """Columns of a feature file beside the features, shape (n,) each.
 
-    Args:
-        parts: The rows.
-        dataset: What they are of.
-
-    Returns:
-        Arrays of shape (n,): "y", "domain" and, where there are any, "split", "group" and "file". Classes, domains and
-        groups are indices.
+    "y", "domain" and, if there are any, "split", "group" and "file". Classes, domains and groups are indices.
     """
     columns: dict[str, NDArray[np.generic]] = {
         "y": torch.cat([part.rows.targets for part in parts]).cpu().numpy(),
@@ -84,7 +63,7 @@ def columns_of(parts: Sequence[Part], dataset: DomainDataset) -> dict[str, NDArr
 
 
 def fingerprint(parts: Sequence[Part], columns: dict[str, NDArray[np.generic]]) -> str:
-    """Digest of which rows these are: labels and names, and the numbers where rows are numbers."""
+    """Digest of labels, names and the content of rows that are in memory."""
     digest = hashlib.sha256()
     for name, column in columns.items():
         digest.update(name.encode())
@@ -123,7 +102,7 @@ def _join_inputs(inputs: Sequence[Tensor | Items]) -> Tensor | Items:
     return torch.cat([part for part in inputs if isinstance(part, Tensor)])
 
 
-def _sorted(rows: Split) -> Split:
+def _sort_by_name(rows: Split) -> Split:
     if not isinstance(rows.inputs, Items):
         return rows
     names = rows.inputs.names

@@ -1,50 +1,117 @@
-"""Files of features: parquet, a column each, or npz, one matrix."""
+"""Files of features, parquet or npz, and the folder of shards they are resumed from."""
 
 import importlib
 import json
+import re
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
-from momentalign._files import check_output
-from momentalign.encoders._shards import Features, Shards, write_atomically
+from momentalign._files import atomic_file, check_output
 
-SUFFIXES = (".parquet", ".npz")
+_SUFFIXES = (".parquet", ".npz")
 _METADATA = "momentalign"
-"""Key of a parquet file's metadata, and name of an npz file's array, with the plan and the names, as JSON."""
+"""Key of a parquet file's metadata, and name of an npz file's array, that hold plan and names as JSON."""
 _ROW_GROUP = 16384
+_SHARD = re.compile(r"(\d+)-(\d+)\.npy")
+_PLAN = "plan.json"
 
-Columns = Mapping[str, NDArray[np.generic]]
+_Features = NDArray[np.float32]
+_Columns = Mapping[str, NDArray[np.generic]]
 
 
-def check_path(path: Path) -> None:
-    """Refuse a place that no file of features can take.
+class Shards:
+    """A folder with the features of consecutive rows, one file each, and the plan they belong to.
 
-    Args:
-        path: The file.
+    Every file is written atomically, so interrupted work resumes after the last file. A folder with the plan of another
+    data set or encoder is refused; with `fewer_rows`, one with other rows of the same data set is started over.
 
-    Raises:
-        ValueError: Another suffix, a folder, or a place that takes no files.
+    Attributes:
+        rows: Number of rows done.
     """
-    check_output(path, SUFFIXES)
+
+    def __init__(self, folder: Path, plan: Mapping[str, Any], *, fewer_rows: bool = False) -> None:
+        self.folder, self._plan = folder, plan
+        self._files: list[Path] = []
+        self.rows = 0
+        self._start_over = False
+        if folder.exists():
+            stored = _read_shard_plan(folder / _PLAN)
+            if fewer_rows and _differ_in_rows(stored, plan):
+                self._start_over = True
+                return
+            self._files, self.rows = _consecutive_shards(folder)
+            # A folder without any rows may be replaced, whatever its plan.
+            self._start_over = not self.rows and stored.get("format") == plan["format"]
+            if not self._start_over:
+                check_plan(stored, plan, folder, "unfinished")
+
+    def create(self) -> Self:
+        """Create the folder with its plan, or empty it if it is started over."""
+        if self._start_over:
+            shutil.rmtree(self.folder)
+            self._start_over = False
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.folder / _PLAN).exists():
+            content = json.dumps(self._plan)
+            _write_resumable(self.folder / _PLAN, lambda temporary: temporary.write_text(content, encoding="utf-8"))
+        return self
+
+    def append(self, features: _Features) -> None:
+        """Save the features of the next rows, shape (m, d)."""
+        if len(features):
+            path = self.folder / f"{self.rows:012d}-{self.rows + len(features):012d}.npy"
+            _write_resumable(path, lambda temporary: _save_array(temporary, features))
+            self._files.append(path)
+            self.rows += len(features)
+
+    def blocks(self, rows: int) -> Iterator[_Features]:
+        """Iterate over all features in order, in blocks of at least `rows` rows except the last."""
+        pending: list[_Features] = []
+        for path in self._files:
+            pending.append(np.load(path, allow_pickle=False))
+            if sum(map(len, pending)) >= rows:
+                yield np.concatenate(pending)
+                pending = []
+        if pending:
+            yield np.concatenate(pending)
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder)
+
+
+def check_plan(stored: Mapping[str, Any], wanted: Mapping[str, Any], path: Path, state: str) -> None:
+    """Raise ValueError if the features at `path`, "unfinished" or "finished", belong to another plan."""
+    remedy = "Remove it, or choose another name with '--out'."
+    if stored.get("format") != wanted["format"]:
+        raise ValueError(f"{path} holds no features that this version of momentalign wrote. {remedy}")
+    for what in ("encoder", "data set"):
+        if stored[what]["sha256"] != wanted[what]["sha256"]:
+            theirs, ours = stored[what]["name"], wanted[what]["name"]
+            which = (
+                f"'{theirs}', not '{ours}'"
+                if theirs != ours
+                else f"also called '{ours}', with other rows, splits or weights"
+            )
+            raise ValueError(f"{path} holds {state} features of another {what} ({which}). {remedy}")
+
+
+def check_feature_path(path: Path) -> None:
+    """Raise ValueError if a feature file cannot be written to `path`."""
+    check_output(path, _SUFFIXES)
     if path.suffix == ".parquet":
         _pyarrow()
 
 
 def read_plan(path: Path) -> dict[str, Any]:
-    """The plan that a file of features was written to.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The plan; empty for a file that something else wrote.
-    """
+    """Read the plan of a feature file: format, data set and encoder; empty for a file written by something else."""
     stored: Any = None
     if path.suffix == ".parquet":
         pa, parquet = _pyarrow()
@@ -60,34 +127,30 @@ def read_plan(path: Path) -> dict[str, Any]:
 
 
 def write_features(
-    path: Path, shards: Shards, columns: Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
+    path: Path, shards: Shards, columns: _Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
 ) -> None:
-    """Write features and what belongs to them to a file, which appears whole or not at all.
+    """Write features to a .parquet or .npz file, atomically.
 
-    Args:
-        path: A .parquet or .npz file.
-        shards: The features.
-        columns: What else is known of each row, shape (n,) each.
-        names: Names of what columns hold as indices: "classes", "domains", "group_names".
-        plan: What the features are of.
+    `columns` holds the other columns, shape (n,) each; `names` the names of those that are indices, under "classes",
+    "domains" and "group_names".
     """
     write = _write_parquet if path.suffix == ".parquet" else _write_npz
-    # In the shards' folder, which goes when all is done: a kill leaves nothing of this size behind for good.
-    write_atomically(path, lambda temporary: write(temporary, shards, columns, names, plan), beside=shards.folder)
+    # Written in the shards' folder, which is removed at the end: a kill leaves no large temporary file for good.
+    _write_resumable(path, lambda temporary: write(temporary, shards, columns, names, plan), shards.folder)
 
 
 def _write_npz(
-    path: Path, shards: Shards, columns: Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
+    path: Path, shards: Shards, columns: _Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
 ) -> None:
     arrays = {name: np.array(values, dtype=np.str_) for name, values in names.items()}
     arrays[_METADATA] = np.array(json.dumps({"plan": plan}))
-    # Not np.savez: it would need all features in memory, and has a parameter called 'file' itself.
+    # Not np.savez: it needs all features in memory, and has a parameter called 'file' itself.
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in {**columns, **arrays}.items():
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
         with archive.open("X.npy", "w", force_zip64=True) as member:
-            for start, features in _placed(shards.blocks(_ROW_GROUP)):
+            for start, features in _with_starts(shards.blocks(_ROW_GROUP)):
                 if start == 0:
                     shape = (len(columns["y"]), features.shape[1])
                     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -96,16 +159,16 @@ def _write_npz(
 
 
 def _write_parquet(
-    path: Path, shards: Shards, columns: Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
+    path: Path, shards: Shards, columns: _Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
 ) -> None:
     pa, parquet = _pyarrow()
-    # Domains are few and read by people: their names instead of numbers.
+    # Domains are few and read by people: names instead of indices.
     texts = {"domain": np.array(names["domains"], dtype=np.str_)[columns["domain"].astype(np.int64)]}
     columns = {**columns, **texts}
     metadata = {_METADATA: json.dumps({"plan": plan, **names})}
     writer = None
     try:
-        for start, features in _placed(shards.blocks(_ROW_GROUP)):
+        for start, features in _with_starts(shards.blocks(_ROW_GROUP)):
             rows = slice(start, start + len(features))
             table = pa.table(
                 {f"x{k}": np.ascontiguousarray(column) for k, column in enumerate(features.T)}
@@ -118,11 +181,57 @@ def _write_parquet(
             writer.close()
 
 
-def _placed(blocks: Iterator[Features]) -> Iterator[tuple[int, Features]]:
+def _with_starts(blocks: Iterator[_Features]) -> Iterator[tuple[int, _Features]]:
+    """Blocks with the index of their first row."""
     start = 0
     for features in blocks:
         yield start, features
         start += len(features)
+
+
+def _write_resumable(path: Path, write: Any, temporary_folder: Path | None = None) -> None:
+    """Write a file atomically; an error tells how to resume."""
+    try:
+        with atomic_file(path, temporary_folder=temporary_folder) as temporary:
+            write(temporary)
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written: {error}. Features saved before are kept; free some space and run the same "
+            "command again to resume."
+        ) from None
+
+
+def _differ_in_rows(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether two plans have the same data set name and encoder, but other rows."""
+    if stored.get("format") != wanted["format"] or stored["encoder"] != wanted["encoder"]:
+        return False
+    theirs, ours = stored["data set"], wanted["data set"]
+    return bool(theirs["name"] == ours["name"] and theirs["sha256"] != ours["sha256"])
+
+
+def _read_shard_plan(path: Path) -> dict[str, Any]:
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return plan if isinstance(plan, dict) else {}
+
+
+def _save_array(path: Path, features: _Features) -> None:
+    with path.open("wb") as file:  # given a name, NumPy would append its own suffix
+        np.save(file, features, allow_pickle=False)
+
+
+def _consecutive_shards(folder: Path) -> tuple[list[Path], int]:
+    """Shards that are consecutive from row 0, and the number of their rows."""
+    starts = {
+        int(match[1]): (path, int(match[2])) for path in folder.iterdir() if (match := _SHARD.fullmatch(path.name))
+    }
+    files, rows = [], 0
+    while rows in starts:
+        path, rows = starts[rows]
+        files.append(path)
+    return files, rows
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""From the name of a model on the Hugging Face hub to a folder on this machine."""
+"""Download models from the Hugging Face hub."""
 
 import importlib
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._extras import require
+from momentalign.encoders._huggingface import first_line
 
 _FILES = (
     "config.json",
@@ -24,27 +25,18 @@ _FILES = (
     "vocab.json",
     "merges.txt",
 )
-"""What an encoder is read from: numbers and descriptions, no code and no pickles."""
+"""Files to download: weights and descriptions, no code and no pickles."""
 _CONVERSION = "Adding `safetensors` variant of this model"
 _CONVERTER = "SFconvertbot"
-"""Title and author of the pull request in which the hub keeps safetensors of models with other weights only."""
-_SECONDS = 5
+"""Title and author of the pull request with safetensors of a model that only has other weights."""
+_TIMEOUT = 5
 
 
 def fetch_model(name: str, revision: str | None = None) -> Path:
-    """Find a model in the hub's cache on this machine, or download it there.
+    """Return the folder of a model in the hub's local cache, downloading it if it is not there.
 
-    A model that is there is used as it is, without asking the hub.
-
-    Args:
-        name: Of the model, for instance "google/vit-base-patch16-224".
-        revision: Branch, tag, commit or pull request ("refs/pr/15"); the main branch if not given.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ValueError: No such model, or the hub cannot be reached.
+    A cached model is used as it is, without a request. `revision` is a branch, tag, commit or pull request
+    ("refs/pr/15"), by default the main branch.
     """
     hub = _hub()
     if (folder := _cached(hub, name, revision)) is not None:
@@ -56,19 +48,18 @@ def fetch_model(name: str, revision: str | None = None) -> Path:
             folder = Path(hub.snapshot_download(name, revision=reference, allow_patterns=list(_FILES)))
     except hub.errors.GatedRepoError:
         raise ValueError(
-            f"The authors of '{name}' ask for an agreement first: accept it at {hub.constants.ENDPOINT}/{name} and run "
+            f"Access to '{name}' is restricted: accept its terms at {hub.constants.ENDPOINT}/{name} and run "
             "'hf auth login'."
         ) from None
     except hub.errors.RepositoryNotFoundError:
         raise ValueError(
-            f"The hub has no public model '{name}'. Names look like google/vit-base-patch16-224; a folder on this "
-            "machine is given by its path."
+            f"The hub has no public model '{name}'. Names look like google/vit-base-patch16-224; use a path for a "
+            "local folder."
         ) from None
     except hub.errors.RevisionNotFoundError:
         raise ValueError(f"The hub's model '{name}' has no revision '{revision}'.") from None
     except (hub.errors.HFValidationError, hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"'{name}' cannot be downloaded from the hub: {reason}") from None
+        raise ValueError(f"'{name}' cannot be downloaded from the hub: {first_line(error)}") from None
     return folder
 
 
@@ -94,7 +85,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _conversion(hub: Any, name: str) -> str | None:
-    """Reference of the pull request with the model's safetensors, where there is one."""
+    """Reference of the pull request with the model's safetensors, if there is one."""
     for discussion in hub.get_repo_discussions(name, author=_CONVERTER, discussion_type="pull_request"):
         if (discussion.title, discussion.author) == (_CONVERSION, _CONVERTER) and discussion.is_pull_request:
             return str(discussion.git_reference)
@@ -102,20 +93,20 @@ def _conversion(hub: Any, name: str) -> str | None:
 
 
 def _check_reachable(hub: Any, name: str) -> None:
-    """Ask the hub once: left to itself, the library tries again for half a minute."""
-    elsewhere = "Give the path of a folder with the model instead, or run again where the hub can be reached."
+    """Raise ValueError if the hub cannot be reached: the library would retry for half a minute."""
+    elsewhere = "Use the path of a folder with the model, or run again with access to the hub."
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise ValueError(f"'{name}' is not on this machine, and HF_HUB_OFFLINE is set. {elsewhere}")
+        raise ValueError(f"'{name}' is not in the local cache, and HF_HUB_OFFLINE is set. {elsewhere}")
     request = urllib.request.Request(hub.constants.ENDPOINT, method="HEAD")
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS):
+        with urllib.request.urlopen(request, timeout=_TIMEOUT):
             pass
     except urllib.error.HTTPError:
-        pass  # an answer all the same
+        pass  # a response all the same
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise ValueError(
-            f"'{name}' is not on this machine, and {hub.constants.ENDPOINT} does not answer ({reason}). {elsewhere}"
+            f"'{name}' is not in the local cache, and {hub.constants.ENDPOINT} does not respond ({reason}). {elsewhere}"
         ) from None
 
 

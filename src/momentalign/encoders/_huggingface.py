@@ -1,7 +1,7 @@
-"""What vision and text encoders share: reading configurations and weights of models in Hugging Face format."""
+"""Configurations and weights of models in Hugging Face format."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,17 @@ from momentalign._extras import require
 
 CONFIG_FILE = "config.json"
 _NOT_ARCHITECTURE = ("_name_or_path", "auto_map", "architectures", "id2label", "label2id", "dtype", "torch_dtype")
-"""Where it came from, code that is never run, another task's classes, and the precision, which is ours to choose."""
+"""Origin, code that is never run, classes of another task, and precision, which this package chooses."""
 
 
 def transformers() -> Any:
-    """The library, or the command that installs it."""
+    """Import transformers, or raise with the command that installs it."""
     return require("transformers", "Hugging Face encoders need", extra="train")
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the library's reports and progress bars from the screen; what matters in them is raised as an error."""
+def quiet_transformers() -> Iterator[None]:
+    """Silence the library's log and progress bars; what matters in them is raised as an error."""
     logging = transformers().utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -34,17 +34,7 @@ def quiet() -> Iterator[None]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The object.
-
-    Raises:
-        ValueError: No such object.
-    """
+    """Read a JSON object from a file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -54,23 +44,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object to a file."""
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def first_line(error: Exception) -> str:
+    """First line of an error of the library, whose messages can fill a screen."""
+    return str(error).strip().partition("\n")[0]
 
 
 def read_architecture(folder: Path) -> Any:
-    """Configuration of the model in a folder.
-
-    Args:
-        folder: With a `config.json`.
-
-    Returns:
-        The library's configuration object.
-
-    Raises:
-        ValueError: Not in Hugging Face format, or a model that the library does not know.
-    """
+    """Read the library's configuration object of the model in a folder."""
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise ValueError(f"{folder} should be a model in Hugging Face format, but has no {CONFIG_FILE}.")
@@ -78,28 +58,17 @@ def read_architecture(folder: Path) -> Any:
 
 
 def architecture_from_dict(values: Mapping[str, Any], source: str) -> Any:
-    """Configuration of a model from its values.
-
-    Args:
-        values: As in a `config.json`.
-        source: Where they come from, for messages.
-
-    Returns:
-        The library's configuration object.
-
-    Raises:
-        ValueError: A model that the library does not know, or values that it refuses.
-    """
+    """Build the library's configuration object from the values of a `config.json`; errors name `source`."""
     library = transformers()
     kind = values.get("model_type")
     if kind is None:
         raise ValueError(f"{source} should name a 'model_type', as models in Hugging Face format do, but does not.")
     settings = {name: value for name, value in values.items() if name not in (*_NOT_ARCHITECTURE, "model_type")}
     try:
-        with quiet():
+        with quiet_transformers():
             return library.AutoConfig.for_model(kind, **settings)
     except (ValueError, TypeError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = first_line(error)
         if reason.startswith("Unrecognized model identifier"):
             reason = (
                 f"transformers {library.__version__} has no model of type '{kind}', and code from the hub is not run"
@@ -108,7 +77,7 @@ def architecture_from_dict(values: Mapping[str, Any], source: str) -> Any:
 
 
 def architecture_to_dict(architecture: Any) -> dict[str, Any]:
-    """Values of a configuration, without what does not belong to the architecture."""
+    """Values of a configuration that belong to the architecture."""
     return {
         name: value
         for name, value in json.loads(architecture.to_json_string(use_diff=False)).items()
@@ -116,22 +85,23 @@ def architecture_to_dict(architecture: Any) -> dict[str, Any]:
     }
 
 
+def random_model(build: Callable[..., Any], architecture: Any, **settings: Any) -> Any:
+    """Build a model with random weights in single precision."""
+    try:
+        with quiet_transformers():
+            return build(architecture, **settings).float()
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise ValueError(f"Cannot build a model of type '{architecture.model_type}': {first_line(error)}") from None
+
+
 def load_pretrained(model_class: Any, folder: Path, architecture: Any, **settings: Any) -> tuple[Any, frozenset[str]]:
-    """Load a model's weights in single precision.
-
-    Only safetensors are read, which hold numbers and nothing else.
-
-    Args:
-        model_class: A class of the library with `from_pretrained`.
-        folder: With a `model.safetensors`, or its parts and their index.
-        architecture: The model's configuration.
-        **settings: More arguments of the model's class.
+    """Load a model with its weights in single precision, from safetensors only.
 
     Returns:
-        The model, and the names of those weights that the file does not have.
+        The model, and the names of the weights that the file lacks.
 
     Raises:
-        ValueError: No such file, or one of another architecture.
+        ValueError: There is no such file, or it belongs to another architecture.
     """
     if not any((folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
         pickled = " Weights in pytorch_model.bin can run code and are not read." if any(folder.glob("*.bin")) else ""
@@ -139,7 +109,7 @@ def load_pretrained(model_class: Any, folder: Path, architecture: Any, **setting
     from safetensors import SafetensorError
 
     try:
-        with quiet():
+        with quiet_transformers():
             model, report = model_class.from_pretrained(
                 str(folder),
                 config=architecture,
@@ -149,13 +119,12 @@ def load_pretrained(model_class: Any, folder: Path, architecture: Any, **setting
                 **settings,
             )
     except (RuntimeError, SafetensorError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"The weights in {folder} do not fit its {CONFIG_FILE}: {reason}") from None
+        raise ValueError(f"The weights in {folder} do not fit its {CONFIG_FILE}: {first_line(error)}") from None
     return model.float(), frozenset(report["missing_keys"])
 
 
 def check_complete(folder: Path, missing: frozenset[str]) -> None:
-    """Refuse weights that would leave part of an encoder random."""
+    """Raise ValueError if weights are missing, which would leave part of the encoder random."""
     if missing:
         shown = ", ".join(sorted(missing)[:5]) + (", …" if len(missing) > 5 else "")
         raise ValueError(

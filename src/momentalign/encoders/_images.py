@@ -1,6 +1,7 @@
-"""Images: decoded and resized on the host, normalised and augmented on the device."""
+"""Image preprocessing: decoded and resized on the host, normalised and augmented on the device."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,24 +9,59 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from momentalign._extras import require
 from momentalign.data import ImageFiles, Items
-from momentalign.encoders._augmentation import ImageAugmentation
-from momentalign.encoders._preprocessing import Preprocessing
+from momentalign.encoders._base import Preprocessing
+from momentalign.encoders._huggingface import read_json
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+_IMAGENET_MEAN = (0.485, 0.456, 0.406)
+_IMAGENET_STD = (0.229, 0.224, 0.225)
+_DEFAULT_SIZE = 224
+
+_CROP_SCALE = (0.7, 1.0)
+_JITTER = 0.3
+_GRAYSCALE = 0.1
+
+
+class ImageAugmentation:
+    """DomainBed's training augmentation: random resized crop, horizontal flip, colour jitter and grayscale.
+
+    Every image has its own draws, from torch's default generator of the images' device. Only the order of the four
+    colour changes, one per batch, comes from the host's generator, because it decides what to launch.
+    """
+
+    def __init__(self, size: int) -> None:
+        K = require("kornia.augmentation", "Augmentation of images needs", extra="vision")
+        # "resample" crops a whole batch in one kernel; the default loops over the images.
+        self._steps = (
+            K.RandomResizedCrop((size, size), scale=_CROP_SCALE, cropping_mode="resample"),
+            K.RandomHorizontalFlip(p=0.5),
+            K.ColorJitter(brightness=_JITTER, contrast=_JITTER, saturation=_JITTER, hue=_JITTER),
+            K.RandomGrayscale(p=_GRAYSCALE),
+        )
+        self._device: torch.device | None = None
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Augment images in [0, 1], shape (n, 3, height, width), to shape (n, 3, size, size)."""
+        if images.device != self._device:
+            for step in self._steps:
+                step.set_rng_device_and_dtype(images.device, torch.float32)
+            self._device = images.device
+        for step in self._steps:
+            images = step(images)
+        return images.clamp(0, 1)
 
 
 class ImagePreprocessing(Preprocessing):
-    """Images of one size, three channels, normalised by a mean and a standard deviation a channel.
+    """Three-channel images of one size, normalised by a mean and a standard deviation per channel.
 
-    Both sides are resized, without a crop: the evaluation transform of DomainBed. The training augmentation is its
-    as well, :class:`ImageAugmentation`.
+    Both sides are resized without a crop, the evaluation transform of DomainBed; :meth:`augment` is its training
+    augmentation.
 
     Args:
         size: Height and width.
-        mean: Of each channel, for pixels in [0, 1].
-        std: Of each channel, for pixels in [0, 1].
+        mean: Mean of each channel, for pixels in [0, 1].
+        std: Standard deviation of each channel, for pixels in [0, 1].
 
     Example:
         >>> preprocessing = ImagePreprocessing(2, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
@@ -34,7 +70,7 @@ class ImagePreprocessing(Preprocessing):
     """
 
     def __init__(
-        self, size: int = 224, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD
+        self, size: int = _DEFAULT_SIZE, mean: Sequence[float] = _IMAGENET_MEAN, std: Sequence[float] = _IMAGENET_STD
     ) -> None:
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
             raise ValueError(
@@ -44,24 +80,16 @@ class ImagePreprocessing(Preprocessing):
             raise ValueError(f"'size' should be at least 1, but is {size}.")
         self.size, self.mean, self.std = size, tuple(mean), tuple(std)
         self._augmentation: ImageAugmentation | None = None
-        # Copied to a device once: a copy at every step would make the host wait, and could not be captured.
+        # Copied to each device once: a copy at every step would synchronise, and could not be captured.
         self._constants: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     def open(self, inputs: Tensor | Items) -> Tensor | Dataset[Tensor]:
-        """Make raw rows: files are decoded when they are asked for, tensors stay as they are.
+        """Return a lazy data set of bytes (3, size, size) for image files, and tensors unchanged.
 
-        Args:
-            inputs: Image files, or images as a tensor: bytes (n, 3, height, width), or floating-point numbers already
-                normalised (n, 3, size, size).
-
-        Returns:
-            For files, a data set of bytes (3, size, size); otherwise the same tensor.
-
-        Raises:
-            ValueError: No images, or of another shape.
+        Tensors are bytes (n, 3, height, width), or floating-point numbers already normalised (n, 3, size, size).
         """
         if isinstance(inputs, ImageFiles):
-            return DecodedImages(inputs, self.size)
+            return _DecodedImages(inputs, self.size)
         if isinstance(inputs, Items):
             raise ValueError(f"The encoder takes images, but these rows are {inputs.kind}.")
         is_image = inputs.ndim == 4 and inputs.shape[1] == 3
@@ -76,25 +104,14 @@ class ImagePreprocessing(Preprocessing):
         )
 
     def to_inputs(self, raw: Tensor) -> Tensor:
-        """Resize where needed, and normalise.
-
-        Args:
-            raw: Bytes, shape (n, 3, height, width). Floating-point numbers are taken as normalised already.
-
-        Returns:
-            Numbers, shape (n, 3, size, size).
-        """
+        """Resize and normalise bytes; floating-point numbers are taken as normalised already."""
         return raw.float() if raw.is_floating_point() else self._normalise(self._resize(raw.float()), pixel=255.0)
 
     def augment(self, raw: Tensor) -> Tensor:
-        """Crop, flip and recolour at random, then normalise; draws from torch's generators of device and host.
+        """Augment and normalise bytes, with draws from torch's generators of device and host.
 
-        Args:
-            raw: Bytes, shape (n, 3, height, width). Floating-point numbers are taken as normalised already, and stay
-                as they are: brightness and saturation are defined for pixels, and theirs are not known.
-
-        Returns:
-            Numbers, shape (n, 3, size, size).
+        Floating-point numbers are unchanged: brightness and saturation are defined for pixels, not for normalised
+        images.
         """
         if raw.is_floating_point():
             return self.to_inputs(raw)
@@ -121,13 +138,8 @@ class ImagePreprocessing(Preprocessing):
         return (images / pixel - mean) / std
 
 
-class DecodedImages(Dataset[Tensor]):
-    """Image files as tensors, for a loader.
-
-    Args:
-        files: The files.
-        size: Height and width.
-    """
+class _DecodedImages(Dataset[Tensor]):
+    """Image files, decoded to bytes (3, size, size) on access."""
 
     def __init__(self, files: ImageFiles, size: int) -> None:
         self.files, self.size = files, size
@@ -136,5 +148,68 @@ class DecodedImages(Dataset[Tensor]):
         return len(self.files)
 
     def __getitem__(self, index: int) -> Tensor:
-        """Decode one file: bytes, shape (3, size, size)."""
         return self.files.decode(index, self.size)
+
+
+def read_image_settings(
+    folder: Path, architecture: Any, size: int | None = None
+) -> tuple[ImagePreprocessing, tuple[str, ...]]:
+    """Read size, mean and standard deviation from `preprocessor_config.json`, with notes on what was assumed.
+
+    A crop in the file gives the size to resize to, so that no part of an image is cut off, as in DomainBed. Without the
+    file the size is the architecture's own, else 224, and the normalisation ImageNet's. `size` overrides the size.
+    """
+    settings = _read_settings(folder)
+    if settings is None:
+        own = getattr(architecture, "image_size", None)
+        assumed = size or (own if isinstance(own, int) else _DEFAULT_SIZE)
+        note = (
+            f"The encoder has no preprocessor_config.json: images are resized to {assumed} × {assumed} and normalised "
+            "by the mean and standard deviation of ImageNet."
+        )
+        return ImagePreprocessing(assumed), (note,)
+    mean, std = _normalisation(settings)
+    return ImagePreprocessing(size or _image_size(settings, architecture, folder), mean, std), ()
+
+
+def _read_settings(folder: Path) -> dict[str, Any] | None:
+    if (folder / "preprocessor_config.json").is_file():
+        return read_json(folder / "preprocessor_config.json")
+    if (folder / "processor_config.json").is_file():  # newer models of images and texts keep both parts in one file
+        part = read_json(folder / "processor_config.json").get("image_processor")
+        return part if isinstance(part, dict) else None
+    return None
+
+
+def _image_size(settings: dict[str, Any], architecture: Any, folder: Path) -> int:
+    """Side of the images: the crop's if there is one, else the resized image's, else the architecture's."""
+    cropped = settings.get("do_center_crop") and settings.get("crop_size") is not None
+    stated = settings.get("crop_size") if cropped else settings.get("size")
+    if stated is None or not settings.get("do_resize", True):
+        stated = getattr(architecture, "image_size", None) or _DEFAULT_SIZE
+    sides = (
+        list(stated.values()) if isinstance(stated, dict) else list(stated) if isinstance(stated, list) else [stated]
+    )
+    if isinstance(stated, dict) and "shortest_edge" in stated:
+        sides = [stated["shortest_edge"]]
+    if not sides or any(not isinstance(side, int) or side != sides[0] for side in sides):
+        raise ValueError(
+            f"The images of {folder} should be square, but its preprocessor_config.json has the size {stated}. Give "
+            f"one with '?size=224' after the name."
+        )
+    return int(sides[0])
+
+
+def _normalisation(settings: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation for pixels in [0, 1], whatever range the model uses."""
+    # The model computes (pixel · factor − offset − mean) / std for pixels 0…255.
+    factor = float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 1.0
+    offset = 1.0 if settings.get("rescale_offset") else 0.0
+    if settings.get("do_normalize", True):
+        mean, std = settings.get("image_mean", _IMAGENET_MEAN), settings.get("image_std", _IMAGENET_STD)
+        if settings.get("include_top"):  # EfficientNet divides by the standard deviation twice
+            std = [value * value for value in std]
+    else:
+        mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    top = 255 * factor
+    return tuple((m + offset) / top for m in mean), tuple(s / top for s in std)

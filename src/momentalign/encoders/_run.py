@@ -1,18 +1,15 @@
-"""Encoders from their descriptions, and from the folders of finished runs."""
+"""Encoders from their configurations, and from the folders of runs."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from momentalign._saved import MODEL, read_model
-from momentalign.encoders._base import Encoder
+from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
 from momentalign.encoders._images import ImagePreprocessing
-from momentalign.encoders._mlp import MLP
-from momentalign.encoders._mnist_cnn import MNIST_CNN
-from momentalign.encoders._preprocessing import Preprocessing, TensorPreprocessing
+from momentalign.encoders._networks import MLP, MNIST_CNN
 from momentalign.encoders._table import TablePreprocessing
-from momentalign.encoders._text import text_from_config
-from momentalign.encoders._texts import TextPreprocessing
+from momentalign.encoders._text import TextPreprocessing, text_from_config
 from momentalign.encoders._vision import HuggingFaceVision, vision_from_config
 
 _PREFIX = "encoder."
@@ -38,38 +35,25 @@ _PREPROCESSING: dict[str, Callable[[dict[str, Any]], Preprocessing]] = {
 
 
 def encoder_from_config(config: Mapping[str, Any]) -> Encoder:
-    """Build an encoder with random weights from its description; nothing is downloaded and no code is loaded.
-
-    Args:
-        config: What :meth:`Encoder.config` gave.
-
-    Returns:
-        The encoder.
+    """Build an encoder with random weights from its :meth:`Encoder.config`; nothing is downloaded, no code is loaded.
 
     Example:
         >>> encoder_from_config(MNIST_CNN(2, width=16).config()).num_features
         32
     """
-    return _from(_ENCODERS, config, "an encoder")
+    return _from_config(_ENCODERS, config, "an encoder")
 
 
 def preprocessing_from_config(config: Mapping[str, Any]) -> Preprocessing:
-    """Build preprocessing from its description.
-
-    Args:
-        config: What :meth:`Preprocessing.config` gave.
-
-    Returns:
-        The preprocessing.
-    """
-    return _from(_PREPROCESSING, config, "preprocessing")
+    """Build preprocessing from its :meth:`Preprocessing.config`."""
+    return _from_config(_PREPROCESSING, config, "preprocessing")
 
 
 def encoder_from_run(folder: str | Path) -> Encoder:
-    """Read the trained encoder of a run.
+    """Load the trained encoder of a run.
 
     Args:
-        folder: Of a finished `momentalign train`.
+        folder: Folder of a finished `momentalign train`.
 
     Returns:
         The encoder with its weights.
@@ -94,16 +78,16 @@ def encoder_from_run(folder: str | Path) -> Encoder:
         ) from None
     encoder.source, encoder.notes = str(folder), ()
     if isinstance(encoder, HuggingFaceVision):
-        encoder.keep_statistics = True  # pretrained now, whatever the run itself began from
+        encoder.keep_statistics = True  # pretrained now, even if the run started from random weights
         encoder.train()
     return encoder
 
 
-def _from(known: Mapping[str, Callable[[dict[str, Any]], _T]], config: Mapping[str, Any], what: str) -> _T:
+def _from_config(known: Mapping[str, Callable[[dict[str, Any]], _T]], config: Mapping[str, Any], what: str) -> _T:
     kind = str(config.get("kind"))
     if kind not in known:
         raise ValueError(f"'kind' of {what} should be one of {', '.join(known)}, but is '{kind}'.")
     try:
         return known[kind](dict(config))
     except KeyError as error:
-        raise ValueError(f"The description of {what} of kind '{kind}' should have {error}, but has not.") from None
+        raise ValueError(f"The description of {what} of kind '{kind}' should have {error}, but does not.") from None

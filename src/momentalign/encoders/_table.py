@@ -10,7 +10,7 @@ from torch import Tensor
 
 from momentalign.data import Items, TableRows
 from momentalign.data._columns import Column, encode, learn_columns, said_of
-from momentalign.encoders._preprocessing import Preprocessing
+from momentalign.encoders._base import Preprocessing
 
 _FAR = 1e3
 """Standard deviations from zero at which a column's mean costs single precision too many of its digits."""

@@ -1,33 +1,94 @@
-"""Text encoders in Hugging Face format: BERT and its like."""
+"""Text encoders in Hugging Face format, BERT and similar, and their tokenizers."""
 
 import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from momentalign._extras import require
+from momentalign.data import Items, Texts
 from momentalign.encoders import _huggingface as hf
-from momentalign.encoders._base import Encoder
-from momentalign.encoders._texts import TextPreprocessing
+from momentalign.encoders._base import Encoder, Preprocessing
 
-LENGTH = 128
-"""Tokens a row, or a pair of rows, in the paper's MultiNLI experiment."""
-
+_LENGTH = 128
+"""Tokens per row in the paper's MultiNLI experiment."""
+_CHUNK = 8192
+"""Texts tokenized at a time, to bound the number of Python objects alive."""
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
-class HuggingFaceText(Encoder):
-    """A text model of the transformers library, read as features.
+class TextPreprocessing(Preprocessing):
+    """Texts or pairs of texts, tokenized, truncated and padded to a fixed length.
 
-    The features are the model's pooled output (BERT's, a trained layer over the first token) where the model has one
-    with weights, otherwise the first token of the last hidden state.
+    The tokenizer is kept as the text of its `tokenizer.json`, so that a trained model needs no other file.
+
+    Args:
+        tokenizer: Text of a `tokenizer.json`.
+        padding: Index and name of the padding token.
+        length: Tokens per row; the longer text of a pair is truncated first.
+    """
+
+    def __init__(self, tokenizer: str, padding: tuple[int, str], length: int = _LENGTH) -> None:
+        if length < 4:
+            raise ValueError(f"'length' should be at least 4, a pair's special tokens and one more, but is {length}.")
+        self.tokenizer, self.padding, self.length = tokenizer, padding, length
+
+    def open(self, inputs: Tensor | Items) -> Tensor:
+        """Tokenize texts; a tensor from an earlier call is returned unchanged.
+
+        Returns:
+            Token ids, sentence ids (0 or 1) and attention mask: int32, shape (n, 3, length).
+        """
+        if isinstance(inputs, Tensor) and inputs.dtype == torch.int32 and inputs.ndim == 3 and inputs.shape[1] == 3:
+            return inputs
+        if not isinstance(inputs, Texts):
+            kind = f"{inputs.dtype} tensors" if isinstance(inputs, Tensor) else inputs.kind
+            raise ValueError(f"The encoder takes texts, but these rows are {kind}.")
+        tokenizer = self._build_tokenizer()
+        rows = np.empty((len(inputs), 3, self.length), dtype=np.int32)
+        for start in range(0, len(inputs), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            first, second = inputs.first[part], inputs.second
+            texts = first if second is None else list(zip(first, second[part], strict=True))
+            for row, encoding in enumerate(tokenizer.encode_batch(texts), start):
+                rows[row] = encoding.ids, encoding.type_ids, encoding.attention_mask
+        return torch.from_numpy(rows)
+
+    def to_inputs(self, raw: Tensor) -> Tensor:
+        """Return tokens unchanged."""
+        return raw
+
+    def trim(self, raw: Tensor) -> Tensor:
+        """Drop the columns that are padding in every row, which leaves the features the same; synchronises on a GPU."""
+        return raw[:, :, : max(1, int(raw[:, 2].sum(1).max()))] if len(raw) else raw
+
+    def config(self) -> dict[str, Any]:
+        """Describe the preprocessing, in values that JSON can hold."""
+        return {"kind": "text", "length": self.length, "padding": list(self.padding), "tokenizer": self.tokenizer}
+
+    def _build_tokenizer(self) -> Any:
+        tokenizer = require("tokenizers", "Texts need", extra="train").Tokenizer.from_str(self.tokenizer)
+        index, name = self.padding
+        tokenizer.enable_truncation(self.length, strategy="longest_first")
+        tokenizer.enable_padding(direction="right", length=self.length, pad_id=index, pad_token=name)
+        return tokenizer
+
+
+class HuggingFaceText(Encoder):
+    """A text model of the transformers library.
+
+    The features are the model's pooled output (BERT's, a trained layer over the first token) if the model has one with
+    weights, otherwise the first token of the last hidden state.
 
     Args:
         model: The model.
         preprocessing: Tokenizer and length.
         features: "pooler" or "cls", as above.
-        source: What it was built from, as people type it.
-        notes: What was assumed, a sentence each.
+        source: The name or folder it was built from.
+        notes: Assumptions, one sentence each.
     """
 
     preprocessing: TextPreprocessing
@@ -47,23 +108,16 @@ class HuggingFaceText(Encoder):
         self.model = model.train()
         self.preprocessing, self.features, self.source, self.notes = preprocessing, features, source, notes
         self.num_features = int(model.config.hidden_size)
-        takes = inspect.signature(model.forward).parameters
-        # Some models have one kind of token only, and a table of embeddings for that one.
-        self._sentences = "token_type_ids" in takes and getattr(model.config, "type_vocab_size", 0) > 1
+        parameters = inspect.signature(model.forward).parameters
+        # Some models have one sentence id only, and an embedding table of that size.
+        self._uses_sentences = "token_type_ids" in parameters and getattr(model.config, "type_vocab_size", 0) > 1
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(features == "pooler" or not name.startswith("pooler."))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Compute the features of a batch.
-
-        Args:
-            inputs: Tokens, sentence numbers and attention mask, integers of shape (n, 3, length).
-
-        Returns:
-            Features, shape (n, num_features).
-        """
+        """Compute the features of token ids, sentence ids and attention mask, integers of shape (n, 3, length)."""
         tokens, sentences, mask = inputs.long().unbind(1)
-        more = {"token_type_ids": sentences} if self._sentences else {}
+        more = {"token_type_ids": sentences} if self._uses_sentences else {}
         output = self.model(input_ids=tokens, attention_mask=mask, return_dict=True, **more)
         features: Tensor = output.pooler_output if self.features == "pooler" else output.last_hidden_state[:, 0]
         return features
@@ -81,31 +135,15 @@ class HuggingFaceText(Encoder):
         }
 
 
-def text_from_folder(
-    folder: Path, architecture: Any, *, weights: bool = True, source: str = "", length: int = LENGTH
-) -> HuggingFaceText:
-    """Read a text encoder from a folder in Hugging Face format.
-
-    Args:
-        folder: With `config.json`, the tokenizer's files, and as a rule `model.safetensors`.
-        architecture: What `config.json` says.
-        weights: Whether to load the weights; they are random otherwise.
-        source: What people typed.
-        length: Tokens a row; fewer where the model has fewer positions.
-
-    Returns:
-        The encoder.
-
-    Raises:
-        ValueError: No encoder of texts.
-    """
+def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, source: str = "") -> HuggingFaceText:
+    """Build a text encoder from a folder in Hugging Face format, with random weights if `weights` is False."""
     if getattr(architecture, "is_encoder_decoder", False) or not hasattr(architecture, "hidden_size"):
         raise ValueError(
-            f"{folder} holds a model of type '{architecture.model_type}', which is no encoder of texts such as BERT."
+            f"{folder} holds a model of type '{architecture.model_type}', which is not a text encoder such as BERT."
         )
-    preprocessing = _read_tokenizer(folder, min(length, getattr(architecture, "max_position_embeddings", length)))
+    preprocessing = _read_tokenizer(folder, min(_LENGTH, getattr(architecture, "max_position_embeddings", _LENGTH)))
     if not weights:
-        model = random_text_model(architecture)
+        model = _random_model(architecture)
         features = "pooler" if _has_pooler(model) else "cls"
         notes = ("The encoder's weights are random.",)
         return HuggingFaceText(model, preprocessing, features, source=source, notes=notes)
@@ -119,23 +157,16 @@ def text_from_folder(
 
 
 def text_from_config(config: dict[str, Any]) -> HuggingFaceText:
-    """Build a text encoder with random weights from what :meth:`HuggingFaceText.config` gave."""
+    """Build a text encoder with random weights from its :meth:`HuggingFaceText.config`."""
     architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
     stored = config["preprocessing"]
-    number, name = stored["padding"]
-    preprocessing = TextPreprocessing(stored["tokenizer"], (number, name), stored["length"])
-    model = random_text_model(architecture)
-    return HuggingFaceText(model, preprocessing, config["features"], source=config["source"])
+    index, name = stored["padding"]
+    preprocessing = TextPreprocessing(stored["tokenizer"], (index, name), stored["length"])
+    return HuggingFaceText(_random_model(architecture), preprocessing, config["features"], source=config["source"])
 
 
-def random_text_model(architecture: Any) -> Any:
-    """Build a text model with random weights in single precision."""
-    try:
-        with hf.quiet():
-            return hf.transformers().AutoModel.from_config(architecture, trust_remote_code=False).float()
-    except (ValueError, RuntimeError, TypeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"A model of type '{architecture.model_type}' cannot be built: {reason}") from None
+def _random_model(architecture: Any) -> Any:
+    return hf.random_model(hf.transformers().AutoModel.from_config, architecture, trust_remote_code=False)
 
 
 def _has_pooler(model: Any) -> bool:
@@ -143,23 +174,20 @@ def _has_pooler(model: Any) -> bool:
 
 
 def _read_tokenizer(folder: Path, length: int) -> TextPreprocessing:
-    """The tokenizer of a folder, whatever files it is in."""
+    """Read the tokenizer of a folder, whatever files it is in."""
     if not any((folder / name).is_file() for name in _VOCABULARIES):  # the library would make an empty one
-        raise ValueError(
-            f"{folder} should have a tokenizer beside the model, but has none of {', '.join(_VOCABULARIES)}."
-        )
+        raise ValueError(f"{folder} should contain a tokenizer, but has none of {', '.join(_VOCABULARIES)}.")
     try:
-        with hf.quiet():
+        with hf.quiet_transformers():
             tokenizer = hf.transformers().AutoTokenizer.from_pretrained(
                 str(folder), use_fast=True, trust_remote_code=False, local_files_only=True
             )
-    except Exception as error:  # the library raises what its parts raise: OSError, ValueError, ImportError, KeyError
-        reason = str(error).strip().partition("\n")[0]
+    except Exception as error:  # the library raises OSError, ValueError, ImportError, KeyError and others
         raise ValueError(
-            f"{folder} should have a tokenizer beside the model, but it cannot be read: {reason}"
+            f"{folder} should contain a tokenizer, but it cannot be read: {hf.first_line(error)}"
         ) from None
     if not tokenizer.is_fast or tokenizer.pad_token is None:
         wanted = "a padding token" if tokenizer.is_fast else "a form that needs no Python code (tokenizer.json)"
-        raise ValueError(f"The tokenizer in {folder} should have {wanted}, but has not.")
+        raise ValueError(f"The tokenizer in {folder} should have {wanted}, but has none.")
     padding = (int(tokenizer.pad_token_id), str(tokenizer.pad_token))
     return TextPreprocessing(tokenizer.backend_tokenizer.to_str(), padding, length)

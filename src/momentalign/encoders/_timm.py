@@ -1,5 +1,6 @@
-"""Vision transformers as timm publishes them, brought into Hugging Face format."""
+"""Convert timm's vision transformers to Hugging Face format."""
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,17 +34,10 @@ def is_timm(config: Mapping[str, Any]) -> bool:
 
 
 def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
-    """Write a vision transformer of timm's in Hugging Face format.
+    """Convert a plain ViT of timm's (`vit_small_patch16_224` and similar) to Hugging Face format in folder `target`.
 
-    Plain ViT only (`vit_small_patch16_224` and its like), whose heads are 64 wide; the classifier is left out.
-
-    Args:
-        folder: With timm's `config.json` and `model.safetensors`.
-        target: Folder to write to, which exists.
-        weights: Whether to write the weights too; the shapes are read from them in either case.
-
-    Raises:
-        ValueError: Another architecture, or no weights.
+    Heads are taken to be 64 wide; the classifier is left out. The shapes are read from the weights, which are written
+    too if `weights` is True.
     """
     from safetensors.torch import load_file, save_file
 
@@ -51,8 +45,8 @@ def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
     name = str(config["architecture"])
     if not name.startswith("vit_"):
         raise ValueError(
-            f"{folder} holds timm's '{name}'. Of timm's formats only plain vision transformers (vit_…) are read; use a "
-            "copy in Hugging Face format."
+            f"{folder} holds timm's '{name}', but of timm's models only plain vision transformers (vit_…) can be read. "
+            "Use a copy in Hugging Face format."
         )
     if not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} should have weights in model.safetensors, but has none.")
@@ -67,7 +61,7 @@ def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
         "image_mean": list(published["mean"]),
         "image_std": list(published["std"]),
     }
-    hf.write_json(target / "preprocessor_config.json", settings)
+    (target / "preprocessor_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     if weights:
         save_file(converted, target / "model.safetensors", metadata={"format": "pt"})
 
@@ -95,8 +89,8 @@ def _rename(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
             converted[f"encoder.layer.{match[1]}.{_IN_BLOCK[match[2]]}.{match[3]}"] = tensor
         elif match and match[2] == "attn.qkv":
             for part, rows in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                # The three share one storage, which the file may not.
+                # The three share one storage, which safetensors does not allow.
                 converted[f"encoder.layer.{match[1]}.attention.attention.{part}.{match[3]}"] = rows.clone()
         elif not key.startswith("head."):
-            raise ValueError(f"timm's '{name}' has weights that a plain vision transformer has not: {key}.")
+            raise ValueError(f"timm's '{name}' has weights that a plain vision transformer lacks: {key}.")
     return converted

@@ -12,7 +12,7 @@ def source_of(path: str | Path) -> dict[str, str]:
     Returns:
         Names by "dataset" and "encoder"; empty for a file that something else wrote.
     """
-    from momentalign.encoders._feature_files import read_plan
+    from momentalign.encoders import read_plan
 
     plan = read_plan(Path(path))
     try:

@@ -11,8 +11,7 @@ from typing import Any
 from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
-from momentalign.encoders import default_encoder
-from momentalign.encoders._build import is_small_network
+from momentalign.encoders import default_encoder, is_small_network
 from momentalign.training._data import DataFacts, facts_of, look_up
 
 PROTOCOL_STEPS = 5001

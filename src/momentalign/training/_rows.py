@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset
 
 from momentalign.data import DomainDataset
-from momentalign.encoders import Preprocessing
-from momentalign.encoders._reading import read_rows
+from momentalign.encoders import Preprocessing, read_rows
 
 
 @dataclass(frozen=True, eq=False)

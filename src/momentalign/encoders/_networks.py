@@ -1,21 +1,22 @@
-"""The small convolutional network that DomainBed trains on its MNIST sets."""
+"""The small networks of this package, trained from scratch: DomainBed's MNIST_CNN and an MLP."""
 
+from itertools import pairwise
 from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from momentalign.encoders._base import Encoder
+from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
 from momentalign.encoders._fused_norm import can_fuse, relu_group_norm
-from momentalign.encoders._preprocessing import TensorPreprocessing
+from momentalign.encoders._table import TablePreprocessing
 
 
 class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed protocol)
     """Four 3×3 convolutions, each followed by ReLU and then GroupNorm, and a global average pool.
 
-    The second convolution has stride 2 and doubles the channels; images of any size from 8×8 on will do. The norm
-    comes after the ReLU, which is unusual and deliberate: it is what the protocol trains.
+    The second convolution has stride 2 and doubles the channels. Images are at least 8×8. The norm after the ReLU is
+    unusual and deliberate: it is what the protocol trains.
 
     Args:
         in_channels: Channels of the images: 2 for coloured digits, 1 for grey ones.
@@ -47,20 +48,13 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Compute the features of a batch.
-
-        Args:
-            inputs: Images, shape (n, in_channels, height, width), in either memory format.
-
-        Returns:
-            Features, shape (n, num_features).
-        """
+        """Compute the features of images, shape (n, in_channels, height, width), in either memory format."""
         if can_fuse(inputs, self.width // 8):
             return self._fused(inputs)
         return cast(Tensor, self.layers(inputs))
 
     def _fused(self, images: Tensor) -> Tensor:
-        """The same with all between the convolutions as one operation; the features are float32 under autocast too."""
+        """The same with bias, ReLU and norm fused; the features are float32 under autocast too."""
         images = images.contiguous(memory_format=torch.channels_last)
         *layers, _, _ = self.layers
         for convolution, norm in zip(layers[::3], layers[2::3], strict=True):
@@ -76,6 +70,47 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
     def config(self) -> dict[str, Any]:
         """Describe the architecture, in values that JSON can hold."""
         return {"kind": "mnist-cnn", "in_channels": self.in_channels, "width": self.width}
+
+
+class MLP(Encoder):
+    """Linear layers, each followed by ReLU.
+
+    Args:
+        in_features: Numbers per row.
+        width: Units of each layer, and width of the features.
+        depth: Number of layers, at least 1.
+        preprocessing: Converts rows of a table; None for rows that are tensors already.
+
+    Example:
+        >>> import torch
+        >>> MLP(13, width=32)(torch.zeros(5, 13)).shape
+        torch.Size([5, 32])
+    """
+
+    def __init__(
+        self, in_features: int, width: int = 256, depth: int = 2, preprocessing: TablePreprocessing | None = None
+    ) -> None:
+        for name, value in (("in_features", in_features), ("width", width), ("depth", depth)):
+            if value < 1:
+                raise ValueError(f"'{name}' should be at least 1, but is {value}.")
+        super().__init__()
+        self.in_features, self.width, self.depth = in_features, width, depth
+        self.num_features = width
+        self.preprocessing: Preprocessing = preprocessing or TensorPreprocessing((in_features,))
+        self.source = "mlp"
+        sizes = pairwise([in_features, *[width] * depth])
+        self.layers = nn.Sequential(*(layer for a, b in sizes for layer in (nn.Linear(a, b), nn.ReLU())))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Compute the features of rows of numbers, shape (n, in_features)."""
+        return cast(Tensor, self.layers(inputs))
+
+    def config(self) -> dict[str, Any]:
+        """Describe the architecture, in values that JSON can hold."""
+        config = {"kind": "mlp", "in_features": self.in_features, "width": self.width, "depth": self.depth}
+        if isinstance(self.preprocessing, TablePreprocessing):
+            config["preprocessing"] = self.preprocessing.config()
+        return config
 
 
 def _block(in_channels: int, out_channels: int, stride: int = 1) -> tuple[nn.Module, ...]:
