@@ -54,10 +54,10 @@ def test_default_for_tables() -> None:
 
 def test_images_and_texts_need_a_name(tmp_path: Path) -> None:
     with pytest.raises(
-        ValueError, match="animals has no default encoder. Choose one, for instance '--encoder hf:google"
+        ValueError, match=r"animals has no default encoder. Choose one, for instance '--encoder hf:google"
     ):
         build_encoder(None, image_dataset(tmp_path))
-    with pytest.raises(ValueError, match="pairs has no default encoder. Choose one, for instance '--encoder hf:bert"):
+    with pytest.raises(ValueError, match=r"pairs has no default encoder. Choose one, for instance '--encoder hf:bert"):
         build_encoder(None, text_dataset())
 
 
