@@ -26,11 +26,9 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign.bench._capture import captured
-from momentalign.bench._measure import peak_bytes
-from momentalign.bench._penalty import Size, ours
-from momentalign.bench._step import _step as vit_step
-from momentalign.bench._step import vit_small
+from momentalign.bench._measure import captured, peak_bytes
+from momentalign.bench._penalty import BatchSize, from_head
+from momentalign.bench._step import training_step, vit_small
 from momentalign.closed_form import (
     SoftmaxResiduals,
     _gram,
@@ -404,7 +402,7 @@ class Study:
     def vit(self) -> None:
         """ViT-S/16: the captured step, and its batch's penalty alone."""
         for classes in (65, 7):
-            size = Size(6, 16, classes, 3) if self.quick else Size(96, 384, classes, 3)
+            size = BatchSize(6, 16, classes, 3) if self.quick else BatchSize(96, 384, classes, 3)
             for title, make in penalties(size).items():
                 steps: dict[str, Step] = {}
                 for name, patches in VIT_VARIANTS[title].items():
@@ -413,13 +411,15 @@ class Study:
                 self.add(f"{title} alone, {size}", self.time(steps, 50, 15))
         if self.quick:
             return
-        size = Size(96, 384, 65, 3)
-        steps = {"ERM": captured(vit_step(vit_small, size, self.device, None, half=True))}
+        size = BatchSize(96, 384, 65, 3)
+        steps = {"ERM": captured(training_step(vit_small, size, self.device, None, half=True))}
         for title, make in penalties(size).items():
             for name in ("as it is", "plain"):
                 with replaced(VIT_VARIANTS[title][name]):
-                    penalty = ours(make(), self.device)
-                    steps[f"{title}, {name}"] = captured(vit_step(vit_small, size, self.device, penalty, half=True))
+                    penalty = from_head(make(), self.device)
+                    steps[f"{title}, {name}"] = captured(
+                        training_step(vit_small, size, self.device, penalty, half=True)
+                    )
         self.add("ViT-S/16 step, 65 classes", self.time(steps, 5, 9))
 
     def tiles(self) -> None:
@@ -463,7 +463,7 @@ def share(times: Mapping[str, float], number: float, unit: float) -> dict[str, f
     return {name: 100 * number * (value - base) / unit for name, value in times.items()}
 
 
-def penalties(size: Size) -> dict[str, Callable[[], Any]]:
+def penalties(size: BatchSize) -> dict[str, Callable[[], Any]]:
     """The penalties whose step on ViT-S is measured."""
     return {
         "CMA": lambda: CMA(1.0, 0.1, route="gram", validate=False, num_domains=size.K),
@@ -473,7 +473,7 @@ def penalties(size: Size) -> dict[str, Callable[[], Any]]:
     }
 
 
-def penalty_alone(make: Callable[[], Any], size: Size, device: torch.device) -> Step:
+def penalty_alone(make: Callable[[], Any], size: BatchSize, device: torch.device) -> Step:
     """A penalty forward and backward from features and logits, captured on CUDA."""
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(size.n, size.d, generator=generator).to(device).requires_grad_()

@@ -8,8 +8,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from momentalign.bench import Row, Section
-from momentalign.bench._penalty import Size, penalty_rows
+from momentalign.bench import BenchmarkGroup, BenchmarkRow
+from momentalign.bench._penalty import BatchSize, penalty_rows
 from momentalign.cli import app
 
 PROGRAM = Path(sys.executable).with_name("momentalign")
@@ -33,8 +33,8 @@ def test_quick_benchmark_writes_ratios(tmp_path: Path) -> None:
     assert [path.name for path in out.parent.iterdir()] == ["bench.json"]
 
 
-def test_rivals_that_do_not_fit_are_listed_not_run() -> None:
-    rows = {row.name: row for row in penalty_rows(Size(6, 2, 3, 2), torch.device("cpu"), 0.0, 0, draws=1)}
+def test_baselines_that_do_not_fit_are_listed_not_run() -> None:
+    rows = {row.name: row for row in penalty_rows(BatchSize(6, 2, 3, 2), torch.device("cpu"), 0.0, 0, draws=1)}
     assert rows["dense Hessian per domain"].seconds is None
     assert "not run" in rows["dense Hessian per domain"].note
     assert rows["CMA, gram"].seconds is not None
@@ -44,15 +44,17 @@ def test_rivals_that_do_not_fit_are_listed_not_run() -> None:
 def test_an_interruption_keeps_what_was_measured(
     finished: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted() -> list[Row]:
+    def interrupted() -> list[BenchmarkRow]:
         raise KeyboardInterrupt
 
-    sections = [Section("first", lambda: [Row("growth", "n=1", "CMA, gram")])] * finished
-    monkeypatch.setattr("momentalign.bench.plan", lambda *_, **__: [*sections, Section("second", interrupted)])
+    groups = [BenchmarkGroup("first", lambda: [BenchmarkRow("growth", "n=1", "CMA, gram")])] * finished
+    monkeypatch.setattr(
+        "momentalign.bench.standard_plan", lambda *_, **__: [*groups, BenchmarkGroup("second", interrupted)]
+    )
     out = tmp_path / "bench.json"
     done = CliRunner().invoke(app, ["bench", "--out", str(out)])
     assert done.exit_code == 130
-    assert ("What was measured is in" if finished else "Nothing was written") in done.output
+    assert ("Saved what was measured" if finished else "Nothing was saved") in done.output
     assert out.exists() == bool(finished)
 
 

@@ -1,6 +1,6 @@
 import torch
 
-from momentalign.bench._measure import measure, peak_bytes
+from momentalign.bench._measure import measure_in_turns, peak_bytes
 
 CPU = torch.device("cpu")
 
@@ -30,6 +30,6 @@ def test_peak_counts_what_backward_keeps() -> None:
 
 def test_functions_take_turns() -> None:
     calls: list[str] = []
-    measure({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, CPU, budget=0.0)
+    measure_in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, CPU, budget=0.0)
     timed = calls[-6:]
     assert timed == ["a", "b"] * 3

@@ -6,21 +6,20 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from momentalign.bench import _paper_table, paper_plan, paper_table
-from momentalign.bench._rows import Row
+from momentalign.bench import BenchmarkRow, _paper_table, paper_plan, paper_table
 from momentalign.cli import app
 
 CPU = torch.device("cpu")
 
 
-def tiny(name: str, classes: int) -> _paper_table._Set:
+def tiny(name: str, classes: int) -> _paper_table._CostSet:
     def encoder() -> tuple[torch.nn.Module, tuple[int, ...], int]:
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 128)), (1, 4, 4), 128
 
-    return _paper_table._Set(name, name, 4, 2, classes, encoder)
+    return _paper_table._CostSet(name, name, 4, 2, classes, encoder)
 
 
-def text(rows: list[Row]) -> str:
+def text(rows: list[BenchmarkRow]) -> str:
     output = io.StringIO()
     Console(file=output, width=200).print(paper_table(rows, CPU))
     return output.getvalue()

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import torch
 
-from momentalign.bench._sweeps import engine_rows, page_rows, sweep_plan, write_invented
+from momentalign.bench._sweeps import engine_rows, page_rows, sweep_plan, write_synthetic_runs
 from momentalign.report import accuracy_table
 from momentalign.selection import read_runs
 
 
-def test_invented_runs_are_read_like_real_ones(tmp_path: Path) -> None:
-    assert write_invented(tmp_path, records=2, trials=1) == 420
+def test_synthetic_runs_are_read_like_real_ones(tmp_path: Path) -> None:
+    assert write_synthetic_runs(tmp_path, records=2, trials=1) == 420
     sweep = read_runs(tmp_path)
     assert len(sweep.runs) == 420
     assert sweep.problems == []

@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,71 +14,83 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-Function = Callable[[], object]
+Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Median seconds of a call, and the most bytes of tensors that were alive at once beyond those before it."""
+    """Median seconds of a call, and the peak memory of its tensors beyond what was allocated before."""
 
     seconds: float
     peak_bytes: int
 
 
-def measure(functions: dict[str, Function], device: torch.device, budget: float) -> dict[str, Measurement]:
+def measure_in_turns(calls: dict[str, Call], device: torch.device, budget: float) -> dict[str, Measurement]:
     """Measure functions side by side: they take turns, so that what slows the machine down slows all of them.
 
-    Args:
-        functions: By name.
-        device: Where they run.
-        budget: Seconds to spend on each of them, roughly; at least three calls are timed, one where it takes seconds.
-
-    Returns:
-        A measurement for each name.
+    `budget` is roughly the seconds spent on each; at least three calls are timed, one where a call takes seconds.
     """
-    peaks = {name: peak_bytes(function, device) for name, function in functions.items()}
-    first = {name: _seconds(function, device) for name, function in functions.items()}
+    peaks = {name: peak_bytes(call, device) for name, call in calls.items()}
+    first = {name: _seconds(call, device) for name, call in calls.items()}
     rounds = {name: max(3 if seconds < 1 else 1, min(200, int(budget / seconds))) for name, seconds in first.items()}
-    times: dict[str, list[float]] = {name: [] for name in functions}
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(max(rounds.values())):
-        for name, function in functions.items():
+        for name, call in calls.items():
             if turn < rounds[name]:
-                times[name].append(_seconds(function, device))
-    return {name: Measurement(statistics.median(times[name]), peaks[name]) for name in functions}
+                times[name].append(_seconds(call, device))
+    return {name: Measurement(statistics.median(times[name]), peaks[name]) for name in calls}
 
 
-def peak_bytes(function: Function, device: torch.device) -> int:
-    """Most bytes of tensors alive at once during a call, beyond those alive before; a first call warms up."""
-    function()
+def peak_bytes(call: Call, device: torch.device) -> int:
+    """Peak memory of a call's tensors beyond what was allocated before; a first call warms up."""
+    call()
     gc.collect()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
-        function()
+        call()
         torch.cuda.synchronize(device)
         return int(torch.cuda.max_memory_allocated(device) - before)
     live = _LiveStorages()
     with live:
-        function()
+        call()
     return live.peak
 
 
-def _seconds(function: Function, device: torch.device) -> float:
+def captured(call: Call) -> Call:
+    """Capture a function in a CUDA graph, after a warm-up on a side stream, and return its replay."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return partial(_replay, graph, call)
+
+
+def _replay(graph: torch.cuda.CUDAGraph, keeps_tensors_alive: Call) -> None:
+    graph.replay()
+
+
+def _seconds(call: Call, device: torch.device) -> float:
     if device.type == "cuda":
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
-        function()
+        call()
         end.record()
         end.synchronize()
         return float(start.elapsed_time(end)) / 1e3
-    begun = time.perf_counter()
-    function()
-    return time.perf_counter() - begun
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
 
 
 class _LiveStorages(TorchDispatchMode):
-    """Adds up the storages that operations make and that are still alive, views and saved tensors counted once."""
+    """Adds up the storages that operations allocate and that are still alive; views and saved tensors count once."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -91,13 +104,13 @@ class _LiveStorages(TorchDispatchMode):
         for tensor in _tensors(result):
             storage = tensor.untyped_storage()
             key = storage._cdata
-            if key in self.alive and self.alive[key][0].expired():  # its place was given to another
+            if key in self.alive and self.alive[key][0].expired():  # the address was reused
                 self.total -= self.alive.pop(key)[1]
             if key not in known and key not in self.alive:
                 self.alive[key] = (StorageWeakRef(storage), storage.nbytes())
                 self.total += storage.nbytes()
         if self.total > self.peak:
-            # Only now does it matter which of them are gone.
+            # Expired storages are dropped only where they could change the peak.
             self.alive = {key: entry for key, entry in self.alive.items() if not entry[0].expired()}
             self.total = sum(size for _, size in self.alive.values())
             self.peak = max(self.peak, self.total)

@@ -1,4 +1,4 @@
-"""The paper's table of time and memory: methods by data sets, ours beside the published numbers."""
+"""The paper's table of time and memory: methods by data sets, measured beside published."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -11,34 +11,32 @@ from rich.table import Table
 from torch import nn
 
 from momentalign import closed_form
-from momentalign.bench._measure import Measurement, measure
-from momentalign.bench._penalty import Size, ours
-from momentalign.bench._rivals import Rival
-from momentalign.bench._rows import Row
-from momentalign.bench._run import Section
-from momentalign.bench._step import Encoder, vit_small
-from momentalign.bench._step import _step as training_step
+from momentalign.bench._baselines import HeadPenalty
+from momentalign.bench._measure import Measurement, measure_in_turns
+from momentalign.bench._penalty import BatchSize, from_head
+from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
+from momentalign.bench._step import MakeEncoder, training_step, vit_small
 from momentalign.encoders import MNIST_CNN
 from momentalign.penalties import CMA, CORAL, HGP, DomainPenalty, Fishr, Hutchinson
 from momentalign.published import published_costs
 
-TABLE = "paper's table"
+_TABLE = "paper's table"
 
 
 @dataclass(frozen=True)
-class _Set:
-    """A data set as far as its cost goes: a batch for each training domain, of random images."""
+class _CostSet:
+    """Batch sizes, classes and encoder of a data set; images are random."""
 
     name: str
     title: str
     per_domain: int
     K: int
     C: int
-    encoder: Encoder
+    encoder: MakeEncoder
 
     @property
-    def size(self) -> Size:
-        return Size(self.per_domain * self.K, 384 if self.encoder is vit_small else 128, self.C, self.K)
+    def size(self) -> BatchSize:
+        return BatchSize(self.per_domain * self.K, 384 if self.encoder is vit_small else 128, self.C, self.K)
 
 
 def _digits(channels: int) -> tuple[nn.Module, tuple[int, ...], int]:
@@ -46,14 +44,14 @@ def _digits(channels: int) -> tuple[nn.Module, tuple[int, ...], int]:
 
 
 _SETS = (
-    _Set("colored-mnist", "ColoredMNIST (2)", 64, 2, 2, partial(_digits, 2)),
-    _Set("rotated-mnist", "RotatedMNIST (10)", 64, 5, 10, partial(_digits, 1)),
-    _Set("vlcs", "VLCS (5)", 32, 3, 5, vit_small),
-    _Set("pacs", "PACS (7)", 32, 3, 7, vit_small),
-    _Set("terra-incognita", "TerraIncognita (10)", 32, 3, 10, vit_small),
-    _Set("office-home", "OfficeHome (65)", 32, 3, 65, vit_small),
+    _CostSet("colored-mnist", "ColoredMNIST (2)", 64, 2, 2, partial(_digits, 2)),
+    _CostSet("rotated-mnist", "RotatedMNIST (10)", 64, 5, 10, partial(_digits, 1)),
+    _CostSet("vlcs", "VLCS (5)", 32, 3, 5, vit_small),
+    _CostSet("pacs", "PACS (7)", 32, 3, 7, vit_small),
+    _CostSet("terra-incognita", "TerraIncognita (10)", 32, 3, 10, vit_small),
+    _CostSet("office-home", "OfficeHome (65)", 32, 3, 65, vit_small),
 )
-# Names of the paper's rows; under "diagonal" is what it calls approximate, and Hutchinson, which it calls exact.
+# The paper calls the diagonal methods approximate, but lists Hutchinson, one of them, as exact.
 _METHODS = {
     "erm": ("no matching", "ERM"),
     "coral": ("means and covariances of features", "CORAL"),
@@ -68,49 +66,40 @@ _METHODS = {
 _DRAWS = 300
 
 
-def paper_plan(device: torch.device, *, quick: bool, memory_limit: int) -> Iterator[Section]:
-    """What the paper's table takes: whole training steps in float32 on random images.
-
-    Args:
-        device: CPU or CUDA.
-        quick: The digit sets alone, with fewer draws for Hutchinson's method.
-        memory_limit: Bytes that a method may take; those that need more are listed only.
-
-    Yields:
-        A section for each data set.
-    """
-    # On a CPU a step of ViT-S takes half a minute: two are made, one of them timed.
+def paper_plan(device: torch.device, *, quick: bool, memory_limit: int) -> Iterator[BenchmarkGroup]:
+    """Whole training steps in float32 on random images, a group for each data set; `quick` takes the digits alone."""
+    # On a CPU a step of ViT-S takes half a minute: one warms up, one is timed.
     budget = 0.2 if quick else 3.0 if device.type == "cuda" else 0.5
     for data in _SETS[:2] if quick else _SETS:
         draws = 3 if quick else _DRAWS
-        yield Section(f"training step, {data.title}", partial(_rows, data, device, budget, memory_limit, draws))
+        yield BenchmarkGroup(f"training step, {data.title}", partial(_rows, data, device, budget, memory_limit, draws))
 
 
-def _rows(data: _Set, device: torch.device, budget: float, memory_limit: int, draws: int) -> list[Row]:
+def _rows(data: _CostSet, device: torch.device, budget: float, memory_limit: int, draws: int) -> list[BenchmarkRow]:
     size = data.size
-    penalties: dict[str, Rival | None] = {"erm": None}
+    penalties: dict[str, HeadPenalty | None] = {"erm": None}
     notes: dict[str, str] = {}
     for name, make in _makers(size, draws).items():
         need, note = _need(name, size)
         if need > memory_limit:
             notes[name] = note
         else:
-            penalties[name] = ours(make(), device)
+            penalties[name] = from_head(make(), device)
     steps = {name: training_step(data.encoder, size, device, penalty) for name, penalty in penalties.items()}
     fixed = _fixed_bytes(data)
-    found = {
+    measured = {
         name: Measurement(value.seconds, value.peak_bytes + fixed)
-        for name, value in measure(steps, device, budget).items()
+        for name, value in measure_in_turns(steps, device, budget).items()
     }
     return [
-        Row.of(TABLE, data.name, name, found[name], found["erm"])
-        if name in found
-        else Row(TABLE, data.name, name, note=notes[name])
+        BenchmarkRow.of(_TABLE, data.name, name, measured[name], measured["erm"])
+        if name in measured
+        else BenchmarkRow(_TABLE, data.name, name, note=notes[name])
         for name in _METHODS
     ]
 
 
-def _makers(size: Size, draws: int) -> dict[str, Callable[[], DomainPenalty]]:
+def _makers(size: BatchSize, draws: int) -> dict[str, Callable[[], DomainPenalty]]:
     K = size.K
     return {
         "coral": lambda: CORAL(validate=False),
@@ -124,8 +113,8 @@ def _makers(size: Size, draws: int) -> dict[str, Callable[[], DomainPenalty]]:
     }
 
 
-def _need(name: str, size: Size) -> tuple[int, str]:
-    """Bytes that a penalty takes beyond the step, where that is much, and why it is not run if that is too much."""
+def _need(name: str, size: BatchSize) -> tuple[int, str]:
+    """Estimated bytes of a penalty beyond those of the step, and the note for a penalty that needs too many."""
     width = size.d + 1
     if name == "cma-speed":
         entries = closed_form.direct_size(2, closed_form.SoftmaxResiduals, width, size.C)
@@ -139,25 +128,17 @@ def _need(name: str, size: Size) -> tuple[int, str]:
     return need, f"needs about {need / 2**30:.2g} GiB, not run"
 
 
-def _fixed_bytes(data: _Set) -> int:
-    """Parameters, their two moments in Adam, and the images: what lies there before a step."""
+def _fixed_bytes(data: _CostSet) -> int:
+    """Bytes allocated before a step: parameters, their two moments in Adam, and the images."""
     body, shape, width = data.encoder()
     parameters = sum(parameter.numel() for parameter in body.parameters()) + (width + 1) * data.C
     return 4 * (3 * parameters + data.size.n * torch.Size(shape).numel())
 
 
-def paper_table(rows: Iterable[Row], device: torch.device) -> Group:
-    """The rows in the paper's layout: seconds and GiB of a step, and in a second line what was published.
-
-    Args:
-        rows: Of :func:`paper_plan`.
-        device: Where they were measured.
-
-    Returns:
-        A table and what to know of it.
-    """
-    found = {(row.size, row.name): row for row in rows if row.table == TABLE}
-    sets = [data for data in _SETS if any(size == data.name for size, _ in found)]
+def paper_table(rows: Iterable[BenchmarkRow], device: torch.device) -> Group:
+    """Rows of :func:`paper_plan` in the paper's layout: seconds and GiB of a step, above the published ones."""
+    measured = {(row.size, row.name): row for row in rows if row.table == _TABLE}
+    sets = [data for data in _SETS if any(size == data.name for size, _ in measured)]
     title = f"Training step: seconds / GiB on {device}, below them the published seconds / GB"
     table = Table(title=title, title_justify="left", show_lines=False)
     table.add_column("")
@@ -170,30 +151,30 @@ def paper_table(rows: Iterable[Row], device: torch.device) -> Group:
             table.add_section()
             table.add_row(f"[italic]{family}[/italic]")
             kind = family
-        table.add_row(f"  {label}", *(_ours(found.get((data.name, name))) for data in sets))
+        table.add_row(f"  {label}", *(_measured_cell(measured.get((data.name, name))) for data in sets))
         if name in published:
-            theirs = (published[name].get(data.name) for data in sets)
-            table.add_row("    published", *(_theirs(pair) for pair in theirs), style="dim")
-    notes = dict.fromkeys(row.note for row in found.values() if row.note)
+            pairs = (published[name].get(data.name) for data in sets)
+            table.add_row("    published", *(_published_cell(pair) for pair in pairs), style="dim")
+    notes = dict.fromkeys(row.note for row in measured.values() if row.note)
     lines = [
-        "Published: on RTX 6000, by code that runs the encoder twice in a step of CMA. The paper lists Hutchinson",
-        f"under exact second order, but it estimates a diagonal: its {_DRAWS} draws are taken here too (3: --quick).",
-        "Ours: one forward pass, float32; memory holds parameters and Adam's moments; images are random, so loading",
-        "and augmenting them is not in it.",
+        "Published: on RTX 6000, with code that runs the encoder twice in a step of CMA. The paper lists Hutchinson",
+        f"as exact second order, but it estimates a diagonal, here too with {_DRAWS} draws (3 with --quick).",
+        "Measured: one forward pass, float32; memory includes parameters and Adam's moments; images are random, so",
+        "that loading and augmentation are not included.",
     ]
     if device.type == "cpu":
-        lines.append("On a CPU few steps are timed, one where it takes seconds: read the ratios, not the seconds.")
+        lines.append("On a CPU few steps are timed, one where a step takes seconds: compare ratios, not seconds.")
     lines += [f"–: {note}." for note in notes]
     return Group(table, *lines)
 
 
-def _ours(row: Row | None) -> str:
+def _measured_cell(row: BenchmarkRow | None) -> str:
     if row is None or row.seconds is None or row.peak_bytes is None:
         return "–"
     return f"{row.seconds:.3g} / {row.peak_bytes / 2**30:.3g}"
 
 
-def _theirs(pair: tuple[float | None, float] | None) -> str:
+def _published_cell(pair: tuple[float | None, float] | None) -> str:
     if pair is None:
         return "–"
     seconds, memory = pair

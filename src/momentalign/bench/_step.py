@@ -6,16 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from momentalign.bench._capture import captured
-from momentalign.bench._measure import Function, Measurement, measure, peak_bytes
-from momentalign.bench._penalty import Size, ours
-from momentalign.bench._rivals import Rival, backpropagated_hgp, dense_hessian
-from momentalign.bench._rows import Row
+from momentalign.bench._baselines import HeadPenalty, backpropagated_hgp, dense_hessian
+from momentalign.bench._measure import Call, Measurement, captured, measure_in_turns, peak_bytes
+from momentalign.bench._penalty import BatchSize, from_head
+from momentalign.bench._results import BenchmarkRow
 from momentalign.encoders import MNIST_CNN
 from momentalign.penalties import CMA, CORAL, HGP, Fishr
 
-Encoder = Callable[[], tuple[nn.Module, tuple[int, ...], int]]
-"""Makes an encoder and says the shape of an image and the width of the features."""
+MakeEncoder = Callable[[], tuple[nn.Module, tuple[int, ...], int]]
+"""Returns an encoder, the shape of an image and the width of the features."""
 
 
 def mnist_cnn() -> tuple[nn.Module, tuple[int, ...], int]:
@@ -31,58 +30,44 @@ def vit_small() -> tuple[nn.Module, tuple[int, ...], int]:
     return _FirstToken(ViTModel(config, add_pooling_layer=False)), (3, 224, 224), 384
 
 
-def step_rows(encoder: Encoder, size: Size, device: torch.device, budget: float, *, rivals: bool) -> list[Row]:
-    """Measure whole steps in float32, in units of plain training.
-
-    Args:
-        encoder: What comes before the head; `size.d` is its width.
-        size: The batch.
-        device: Where to run.
-        budget: Seconds for each.
-        rivals: Whether to run the double back-propagation and the dense Hessians as well.
-
-    Returns:
-        A row each. Memory is what a step takes beyond parameters and optimizer state.
-    """
-    penalties = _penalties(size, device, rivals)
-    peaks = {name: peak_bytes(_step(encoder, size, device, penalty), device) for name, penalty in penalties.items()}
-    steps = {name: _step(encoder, size, device, penalty) for name, penalty in penalties.items()}
-    found = measure(steps, device, budget)
-    rows = {name: Measurement(found[name].seconds, peaks[name]) for name in steps}
-    return [Row.of("whole step", size, name, row, rows["ERM"]) for name, row in rows.items()]
+def step_rows(
+    encoder: MakeEncoder, size: BatchSize, device: torch.device, budget: float, *, baselines: bool
+) -> list[BenchmarkRow]:
+    """Whole steps in float32, in units of ERM; memory is what a step takes beyond parameters and optimizer state."""
+    penalties = _penalties(size, device, baselines)
+    peaks = {
+        name: peak_bytes(training_step(encoder, size, device, penalty), device) for name, penalty in penalties.items()
+    }
+    steps = {name: training_step(encoder, size, device, penalty) for name, penalty in penalties.items()}
+    measured = measure_in_turns(steps, device, budget)
+    rows = {name: Measurement(measured[name].seconds, peaks[name]) for name in steps}
+    return [BenchmarkRow.of("whole step", size, name, row, rows["ERM"]) for name, row in rows.items()]
 
 
-def captured_step_rows(encoder: Encoder, size: Size, device: torch.device, budget: float) -> list[Row]:
-    """The same in bfloat16, the step captured in a CUDA graph; memory lies in the graph and is not listed."""
-    penalties = _penalties(size, device, rivals=False)
-    steps = {name: captured(_step(encoder, size, device, penalty, half=True)) for name, penalty in penalties.items()}
-    found = measure(steps, device, budget)
-    unit = Measurement(found["ERM"].seconds, 0)
+def captured_step_rows(
+    encoder: MakeEncoder, size: BatchSize, device: torch.device, budget: float
+) -> list[BenchmarkRow]:
+    """Whole steps in bfloat16, captured in a CUDA graph; memory belongs to the graph and is not listed."""
+    penalties = _penalties(size, device, baselines=False)
+    steps = {
+        name: captured(training_step(encoder, size, device, penalty, half=True)) for name, penalty in penalties.items()
+    }
+    measured = measure_in_turns(steps, device, budget)
+    unit = Measurement(measured["ERM"].seconds, 0)
     return [
-        Row.of("whole step, bf16, captured", size, name, Measurement(row.seconds, 0), unit)
-        for name, row in found.items()
+        BenchmarkRow.of("whole step, bf16, captured", size, name, Measurement(row.seconds, 0), unit)
+        for name, row in measured.items()
     ]
 
 
-def _penalties(size: Size, device: torch.device, rivals: bool) -> dict[str, Rival | None]:
-    penalties: dict[str, Rival | None] = {
-        "ERM": None,
-        "CMA, gram": ours(CMA(1.0, 0.1, route="gram", validate=False, num_domains=size.K), device),
-        "CORAL": ours(CORAL(validate=False), device),
-        "Fishr": ours(Fishr(validate=False, num_domains=size.K), device),
-        "HGP": ours(HGP(validate=False), device),
-        "ERM again": None,
-    }
-    if rivals:
-        penalties["CMA, pairwise traces"] = ours(
-            CMA(1.0, 0.1, route="pairwise", validate=False, num_domains=size.K), device
-        )
-        penalties["HGP by double back-propagation"] = backpropagated_hgp
-        penalties["dense Hessian per domain"] = dense_hessian
-    return penalties
-
-
-def _step(encoder: Encoder, size: Size, device: torch.device, penalty: Rival | None, half: bool = False) -> Function:
+def training_step(
+    encoder: MakeEncoder,
+    size: BatchSize,
+    device: torch.device,
+    penalty: HeadPenalty | None,
+    half: bool = False,
+) -> Call:
+    """A step on one random batch: Adam, with `half` in bfloat16 autocast."""
     torch.manual_seed(0)
     body, shape, width = encoder()
     body, head = body.to(device).train(), nn.Linear(width, size.C).to(device)
@@ -103,6 +88,23 @@ def _step(encoder: Encoder, size: Size, device: torch.device, penalty: Rival | N
         optimizer.step()
 
     return step
+
+
+def _penalties(size: BatchSize, device: torch.device, baselines: bool) -> dict[str, HeadPenalty | None]:
+    penalties: dict[str, HeadPenalty | None] = {
+        "ERM": None,
+        "CMA, gram": from_head(CMA(1.0, 0.1, route="gram", validate=False, num_domains=size.K), device),
+        "CORAL": from_head(CORAL(validate=False), device),
+        "Fishr": from_head(Fishr(validate=False, num_domains=size.K), device),
+        "HGP": from_head(HGP(validate=False), device),
+        "ERM again": None,
+    }
+    if baselines:
+        pairwise = CMA(1.0, 0.1, route="pairwise", validate=False, num_domains=size.K)
+        penalties["CMA, pairwise traces"] = from_head(pairwise, device)
+        penalties["HGP by double back-propagation"] = backpropagated_hgp
+        penalties["dense Hessian per domain"] = dense_hessian
+    return penalties
 
 
 class _FirstToken(nn.Module):

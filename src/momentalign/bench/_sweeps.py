@@ -1,4 +1,4 @@
-"""What a sweep costs besides training: reading its runs, tables, the page, and the engine between two runs."""
+"""Overhead of a sweep: reading its runs, tables, the report page, and the engine between two runs."""
 
 import itertools
 import math
@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
-from momentalign.bench._rows import Row
-from momentalign.bench._run import Section
+from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
 from momentalign.data import DomainDataset, Split
 from momentalign.training import Record, RunConfig, RunFolder, run
 from momentalign.training._devices import peak_gib
@@ -23,93 +22,72 @@ _ALGORITHMS = ("erm", "coral", "fishr", "cma")
 _PAGE, _ENGINE = "tables and page of a sweep", "engine of a sweep"
 
 
-def sweep_plan(device: torch.device, *, quick: bool, memory_limit: int) -> Iterator[Section]:
-    """Tables and page of invented runs, as many as the paper's fine-tuning has, and the engine's overhead.
+def sweep_plan(device: torch.device, *, quick: bool, memory_limit: int) -> Iterator[BenchmarkGroup]:
+    """Tables and page of synthetic runs, as many as the paper's fine-tuning has, and the engine's overhead.
 
-    Args:
-        device: Everything runs on the host, whatever it is.
-        quick: Few runs and records.
-        memory_limit: Not needed.
-
-    Yields:
-        Two sections.
+    Everything runs on the host, whatever the device.
     """
     records, trials = (3, 1) if quick else (51, 3)
-    yield Section("tables and page", partial(page_rows, records, trials))
-    yield Section("local engine", partial(engine_rows, 4 if quick else 30))
+    yield BenchmarkGroup("tables and page", partial(page_rows, records, trials))
+    yield BenchmarkGroup("local engine", partial(engine_rows, 4 if quick else 30))
 
 
-def page_rows(records: int, trials: int) -> list[Row]:
-    """Time reading, tables and page, in units of reading.
-
-    Args:
-        records: Of each run.
-        trials: Runs of each algorithm, test domain and set of hyper-parameters.
-
-    Returns:
-        A row each; memory is the most that the process had until then.
-    """
+def page_rows(records: int, trials: int) -> list[BenchmarkRow]:
+    """Time of reading, tables and page, in units of reading; memory is the process's peak until then."""
     from momentalign.report import accuracy_table, write_report
     from momentalign.selection import read_runs
 
     with tempfile.TemporaryDirectory() as folder:
-        number = write_invented(Path(folder, "runs"), records, trials)
+        number = write_synthetic_runs(Path(folder, "runs"), records, trials)
         size, page = f"{number:,} runs, {records} records each", Path(folder, "report.html")
-        found: list[tuple[str, float, int]] = []
+        measured: list[tuple[str, float, int]] = []
 
-        def measured(name: str, function: Callable[[], Any]) -> Any:
-            begun = time.perf_counter()
+        def time_call(name: str, function: Callable[[], Any]) -> Any:
+            started_at = time.perf_counter()
             result = function()
-            seconds = time.perf_counter() - begun
-            found.append((name, seconds, int(peak_gib(torch.device("cpu")).get("memory_gib", 0.0) * 2**30)))
+            seconds = time.perf_counter() - started_at
+            measured.append((name, seconds, int(peak_gib(torch.device("cpu")).get("memory_gib", 0.0) * 2**30)))
             return result
 
-        sweep = measured("read", lambda: read_runs(Path(folder, "runs")))
+        sweep = time_call("read", lambda: read_runs(Path(folder, "runs")))
         for rule in ("training-domain", "oracle"):
-            measured(f"table, {rule}", partial(accuracy_table, sweep, rule))
-        measured("page", partial(write_report, sweep, page))
+            time_call(f"table, {rule}", partial(accuracy_table, sweep, rule))
+        time_call("page", partial(write_report, sweep, page))
         notes = {"page": f"a file of {page.stat().st_size / 1e6:.1f} MB"}
-    unit = found[0][1]
+    unit = measured[0][1]
     return [
-        Row(_PAGE, size, name, seconds, memory, seconds / unit, note=notes.get(name, ""))
-        for name, seconds, memory in found
+        BenchmarkRow(_PAGE, size, name, seconds, memory, seconds / unit, note=notes.get(name, ""))
+        for name, seconds, memory in measured
     ]
 
 
-def engine_rows(number: int) -> list[Row]:
-    """Time short runs one after the other, called directly and by the local engine with one process.
-
-    Args:
-        number: Of runs.
-
-    Returns:
-        A row each, seconds a run, in units of a direct call.
-    """
+def engine_rows(number: int) -> list[BenchmarkRow]:
+    """Seconds of a short run, called directly and by the local engine with one process."""
     from momentalign.sweep import LocalEngine, make_plan, run_sweep
 
     plan = make_plan(["colored-digits"], ["erm"], trials=number, hparams=1, test_domains=["-90%"], steps=20)
     with tempfile.TemporaryDirectory() as folder:
-        run(plan.runs[0], Path(folder, "first"), accelerator="cpu")  # whatever has to be loaded once
-        begun = time.perf_counter()
+        run(plan.runs[0], Path(folder, "first"), accelerator="cpu")  # warm-up
+        started_at = time.perf_counter()
         for config in plan.runs:
             run(config, Path(folder, "direct", config.hash()), accelerator="cpu")
-        direct = (time.perf_counter() - begun) / number
+        direct = (time.perf_counter() - started_at) / number
         engine = LocalEngine(1, accelerator="cpu")
         try:
             few = make_plan(["colored-digits"], ["erm"], trials=1, hparams=1, test_domains=["+90%"], steps=20)
-            begun = time.perf_counter()
+            started_at = time.perf_counter()
             run_sweep(few, Path(folder, "warm"), engine)
-            started = time.perf_counter() - begun
-            begun = time.perf_counter()
+            started = time.perf_counter() - started_at
+            started_at = time.perf_counter()
             tally = run_sweep(plan, Path(folder, "swept"), engine)
-            swept = (time.perf_counter() - begun) / number
+            swept = (time.perf_counter() - started_at) / number
         finally:
             engine.close()
     assert tally.finished == number
     size = f"{number} runs of 20 steps"
     return [
-        Row(_ENGINE, size, "a run, called", direct, time_ratio=1.0),
-        Row(
+        BenchmarkRow(_ENGINE, size, "a run, called", direct, time_ratio=1.0),
+        BenchmarkRow(
             _ENGINE,
             size,
             "a run, by the engine",
@@ -117,20 +95,17 @@ def engine_rows(number: int) -> list[Row]:
             time_ratio=swept / direct,
             note=f"{swept - direct:+.4f} s a run",
         ),
-        Row(_ENGINE, size, "first run of a worker process", started, time_ratio=started / direct),
+        BenchmarkRow(_ENGINE, size, "first run of a worker process", started, time_ratio=started / direct),
     ]
 
 
-def write_invented(out: Path, records: int, trials: int) -> int:
-    """Write runs with made-up numbers, in the folders that training writes.
+def write_synthetic_runs(out: Path, records: int, trials: int) -> int:
+    """Write run folders with synthetic numbers, and return how many.
 
     Args:
-        out: Their parent.
-        records: Of each run.
+        out: Parent of the folders.
+        records: Records of each run.
         trials: Runs of each algorithm, test domain and set of hyper-parameters.
-
-    Returns:
-        How many there are.
     """
     number = 0
     for name, domains in _SETS.items():
@@ -145,7 +120,7 @@ def write_invented(out: Path, records: int, trials: int) -> int:
             try:
                 folder.begin(data, "cpu", 0)
                 for index in range(records):
-                    folder.append(list(_invented(names, index * 100, number)))
+                    folder.append(list(_synthetic_records(names, index * 100, number)))
                 folder.finish()
             finally:
                 folder.close()
@@ -153,11 +128,11 @@ def write_invented(out: Path, records: int, trials: int) -> int:
     return number
 
 
-def _invented(names: list[str], step: int, seed: int) -> Iterator[Record]:
-    """The numbers of a record: every domain's two splits, losses, moments, times."""
-    for place, (domain, split) in enumerate(itertools.product(names, ("in", "out"))):
-        value = 0.5 + 0.4 * math.sin(seed + place) * step / (step + 500)
+def _synthetic_records(names: list[str], step: int, seed: int) -> Iterator[Record]:
+    """Accuracies of every domain's two splits, then losses, moments and times."""
+    for index, (domain, split) in enumerate(itertools.product(names, ("in", "out"))):
+        value = 0.5 + 0.4 * math.sin(seed + index) * step / (step + 500)
         yield {"step": step, "domain": domain, "split": split, "metric": "accuracy", "value": value}
-    for place, metric in enumerate(("loss", "gradient", "hessian", "moment_gap_1", "moment_gap_2", "step_seconds")):
-        value = math.exp(math.sin(seed + place) - step / 2000)
+    for index, metric in enumerate(("loss", "gradient", "hessian", "moment_gap_1", "moment_gap_2", "step_seconds")):
+        value = math.exp(math.sin(seed + index) - step / 2000)
         yield {"step": step, "domain": None, "split": None, "metric": metric, "value": value}

@@ -1,4 +1,4 @@
-"""Whole training runs: set-up, steps, evaluation and files, as a user waits for them."""
+"""Whole training runs: set-up, steps, evaluation and files."""
 
 import tempfile
 import time
@@ -10,49 +10,39 @@ from typing import Any
 import torch
 
 from momentalign.bench._measure import Measurement
-from momentalign.bench._rows import Row
-from momentalign.bench._run import Section
+from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
 from momentalign.data import DomainDataset, Split, load_dataset
 from momentalign.training import Clock, make_config, run
 
-ALGORITHMS = ("erm", "cma", "fishr", "coral", "hgp", "erm", "cma")
-"""The second runs show the noise."""
+BENCHMARKED = ("erm", "cma", "fishr", "coral", "hgp", "erm", "cma")
+"""Algorithms of the runs; the second runs of ERM and CMA show the noise."""
 
 _STEPS = 5001
 _ROWS = 23_333
 
 
-def training_plan(device: torch.device, *, quick: bool, memory_limit: int = 0) -> Iterator[Section]:
-    """Runs on ColoredMNIST, 5001 steps and a record every 100; on a CPU ColoredDigits, 500 steps.
-
-    Args:
-        device: CPU or CUDA.
-        quick: A few steps only.
-        memory_limit: Of no use here.
-
-    Yields:
-        Sections: one for each way to run.
-    """
+def training_plan(device: torch.device, *, quick: bool, memory_limit: int = 0) -> Iterator[BenchmarkGroup]:
+    """Runs on ColoredMNIST, 5001 steps and a record every 100; on a CPU ColoredDigits, 500 steps."""
     if device.type == "cpu":
         steps = 21 if quick else 500
-        yield Section(f"ColoredDigits, {steps} steps", partial(training_rows, device, "colored-digits", steps))
+        yield BenchmarkGroup(f"ColoredDigits, {steps} steps", partial(training_rows, device, "colored-digits", steps))
         return
     steps = 201 if quick else _STEPS
-    ways: tuple[dict[str, Any], ...] = (
+    settings: tuple[dict[str, Any], ...] = (
         {"precision": "bf16"},
         {"precision": "32"},
         {"precision": "bf16", "compile": "penalty"},
         {"precision": "bf16", "compile": "all"},
         {"precision": "bf16", "capture": False, "algorithms": ("erm", "cma")},
     )
-    for number, way in enumerate(ways):
-        title = ", ".join(f"{name} {value}" for name, value in way.items() if name != "algorithms")
-        yield Section(
-            f"ColoredMNIST, {steps} steps, {title}", partial(training_rows, device, "colored-mnist", steps, **way)
+    for number, setting in enumerate(settings):
+        title = ", ".join(f"{name} {value}" for name, value in setting.items() if name != "algorithms")
+        yield BenchmarkGroup(
+            f"ColoredMNIST, {steps} steps, {title}", partial(training_rows, device, "colored-mnist", steps, **setting)
         )
         if number == 0:
             for name in ("erm", "cma"):
-                yield Section(f"kernels of a step, {name}", partial(kernel_rows, device, name))
+                yield BenchmarkGroup(f"kernels of a step, {name}", partial(kernel_rows, device, name))
 
 
 def training_rows(
@@ -61,53 +51,38 @@ def training_rows(
     steps: int,
     *,
     precision: str = "32",
-    algorithms: tuple[str, ...] = ALGORITHMS,
+    algorithms: tuple[str, ...] = BENCHMARKED,
     **options: Any,
-) -> list[Row]:
-    """Time whole runs, one algorithm after the other, in units of the first.
+) -> list[BenchmarkRow]:
+    """Time whole runs, one algorithm after the other, in units of the first; the notes split the time into parts.
 
-    Args:
-        device: Where to run.
-        dataset: "colored-mnist" or "colored-digits".
-        steps: Length of a run.
-        precision: "32" or "bf16".
-        algorithms: What to run; the first is the unit.
-        **options: As for :func:`run`.
-
-    Returns:
-        A row each; the note says where the time went, and for the first what a fresh process waits for besides.
+    `options` are those of :func:`momentalign.training.run`.
     """
     data, note = _data(dataset)
     table = ", ".join(["training run", precision, *(f"{name} {value}" for name, value in options.items())])
-    found: list[tuple[str, Measurement, str]] = []
+    measured: list[tuple[str, Measurement, str]] = []
     for number, name in enumerate(algorithms):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         _run(device, data, name, 3, precision, options)
-        first = time.perf_counter() - begun
-        measured, clock = _run(device, data, name, steps, precision, options)
+        first = time.perf_counter() - started
+        whole, clock = _run(device, data, name, steps, precision, options)
         parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in clock.seconds.items())
-        said = f"{parts} s; warm-up {first:.1f} s" + (f"; {note}" if note and number == 0 else "")
-        found.append((f"{name} again" if name in (seen for seen, *_ in found) else name, measured, said))
-    return [Row.of(table, f"{dataset}, {steps} steps", name, row, found[0][1], said) for name, row, said in found]
+        parts_note = f"{parts} s; warm-up {first:.1f} s" + (f"; {note}" if note and number == 0 else "")
+        measured.append((f"{name} again" if name in (seen for seen, *_ in measured) else name, whole, parts_note))
+    return [
+        BenchmarkRow.of(table, f"{dataset}, {steps} steps", name, row, measured[0][1], note)
+        for name, row, note in measured
+    ]
 
 
-def kernel_rows(device: torch.device, name: str, *, precision: str = "bf16") -> list[Row]:
-    """Kernels of a captured step, the longest first.
-
-    Args:
-        device: A CUDA device.
-        name: The algorithm.
-        precision: "32" or "bf16".
-
-    Returns:
-        A row for each kernel: seconds in one step, and how often it runs.
-    """
+def kernel_rows(device: torch.device, name: str, *, precision: str = "bf16") -> list[BenchmarkRow]:
+    """CUDA kernels of an algorithm's captured step, the longest first: seconds in one step, and how often each runs."""
     from torch.profiler import ProfilerActivity, profile
 
     data, _ = _data("colored-mnist")
     first, last = 100, 119
     with profile(activities=[ProfilerActivity.CUDA]) as trace:
-        # Kernels of two runs that differ by twenty steps.
+        # The difference of two runs that are twenty steps apart.
         _run(device, data, name, last + 1, precision, {}, record_every=10_000)
     more = {event.key: (event.self_device_time_total, event.count) for event in trace.key_averages()}
     with profile(activities=[ProfilerActivity.CUDA]) as trace:
@@ -118,10 +93,12 @@ def kernel_rows(device: torch.device, name: str, *, precision: str = "bf16") -> 
         total, count = more.get(event.key, (0.0, 0))
         spent, times = (total - event.self_device_time_total) / steps / 1e6, (count - event.count) / steps
         if times >= 0.5:
-            rows.append(Row(f"kernels of a step, {precision}", name, event.key[:70], spent, note=f"{times:.0f} times"))
+            rows.append(
+                BenchmarkRow(f"kernels of a step, {precision}", name, event.key[:70], spent, note=f"{times:.0f} times")
+            )
     rows.sort(key=lambda row: -(row.seconds or 0))
     total_seconds = sum(row.seconds or 0 for row in rows)
-    whole = Row(f"kernels of a step, {precision}", name, "all", total_seconds, note=f"{len(rows)} different")
+    whole = BenchmarkRow(f"kernels of a step, {precision}", name, "all", total_seconds, note=f"{len(rows)} different")
     return [whole, *rows[:25]]
 
 
@@ -147,11 +124,11 @@ def _run(
 
 
 def _data(dataset: str) -> tuple[DomainDataset, str]:
-    """The data set, or where MNIST is not at hand random images of its size."""
+    """The data set, or random images of its size where MNIST is not in the data folder."""
     try:
         return load_dataset(dataset), ""
     except OSError:
-        return _random_colored_mnist(), "random images, since MNIST is not in the data folder"
+        return _random_colored_mnist(), "random images: MNIST is not in the data folder"
 
 
 def _random_colored_mnist() -> DomainDataset:

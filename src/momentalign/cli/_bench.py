@@ -12,10 +12,10 @@ from momentalign.cli._settings import find_device
 
 def bench(
     device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 and so on.")] = "cpu",
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the numbers go, as JSON.")] = Path("runs/bench.json"),
-    quick: Annotated[bool, typer.Option("--quick", help="A few small measurements, to see that it works.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="JSON file for the numbers.")] = Path("runs/bench.json"),
+    quick: Annotated[bool, typer.Option("--quick", help="A few small measurements, to check that it works.")] = False,
     paper: Annotated[
-        bool, typer.Option("--paper", help="The paper's table of time and memory, its numbers beside ours.")
+        bool, typer.Option("--paper", help="The paper's table of time and memory, measured beside published.")
     ] = False,
     training: Annotated[
         bool, typer.Option("--training", help="Whole training runs of five algorithms instead of single steps.")
@@ -23,15 +23,13 @@ def bench(
     probing_grid: Annotated[
         bool, typer.Option("--probing-grid", help="The paper's grid of linear probes with the converged solver.")
     ] = False,
-    sweeps: Annotated[
-        bool, typer.Option("--sweeps", help="What sweeps cost besides training: tables, page, engine.")
-    ] = False,
+    sweeps: Annotated[bool, typer.Option("--sweeps", help="Overhead of sweeps: tables, page, engine.")] = False,
     memory: Annotated[
-        float, typer.Option(help="GiB that a rival may take; those that need more are listed only.")
+        float, typer.Option(help="Memory limit in GiB; baselines that need more are listed, not run.")
     ] = 12,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be measured, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and exit.")] = False,
 ) -> None:
-    """Time and memory of the penalties against each other's and published ways to compute them."""
+    """Measure time and memory of the penalties, beside published ways to compute them."""
     import torch
 
     from momentalign import bench as benchmarks
@@ -50,31 +48,31 @@ def bench(
     }
     named = [option for option, (wanted, _) in plans.items() if wanted]
     if len(named) > 1:
-        raise ValueError(f"'{named[0]}' and '{named[1]}' are two benchmarks. Name one of them.")
-    choose = plans[named[0]][1] if named else benchmarks.plan
-    sections = list(choose(where, quick=quick, memory_limit=int(memory * 2**30)))
+        raise ValueError(f"'{named[0]}' and '{named[1]}' are two benchmarks. Give one of them.")
+    choose = plans[named[0]][1] if named else benchmarks.standard_plan
+    groups = list(choose(where, quick=quick, memory_limit=int(memory * 2**30)))
     minutes = "less than a minute" if quick else "a minute or two" if sweeps else "five to ten minutes"
     if paper:
         minutes = "about ten minutes" if where.type == "cuda" else "an hour or more, most of it for images"
-        minutes = "a minute or two; images are left out" if quick else minutes
-    console.print(f"{len(sections)} groups of measurements on {where}, {minutes}:")
-    for section in sections:
-        console.print(f"  {section.title}", highlight=False)
+        minutes = "a minute or two, digits only" if quick else minutes
+    console.print(f"{len(groups)} groups of measurements on {where}, {minutes}:")
+    for group in groups:
+        console.print(f"  {group.title}", highlight=False)
     if dry_run:
         return
-    rows: list[benchmarks.Row] = []
+    rows: list[benchmarks.BenchmarkRow] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console) as progress:
-            task = progress.add_task("", total=len(sections))
-            for section in sections:
-                progress.update(task, description=section.title)
-                rows += section.run()
-                # After every group, so that an interruption loses one at most.
-                benchmarks.write_json(out, rows, benchmarks.environment(where))
+            task = progress.add_task("", total=len(groups))
+            for group in groups:
+                progress.update(task, description=group.title)
+                rows += group.run()
+                # After every group, so that an interruption loses at most one.
+                benchmarks.write_benchmark(out, rows, benchmarks.environment(where))
                 progress.advance(task)
     except KeyboardInterrupt:
-        console.print(f"Interrupted. What was measured is in {out}." if rows else "Interrupted. Nothing was written.")
+        console.print(f"Interrupted. Saved what was measured to {out}." if rows else "Interrupted. Nothing was saved.")
         raise typer.Exit(130) from None
-    console.print(benchmarks.paper_table(rows, where) if paper else benchmarks.as_table(rows))
-    console.print(f"Written to {out}. Ratios are within this run; docs/performance.md says how to read them.")
+    console.print(benchmarks.paper_table(rows, where) if paper else benchmarks.benchmark_tables(rows))
+    console.print(f"Saved to {out}. Ratios are within this run; docs/performance.md explains them.")

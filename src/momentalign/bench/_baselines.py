@@ -1,7 +1,7 @@
-"""The same quantities by other means, to compare with: as others compute them, written anew and plainly.
+"""Baselines: the same quantities as other implementations compute them.
 
-Each takes features (n, d), a head's weight (C, d) and bias (C,), targets and domains, and returns a number that can
-be differentiated. Legend: H_e, g_e Hessian and gradient of a domain's mean cross-entropy with respect to the head.
+Each takes features (n, d), the head's weight (C, d) and bias (C,), targets and domains, and returns a differentiable
+scalar. Legend: H_e, g_e Hessian and gradient of a domain's mean cross-entropy with respect to the head.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 
-Rival = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+HeadPenalty = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A penalty as a function of features, weight, bias, targets and domains."""
 
 
 def dense_hessian(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
@@ -43,7 +44,7 @@ def backpropagated_hgp(features: Tensor, weight: Tensor, bias: Tensor, targets: 
     return _spread(torch.stack(gradients)) + _spread(torch.stack(products))
 
 
-def backpropagated_hutchinson(draws: int) -> Rival:
+def backpropagated_hutchinson(draws: int) -> HeadPenalty:
     """Diagonals of the domains' Hessians from random signs, one back-propagation a draw, plus the gradients."""
 
     def penalty(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, domains: Tensor) -> Tensor:

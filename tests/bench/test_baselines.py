@@ -1,4 +1,4 @@
-"""The rivals compute what ours compute, or the comparison would be of different things."""
+"""The baselines compute the same numbers."""
 
 import pytest
 import torch
@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from momentalign import CMA, HGP, Hutchinson
-from momentalign.bench._rivals import (
-    Rival,
+from momentalign.bench._baselines import (
+    HeadPenalty,
     backpropagated_hgp,
     backpropagated_hutchinson,
     dense_hessian,
@@ -27,17 +27,19 @@ def inputs() -> tuple[Tensor, ...]:
 
 
 @pytest.mark.parametrize(
-    ("rival", "penalty"),
+    ("baseline", "penalty"),
     [(dense_hessian, CMA()), (per_sample_hessian, CMA()), (backpropagated_hgp, HGP())],
     ids=["dense per domain", "dense per sample", "double back-propagation"],
 )
-def test_rival_gives_our_value_and_gradients(rival: Rival, penalty: DomainPenalty, inputs: tuple[Tensor, ...]) -> None:
+def test_baseline_gives_our_value_and_gradients(
+    baseline: HeadPenalty, penalty: DomainPenalty, inputs: tuple[Tensor, ...]
+) -> None:
     features, weight, bias, targets, domains = inputs
     ours = penalty(features, linear(features, weight, bias), targets, domains)
-    theirs = rival(features, weight, bias, targets, domains)
+    theirs = baseline(features, weight, bias, targets, domains)
     torch.testing.assert_close(theirs, ours, rtol=1e-10, atol=1e-12)
-    # The product's own gradient is held fixed by the rival in one factor, as published.
-    if rival is not backpropagated_hgp:
+    # The product's own gradient is held fixed by the baseline in one factor, as published.
+    if baseline is not backpropagated_hgp:
         for found, expected in zip(
             torch.autograd.grad(theirs, inputs[:3]), torch.autograd.grad(ours, inputs[:3]), strict=True
         ):
