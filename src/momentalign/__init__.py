@@ -56,6 +56,7 @@ _ROOMS = (
     "selection",
     "sklearn",
     "sweep",
+    "tables",
     "theory",
     "training",
 )

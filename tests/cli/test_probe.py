@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from momentalign.cli import main
-from momentalign.probing import TableProbe
+from momentalign.tables import TableProbe
 
 
 def run(*arguments: object, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -57,7 +57,7 @@ def test_fit_compare_keep_and_predict(
     assert run("--model", "runs/probe", "--predict", "new.parquet", "-o", "p.csv", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
     assert "Categories of new.parquet that no training row has were ignored: kind (120)." in said
-    assert "The answers lie in p.csv." in said
+    assert "to p.csv." in said
     found = pd.read_csv("p.csv")
     assert len(found) == 120
     assert set(found["predicted"]) == {"no", "yes"}
@@ -72,7 +72,7 @@ def test_dry_runs_write_nothing(
     assert run("t.csv", "--dry-run", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
     assert "4 searches over weights" in said
-    assert re.search(r"This takes \d+ s, estimated\.", said)
+    assert re.search(r"Estimated time: \d+ s\.", said)
     assert listed(folder) == before
 
 
@@ -105,7 +105,7 @@ def test_an_interruption_leaves_nothing(
         (["wrong.parquet"], "wrong.parquet could not be read"),
         (["gone.csv"], "gone.csv does not exist"),
         (["t.csv", "--out", "t.csv"], "'--out' should name a folder, but t.csv is a file"),
-        (["t.csv", "--out", "."], "holds something that is no probe"),
+        (["t.csv", "--out", "."], "contains files that 'momentalign probe' did not write"),
         (["t.csv", "--task", "ranking"], "'task' should be one of"),
         (["t.csv", "--components", "0"], "'components' should be at least 1"),
         ([], "Name a file to fit"),

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 import torch
 
-from momentalign.data import Split, Table, TableRows, load_dataset, read_table, table_dataset
+from momentalign.data import Split, TableRows, load_dataset, table_dataset
+from momentalign.tables import Table, read_table
 
 REAL = Path(os.environ.get("MOMENTALIGN_DATA", "")) / "amazon-reviews" / "amazon_minilm_384d_fp16.npz"
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from momentalign.cli import app
-from momentalign.data import read_table
+from momentalign.tables import read_table
 from tests.data.files import write_celeba, write_multinli, write_waterbirds
 from tests.encoders.models import save_model, write_images
 

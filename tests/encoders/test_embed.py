@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
-from momentalign.data import ColoredDigits, DomainDataset, ImageFiles, Split, Texts, load_dataset, read_table
+from momentalign.data import ColoredDigits, DomainDataset, ImageFiles, Split, Texts, load_dataset
 from momentalign.encoders import MNIST_CNN, Embedding, Encoder, build_encoder, embed
 from momentalign.encoders import _embed as module
+from momentalign.tables import read_table
 from tests.encoders.models import image_dataset, save_model, text_dataset, write_images
 
 FORMATS = pytest.mark.parametrize("suffix", [".parquet", ".npz"])

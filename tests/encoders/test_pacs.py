@@ -11,8 +11,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from momentalign.data import load_dataset, read_table
+from momentalign.data import load_dataset
 from momentalign.encoders import build_encoder, embed
+from momentalign.tables import read_table
 
 DATA = Path(os.environ.get("MOMENTALIGN_DATA", ""))
 MODEL = DATA / "encoders" / "mobilenet_v2"

@@ -5,9 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.probing import ProbeModel, grid_size, make_probe_config, project, run_probe
 from momentalign.probing import _run as run_module
+from momentalign.probing import grid_size, make_probe_config, project, run_probe
 from momentalign.selection import read_runs
+from momentalign.tables import TableModel
 from tests.probing.problems import spurious_data, write_csv
 
 DATA = spurious_data(160, 80, features=4)
@@ -53,7 +54,7 @@ def test_a_folder_is_that_of_any_run(path: Path, tmp_path: Path) -> None:
 
 def test_the_kept_head_gives_the_recorded_accuracy(path: Path, tmp_path: Path) -> None:
     last = run_probe(make_probe_config(path, "hutchinson"), tmp_path / "run")
-    model = ProbeModel.load(tmp_path / "run")
+    model = TableModel.load(tmp_path / "run")
     frame = pd.read_csv(path)
     test = frame[frame["split"] == "test"]
     logits, _ = model.logits(test)

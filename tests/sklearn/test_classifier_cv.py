@@ -182,6 +182,15 @@ def test_splits_cover_every_row_once() -> None:
         assert sorted(np.concatenate(tested)) == list(range(24))
 
 
+@pytest.mark.parametrize(("domains", "total"), [(3, 6), (2, 12)])
+def test_callback_counts_the_splits(domains: int, total: int) -> None:
+    problem = make_problem(2, domains=domains)
+    calls: list[tuple[int, int]] = []
+    search = MomentAlignedClassifierCV((0,), (0,), (1e-2,), callback=lambda done, total: calls.append((done, total)))
+    search.fit(problem.features, problem.targets, domains=problem.domains)
+    assert calls == [(done, total) for done in range(1, total + 1)]
+
+
 def test_bad_parameters() -> None:
     problem = make_problem(2)
     for parameters, message in [

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import momentalign.probing._model as probe_model
 import momentalign.probing._run as probe_run
+import momentalign.tables._model as probe_model
 import momentalign.training._loop as loop
 from momentalign._files import DiskFullError, is_disk_full
 from momentalign.probing import run_probe

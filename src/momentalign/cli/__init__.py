@@ -20,10 +20,9 @@ from momentalign._errors import in_one_line, place_of
 from momentalign._files import is_disk_full
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
-from momentalign.cli._diagnose import diagnose
 from momentalign.cli._embed import embed
 from momentalign.cli._evaluate import evaluate
-from momentalign.cli._probe import probe
+from momentalign.cli._probe import diagnose, probe
 from momentalign.cli._report import report
 from momentalign.cli._reproduce import reproduce
 from momentalign.cli._sweep import sweep

@@ -1,6 +1,8 @@
-"""`momentalign probe`."""
+"""`momentalign probe` and `momentalign diagnose`."""
 
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,34 +15,38 @@ from momentalign._format import format_duration
 from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
-    from momentalign.probing import TableScores
+    from momentalign.tables import TableScores
+
+_FILE = "A .csv, .csv.gz, .parquet or .npz file."
+Target = Annotated[str, typer.Option(help="Column of the labels.")]
+Domain = Annotated[str, typer.Option(help="Column of the domains.")]
+Group = Annotated[str | None, typer.Option(help="Column of the groups. [default: group, if there is one]")]
+Split = Annotated[
+    str | None, typer.Option(help="Column of the splits: train, val, test. [default: split, if there is one]")
+]
 
 
 def probe(
-    path: Annotated[Path | None, typer.Argument(help="A .csv, .csv.gz, .parquet or .npz file.")] = None,
-    target: Annotated[str, typer.Option(help="Column of the labels.")] = "y",
-    domain: Annotated[str, typer.Option(help="Column that says where a row came from.")] = "domain",
-    group: Annotated[
-        str | None, typer.Option(help="Column of the groups whose worst counts. [default: group, if there is one]")
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Column that says train, val or test. [default: split, if there is one]")
-    ] = None,
+    path: Annotated[Path | None, typer.Argument(help=_FILE)] = None,
+    target: Target = "y",
+    domain: Domain = "domain",
+    group: Group = None,
+    split: Split = None,
     test_domain: Annotated[str | None, typer.Option(help="Domain to hold out and test on.")] = None,
-    task: Annotated[str, typer.Option(help="classification, regression, or auto: by what the labels are.")] = "auto",
+    task: Annotated[str, typer.Option(help="classification, regression, or auto: by the labels.")] = "auto",
     components: Annotated[
-        int | None, typer.Option(help="Principal components to keep of wider features; all columns if not given.")
+        int | None, typer.Option(help="Principal components to keep of wider features. [default: all columns]")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Folder of the model; file of the predictions. [default: runs/probe]"),
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="Folder of a model, to predict with.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Folder of a saved model, to predict with.")] = None,
     predict: Annotated[Path | None, typer.Option(help="File of new rows to predict.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be fitted, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
-    """Fit a linear model that holds up on new domains, beside the plain one; or predict new rows with one."""
+    """Fit a linear model that transfers to new domains and compare it with a plain one; or predict new rows."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if model is not None or predict is not None:
         if model is None or predict is None or path is not None:
@@ -49,11 +55,11 @@ def probe(
         return
     if path is None:
         raise ValueError("Name a file to fit, or --model FOLDER --predict FILE to predict.")
-    from momentalign.probing import TableProbe, check_folder, write_probe
+    from momentalign.tables import check_model_folder, plan_probe, write_probe
 
     folder = Path("runs/probe") if out is None else out
-    check_folder(folder)
-    plan = TableProbe(
+    check_model_folder(folder)
+    plan = plan_probe(
         path,
         target=target,
         domain=domain,
@@ -66,64 +72,115 @@ def probe(
     )
     for line in plan.lines:
         console.print(line)
-    console.print(f"This takes {format_duration(plan.seconds())}, estimated.")
+    console.print(f"Estimated time: {format_duration(plan.seconds())}.")
     if dry_run:
         console.print("Nothing was written.")
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     try:
-        with (
-            Notes(console),
-            Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
-        ):
-            shown = progress.add_task("", total=1.0)
-            result = plan.run(lambda part, share: progress.update(shown, description=part, completed=share))
+        with Notes(console), _progress_bar(console) as progress:
+            result = plan.run(progress)
     except KeyboardInterrupt:
         console.print("Interrupted. Nothing was written.")
         raise typer.Exit(130) from None
     for line in result.notes:
         console.print(line)
     console.print(_table(result.scores))
-    console.print(
-        "Chosen inside the training domains: " + ", ".join(f"{k} {v}" for k, v in result.chosen.items()) + "."
-    )
+    chosen = ", ".join(f"{name} {value}" for name, value in result.chosen.items())
+    console.print(f"Chosen inside the training domains: {chosen}.")
     if not any(value for name, value in result.chosen.items() if name.endswith("_weight")):
-        console.print("No alignment did better there than none: what differs from the plain model is its L2.")
+        console.print("No alignment scored better there: the model differs from the plain one in its L2 only.")
     write_probe(result, folder)
     console.print(
-        f"Model and scores lie in {folder}. Next: momentalign probe --model {shlex.quote(str(folder))} "
+        f"Saved model and scores to {folder}. Next: momentalign probe --model {shlex.quote(str(folder))} "
         "--predict NEW_ROWS.csv -o predictions.csv"
     )
 
 
-def _predict(console: Console, model: Path, rows: Path, out: Path, dry_run: bool) -> None:
-    from momentalign.probing import ProbeModel, predict_file
+def diagnose(
+    path: Annotated[Path, typer.Argument(help=_FILE)],
+    target: Target = "y",
+    domain: Domain = "domain",
+    group: Group = None,
+    split: Split = None,
+    test_domain: Annotated[
+        str | None, typer.Option(help="A domain that is the unseen target instead of a source.")
+    ] = None,
+    loss: Annotated[
+        str, typer.Option(help="cross_entropy, squared_error, or auto: the latter for more than 20 distinct numbers.")
+    ] = "auto",
+    l2: Annotated[float, typer.Option(help="Adds l2/2 times the head's squared norm to every loss.")] = 1e-2,
+    radius: Annotated[float, typer.Option(help="Of the ball of heads, on standardised features.")] = 1.0,
+    order: Annotated[int, typer.Option(help="Highest order of derivatives, 1 to 3.")] = 3,
+    components: Annotated[int, typer.Option(help="Principal components to keep of wider features.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("transfer.html"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+) -> None:
+    """Report which domains differ, in what order of derivative, and what that bounds."""
+    from momentalign._files import atomic_write, check_output
+    from momentalign.tables import plan_diagnosis
 
-    loaded = ProbeModel.load(model)
+    check_output(out, (".html", ".htm"), inputs=[path])
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    plan = plan_diagnosis(
+        path,
+        target=target,
+        domain=domain,
+        group=group,
+        split=split,
+        test_domain=test_domain,
+        loss=loss,
+        components=components,
+    )
+    for line in plan.lines:
+        console.print(line)
+    if dry_run:
+        return
+    with _progress_bar(console) as progress:
+        report = plan.run(l2=l2, radius=radius, order=order, seed=seed, progress=progress)
+    console.print(str(report))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(out, report.to_html())
+    console.print(f"Saved the page to {out}. Next: momentalign probe {shlex.quote(str(path))}")
+
+
+def _predict(console: Console, model: Path, rows: Path, out: Path, dry_run: bool) -> None:
+    from momentalign.tables import TableModel, predict_file
+
+    loaded = TableModel.load(model)
     if dry_run:
         kind = "a number" if loaded.classes is None else f"one of {', '.join(loaded.classes)}"
-        console.print(f"{model} takes {len(loaded.columns)} columns and predicts {kind}. Nothing was written.")
+        columns = len(loaded.encoder.columns)
+        console.print(f"{model} takes {columns} columns and predicts {kind}. Nothing was written.")
         return
     done = predict_file(loaded, rows, out)
     for line in done.notes:
         console.print(line)
-    console.print(f"{done.rows} rows of {rows.name} were predicted. The answers lie in {out}.")
+    console.print(f"Saved the predictions of {done.rows} rows of {rows.name} to {out}.")
+
+
+@contextmanager
+def _progress_bar(console: Console) -> Iterator[Callable[[str, float], None]]:
+    """A bar that is updated with the part in progress and the finished share."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("", total=1.0)
+        yield lambda part, share: bars.update(task, description=part, completed=share)
 
 
 def _table(scores: "TableScores") -> Table:
     percent = scores.metrics == ("accuracy",)
     titles = {"accuracy": "", "r2": " R²", "rmse": " RMSE"}
-    table = Table(title=("Accuracy in %" if percent else "R² and RMSE") + " on rows that were not fitted")
-    table.title_justify = "left"
+    table = Table(title=("Accuracy in %" if percent else "R² and RMSE") + " on held-out rows", title_justify="left")
     table.add_column("")
     table.add_column("rows", justify="right")
     for metric in scores.metrics:
         for name in scores.models:
             table.add_column(name + titles[metric], justify="right")
     domains = sum(kind == "domain" for kind, _, _ in scores.rows)
-    for place, ((_, name, size), values) in enumerate(zip(scores.rows, scores.values, strict=True), 1):
+    for number, ((_, name, size), values) in enumerate(zip(scores.rows, scores.values, strict=True), 1):
         cells = [_number(value, percent) for value in values.T.ravel()]
-        table.add_row(name, str(size), *cells, end_section=place == domains)
+        table.add_row(name, str(size), *cells, end_section=number == domains)
     return table
 
 

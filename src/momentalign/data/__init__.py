@@ -17,9 +17,7 @@ from momentalign.data._load import dataset_names, load_dataset
 from momentalign.data._root import data_folder
 from momentalign.data._rotated import RotatedDigits, RotatedMNIST, rotate, rotate_domains
 from momentalign.data._splits import holdout_indices, split_in_out
-from momentalign.data._table_files import read_frame
 from momentalign.data._table_rows import TableRows
-from momentalign.data._tables import Table, read_table
 from momentalign.data._verify import dataset_path, is_complete, verify
 
 __all__ = [
@@ -31,7 +29,6 @@ __all__ = [
     "RotatedDigits",
     "RotatedMNIST",
     "Split",
-    "Table",
     "TableRows",
     "Texts",
     "color_domains",
@@ -43,9 +40,7 @@ __all__ = [
     "holdout_indices",
     "is_complete",
     "load_dataset",
-    "read_frame",
     "read_image_folder",
-    "read_table",
     "rotate",
     "rotate_domains",
     "seed_hash",

@@ -5,10 +5,9 @@ import torch
 from numpy.typing import NDArray
 
 from momentalign.data._dataset import DomainDataset, Split
-from momentalign.data._labels import classes_of, is_quantity
 from momentalign.data._splits import split_in_out
 from momentalign.data._table_rows import TableRows
-from momentalign.data._tables import Table
+from momentalign.tables import Table, encode_targets
 
 
 def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0.2) -> DomainDataset:
@@ -29,7 +28,8 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
     Returns:
         The data set; domains are in the order in which the table first names them, and its notes say what was done.
     """
-    targets, classes = _targets(table.target)
+    classes, labels = encode_targets(table.target)
+    targets = torch.from_numpy(labels).long() if classes is not None else torch.from_numpy(labels).float()
     groups, group_names = None, None
     if table.groups is not None:
         group_names, indices = np.unique(table.groups, return_inverse=True)
@@ -53,14 +53,6 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
         "table",
         table.notes,
     )
-
-
-def _targets(column: NDArray[np.generic]) -> tuple[torch.Tensor, list[str] | None]:
-    """Class indices and their names, or numbers and None."""
-    if is_quantity(column):
-        return torch.from_numpy(column.astype(np.float32)), None
-    classes, places = classes_of(column)
-    return torch.from_numpy(places).long(), classes
 
 
 def _where(chosen: NDArray[np.bool_]) -> torch.Tensor:

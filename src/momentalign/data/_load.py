@@ -15,8 +15,7 @@ from momentalign.data._groups import read_celeba, read_waterbirds
 from momentalign.data._multinli import read_multinli
 from momentalign.data._root import data_folder
 from momentalign.data._rotated import RotatedDigits, RotatedMNIST
-from momentalign.data._table_files import SUFFIXES, NoColumnError
-from momentalign.data._tables import read_table
+from momentalign.tables import TABLE_SUFFIXES, MissingColumnError, read_table
 
 
 def _benchmark(name: str, trial: int, root: Path, holdout: float) -> DomainDataset:
@@ -90,13 +89,13 @@ def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
     if path.is_file():
         try:
             table = read_table(path)
-        except NoColumnError as error:
+        except MissingColumnError as error:
             raise ValueError(
                 f"{path.name} should have what is to be predicted in column 'y' and where a row came from in 'domain', "
                 f"but has no column '{error.name}'. Rename it. {error.found}"
             ) from None
         return table_dataset(table, name=path.name, trial=trial, holdout=holdout)
-    if path.name.endswith(SUFFIXES) or len(path.parts) > 1:
+    if path.name.endswith(TABLE_SUFFIXES) or len(path.parts) > 1:
         raise FileNotFoundError(f"{path} does not exist.")
     near = difflib.get_close_matches(str(path), _LOADERS, 1)
     raise ValueError(

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from momentalign._seeds import seed_hash
+from momentalign._seeds import holdout_rows
 from momentalign.data._dataset import Split
 
 
@@ -25,14 +24,8 @@ def holdout_indices(n: int, trial: int, domain: int, *, fraction: float = 0.2) -
     Raises:
         ValueError: If the fraction is not in [0, 1].
     """
-    if not 0 <= fraction <= 1:
-        raise ValueError(f"'fraction' should be between 0 and 1, but is {fraction}.")
-    order = np.arange(n)
-    # RandomState rather than a Generator: its stream is frozen, and it is the one DomainBed shuffles with.
-    np.random.RandomState(seed_hash(trial, domain)).shuffle(order)
-    held_out = int(fraction * n)
-    indices = torch.from_numpy(order)
-    return indices[held_out:], indices[:held_out]
+    inside, outside = holdout_rows(n, trial, domain, fraction=fraction)
+    return torch.from_numpy(inside), torch.from_numpy(outside)
 
 
 def split_in_out(domains: Mapping[str, Split], trial: int, *, fraction: float = 0.2) -> dict[str, dict[str, Split]]:

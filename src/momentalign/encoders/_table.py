@@ -1,6 +1,6 @@
-"""Rows of a table to numbers, by what was learned of its columns from the rows that are trained on."""
+"""Preprocessing of table rows, learned on training rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -9,69 +9,42 @@ import torch
 from torch import Tensor
 
 from momentalign.data import Items, TableRows
-from momentalign.data._columns import Column, encode, learn_columns, said_of
 from momentalign.encoders._base import Preprocessing
+from momentalign.tables import Column, TableEncoder, encode_rows, fit_encoder
 
 _FAR = 1e3
-"""Standard deviations from zero at which a column's mean costs single precision too many of its digits."""
+"""A mean this many standard deviations from zero costs single precision too many digits."""
 
 
 class TablePreprocessing(Preprocessing):
-    """Numbers of mean 0 and variance 1, one column of 0 and 1 a category first.
+    """Standardised numbers and one 0/1 column a category.
 
-    Mean, variance, medians for missing numbers and the categories are those of the rows that it was learned from,
-    whatever rows it is used on: columns are found by name, others are ignored, a category that was not learned is all
-    zeros, as is a missing one where none was missing before.
+    Columns are matched by name and others ignored. A category that the training rows lack becomes all zeros, as does a
+    missing value where the training rows had none.
 
     Args:
-        columns: What was learned of each column.
-        mean: Subtracted from the numbers, one for each that the columns become.
-        scale: Divides them then.
+        encoder: Learned on the training rows, without projection.
     """
 
-    def __init__(self, columns: Sequence[Column], mean: Sequence[float], scale: Sequence[float]) -> None:
-        self.columns = tuple(columns)
-        self.width = sum(column.width for column in self.columns)
-        self.mean, self.scale = (torch.tensor(list(values), dtype=torch.float64) for values in (mean, scale))
+    def __init__(self, encoder: TableEncoder) -> None:
+        self.encoder = encoder
+        self.width = sum(column.width for column in encoder.columns)
         for name in ("mean", "scale"):
-            if len(getattr(self, name)) != self.width:
-                found = len(getattr(self, name))
-                raise ValueError(f"'{name}' should have one number for each of {self.width}, but has {found}.")
-        self._placed: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+            if (length := len(getattr(encoder, name))) != self.width:
+                raise ValueError(f"'{name}' should have one number for each of {self.width}, but has {length}.")
+        self.mean, self.scale = torch.from_numpy(encoder.mean), torch.from_numpy(encoder.scale)
+        self._cached: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
     @classmethod
     def learn(cls, rows: TableRows) -> tuple[Self, list[str]]:
-        """Learn what the columns of rows are.
-
-        Args:
-            rows: Those that a model is trained on.
-
-        Returns:
-            The preprocessing, and what was decided, a sentence each.
-
-        Raises:
-            ValueError: No column that can be used.
-        """
-        columns, notes = learn_columns(rows.frame)
-        matrix = encode(rows.frame, columns).matrix
-        scale = matrix.std(0)
-        return cls(columns, matrix.mean(0).tolist(), np.where(scale > 0, scale, 1.0).tolist()), notes
+        """Learn from training rows; also returns what was decided, one sentence each."""
+        encoder, _, notes = fit_encoder(rows.frame)
+        return cls(encoder), notes
 
     def open(self, inputs: Tensor | Items) -> Tensor:
-        """Make numbers of rows.
-
-        Args:
-            inputs: Rows of a table with the columns that were learned, in any order; or their numbers, shape
-                (n, width), missing ones filled and categories as 0 and 1.
-
-        Returns:
-            The numbers, not yet of mean 0 and variance 1, shape (n, width).
-
-        Raises:
-            ValueError: Rows of another kind, without one of the columns, or with text in a column of numbers.
-        """
+        """Encode rows, not yet standardised, shape (n, width); a tensor of encoded rows is returned as it is."""
         if isinstance(inputs, TableRows):
-            numbers = torch.from_numpy(encode(inputs.frame, self.columns).matrix)
+            numbers = torch.from_numpy(self.encoder.encode(inputs.frame).matrix)
             return numbers if bool((self.mean.abs() > _FAR * self.scale).any()) else numbers.float()
         if isinstance(inputs, Items):
             raise ValueError(f"The encoder takes rows of a table, but these are {type(inputs).__name__}.")
@@ -82,51 +55,36 @@ class TablePreprocessing(Preprocessing):
         return inputs
 
     def remarks(self, inputs: TableRows, rows: str) -> list[str]:
-        """What :meth:`open` does to values that are missing or of no known category.
-
-        Args:
-            inputs: The rows.
-            rows: What they are called.
-
-        Returns:
-            A sentence each.
-        """
-        odd = [
-            column for column in self.columns if column.categories is not None or inputs.frame[column.name].isna().any()
+        """Sentences on filled values and ignored categories of the rows called `rows`."""
+        affected = [
+            column
+            for column in self.encoder.columns
+            if column.categories is not None or inputs.frame[column.name].isna().any()
         ]
-        return said_of(encode(inputs.frame, odd), rows)
+        return encode_rows(inputs.frame, affected).describe(rows)
 
     def to_inputs(self, raw: Tensor) -> Tensor:
-        """Subtract the mean and divide by the standard deviation.
-
-        Args:
-            raw: Numbers, shape (n, width).
-
-        Returns:
-            The same in single precision with mean 0 and variance 1 over the rows that were learned from.
-        """
+        """Standardise encoded rows; the result is in single precision."""
         if not raw.is_floating_point():
             raw = raw.float()
         key = (raw.device, raw.dtype)
-        if key not in self._placed:
-            self._placed[key] = (self.mean.to(*key), self.scale.to(*key))
-        mean, scale = self._placed[key]
+        if key not in self._cached:
+            self._cached[key] = (self.mean.to(*key), self.scale.to(*key))
+        mean, scale = self._cached[key]
         return ((raw - mean) / scale).float()
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing, in values that JSON can hold."""
+        """Describe the preprocessing in JSON values."""
         return {
             "kind": "table",
-            "columns": [asdict(column) for column in self.columns],
+            "columns": [asdict(column) for column in self.encoder.columns],
             "mean": self.mean.tolist(),
             "scale": self.scale.tolist(),
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The same from what :meth:`config` gave."""
-        columns = [
-            Column(one["name"], one["fill"], None if one["categories"] is None else tuple(one["categories"]))
-            for one in config["columns"]
-        ]
-        return cls(columns, config["mean"], config["scale"])
+        """Inverse of :meth:`config`."""
+        columns = tuple(Column.from_dict(column) for column in config["columns"])
+        mean, scale = (np.array(config[name], dtype=np.float64) for name in ("mean", "scale"))
+        return cls(TableEncoder(columns, mean, scale))

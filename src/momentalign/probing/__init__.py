@@ -4,42 +4,30 @@ from momentalign.probing._config import grid_size, make_probe_config
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, Projection, project
 from momentalign.probing._methods import METHODS, PROTOCOL_METHODS, ProbeMethod, find_method, method_grid
-from momentalign.probing._model import ProbeModel
 from momentalign.probing._protocol import run_protocol
 from momentalign.probing._recipes import Recipe, recipe_for
 from momentalign.probing._result import Fit, MethodResult, ProtocolResult
 from momentalign.probing._run import run_probe
 from momentalign.probing._scores import Scores
-from momentalign.probing._table_files import Predictions, check_folder, predict_file, write_probe
-from momentalign.probing._table_probe import TableProbe, TableResult
-from momentalign.probing._table_scores import TableScores
 
 __all__ = [
     "METHODS",
     "PROTOCOL_METHODS",
     "Fit",
     "MethodResult",
-    "Predictions",
     "ProbeData",
     "ProbeFeatures",
     "ProbeMethod",
-    "ProbeModel",
     "Projection",
     "ProtocolResult",
     "Recipe",
     "Scores",
-    "TableProbe",
-    "TableResult",
-    "TableScores",
-    "check_folder",
     "find_method",
     "grid_size",
     "make_probe_config",
     "method_grid",
-    "predict_file",
     "project",
     "recipe_for",
     "run_probe",
     "run_protocol",
-    "write_probe",
 ]

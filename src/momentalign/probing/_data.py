@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from momentalign.data import read_table
-from momentalign.data._labels import name_of
+from momentalign.tables import label_name, read_table
 
 Integers = NDArray[np.int64]
 SPLITS = ("train", "val", "test")
@@ -204,7 +203,7 @@ class ProbeData:
 def _encode(column: NDArray[Any], names: Sequence[str] | None) -> tuple[list[str], Integers]:
     """Names in order, and the place of each row's among them; numbers are in the order of numbers."""
     labels, codes = np.unique(column, return_inverse=True)
-    found = [name_of(label) for label in labels]
+    found = [label_name(label) for label in labels]
     if names is not None and set(found) <= set(names):
         places = np.array([list(names).index(name) for name in found], dtype=np.int64)
         return list(names), places[codes]

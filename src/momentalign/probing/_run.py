@@ -19,10 +19,10 @@ from momentalign.probing._curves import Curves
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, project
 from momentalign.probing._methods import ProbeMethod, find_method
-from momentalign.probing._model import ProbeModel
 from momentalign.probing._sgd import SgdSettings, fit_sgd
 from momentalign.probing._solvers import absolute_l2
 from momentalign.probing._source import source_of
+from momentalign.tables import Column, TableEncoder, TableModel
 from momentalign.training import RunConfig, read_records
 from momentalign.training._folder import Record, RunFolder
 from momentalign.training._stamp import data_stamp
@@ -132,9 +132,18 @@ def _fit(
     last = writer.last()
     if target is not None:
         if save:
-            ProbeModel.of_head(features, head).save(target.path / "checkpoint")
+            _table_model(features, head).save(target.path / "checkpoint")
         target.finish()
     return last
+
+
+def _table_model(features: ProbeFeatures, head: LinearHead) -> TableModel:
+    """The head with its projection, as a model of tables with columns x0, x1, …."""
+    projection = features.projection
+    columns = tuple(Column(f"x{k}", float(value)) for k, value in enumerate(projection.mean))
+    encoder = TableEncoder(columns, projection.mean, np.ones_like(projection.mean), projection.matrix)
+    about = {"target": "y", "domain": "domain", "isr_class": projection.isr_class}
+    return TableModel(encoder, head.coef, head.intercept, features.data.classes, about)
 
 
 class _Writer:

@@ -1,7 +1,7 @@
 """The classifier that chooses its weights inside the training domains."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Self
 
@@ -53,6 +53,7 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         tol: Largest entry of the gradient at the solution; ten times as much for the fits that are only compared.
         max_iter: Most iterations of a fit.
         random_state: Seed of the folds.
+        callback: Called after each split of the search with the number of finished splits and the total.
 
     Attributes:
         gradient_weight_: Chosen weight of the gradients' spread.
@@ -99,6 +100,7 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = 0,
+        callback: Callable[[int, int], None] | None = None,
     ) -> None:
         self.gradient_weights = gradient_weights
         self.hessian_weights = hessian_weights
@@ -113,6 +115,7 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.callback = callback
 
     def fit(
         self,

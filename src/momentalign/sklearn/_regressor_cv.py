@@ -1,7 +1,7 @@
 """The regression that chooses its weight inside the training domains."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
@@ -37,6 +37,7 @@ class MomentAlignedRegressorCV(WeightSearch, LinearRegressor):
             much for the fits that are only compared.
         max_iter: Most iterations of a fit (relative scaling).
         random_state: Seed of the folds.
+        callback: Called after each split of the search with the number of finished splits and the total.
 
     Attributes:
         gradient_weight_: Chosen weight of the gradients' spread.
@@ -74,6 +75,7 @@ class MomentAlignedRegressorCV(WeightSearch, LinearRegressor):
         tol: float = 1e-6,
         max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = 0,
+        callback: Callable[[int, int], None] | None = None,
     ) -> None:
         self.gradient_weights = gradient_weights
         self.l2s = l2s
@@ -84,6 +86,7 @@ class MomentAlignedRegressorCV(WeightSearch, LinearRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.callback = callback
 
     def fit(
         self,

@@ -5,7 +5,8 @@ weights at that L2 follows. The fewer candidates, the less often the best of the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -56,6 +57,7 @@ class WeightSearch(ABC):
     tol: float
     max_iter: int
     random_state: int | np.random.RandomState | None
+    callback: Callable[[int, int], None] | None
     domains_: NDArray[np.generic]
 
     @abstractmethod
@@ -99,12 +101,13 @@ class WeightSearch(ABC):
         first = out if self.selection == "leave_one_domain_out" else folds
         second = first if len(self.domains_) > 2 else folds
         worst = self.selection == "worst_group"
-        table = self._table(rows, plain, first)
+        tick = self._ticker(len(first) + len(second) * (1 if second is first else 2))
+        table = self._table(rows, plain, first, tick)
         reference = choose(table, units, worst=worst, cautious=False).candidate
         if second is not first:
-            table = self._table(rows, plain, second)
+            table = self._table(rows, plain, second, tick)
         aligned = self._aligned(weights, plain[reference]["l2"])
-        table = np.vstack([table[reference], table, self._table(rows, aligned, second)])
+        table = np.vstack([table[reference], table, self._table(rows, aligned, second, tick)])
         worst |= len(self.domains_) == 2
         considered = [0, *range(1 + len(plain), len(table))]
         choice = choose(table, units, worst=worst, cautious=self.rule == "cautious", considered=considered)
@@ -118,12 +121,23 @@ class WeightSearch(ABC):
             for gradient, hessian in weights
         ]
 
-    def _table(self, rows: SearchRows, settings: list[Setting], splits: list[Split]) -> Array:
+    def _ticker(self, total: int) -> Callable[[], None]:
+        """Counter of finished splits, which calls `callback` with their number and the total."""
+        done = count(1)
+
+        def tick() -> None:
+            if self.callback is not None:
+                self.callback(next(done), total)
+
+        return tick
+
+    def _table(self, rows: SearchRows, settings: list[Setting], splits: list[Split], tick: Callable[[], None]) -> Array:
         """Score of each row under each setting, fitted without the row."""
         table = np.empty((len(settings), len(rows.features)))
         for train, test in splits:
             heads = self._heads(rows.of(train), settings, self.tol * LOOSER)
             table[:, test] = [self._scores(head, rows.of(test)) for head in heads]
+            tick()
         return table
 
     def _units(self, rows: SearchRows, groups: ArrayLike | None) -> NDArray[np.int64]:

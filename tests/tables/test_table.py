@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.data import read_table
+from momentalign.tables import read_table
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_files_of_every_kind_give_the_same_table(frame: pd.DataFrame, name: str,
     assert list(table.features.columns) == ["age", "kind", "nothing", "one"]
     assert list(table.target) == ["ill", "well", "ill"]
     assert list(table.domains) == ["Bern", "Bern", "Basel"]
-    assert table.notes == ("1 row without 'y' or 'site' left out.",)
+    assert table.notes == ("1 row without 'y' or 'site' dropped.",)
 
 
 def test_npz_takes_the_names_of_the_domains(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_words_that_may_be_names_are_missing_values_only_among_features_and_numb
     assert list(table.domains) == ["NA", "EU", "NA"]
     assert table.features["x"].isna().tolist() == [True, False, False]
     said = " ".join(table.notes)
-    assert "'None' in column 'y' was taken as a name; only an empty field is a missing one." in said
+    assert "'None' in column 'y' was taken as a name; only an empty field counts as missing." in said
     assert "'NA' in column 'domain'" in said
-    assert "2 rows without 'y' or 'domain' left out." in said
+    assert "2 rows without 'y' or 'domain' dropped." in said
     path.write_text("x,y,domain\n1,0,a\n2,NA,a\n3,1,b\n")  # a number that is not known
     assert list(read_table(path).target) == [0, 1]
     path.write_text("x,y,domain,split\n1,no,a,train\n2,NA,a,train\n3,yes,b,val\n3,yes,b,NA\n")  # as R writes them
@@ -106,7 +106,7 @@ def test_groups_splits_and_files_are_no_features(frame: pd.DataFrame, tmp_path: 
     assert table.groups is not None
     assert list(table.groups) == ["g", "h", "h"]
     assert "Column 'split' was taken as the rows' splits, not as a feature." in table.notes
-    assert "1 row without 'y' or 'site' or 'group' or 'split' left out." in table.notes
+    assert "1 row without 'y' or 'site' or 'group' or 'split' dropped." in table.notes
     named = read_table(tmp_path / "t.csv", target="group", domain="site", group="kind")
     assert named.groups is not None
     assert list(named.groups) == ["a", "a"]
@@ -155,19 +155,19 @@ def test_broken_archives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "should have a line of column names and rows below, but is empty. Save the table anew."),
+        (b"", "should have a line of column names and rows below, but is empty. Save the table again."),
         (b"\n\r\n", "but is empty"),
         (
             "x,y,domain\n1,0,a\n".encode("utf-16"),
-            "t.csv should be text in UTF-8, but is in another encoding, or no text.",
+            "t.csv should be text in UTF-8, but is in another encoding, or not text.",
         ),
         ("x,y,domain\n1,0,Z\u00fcrich\n".encode("latin-1"), "Save it as CSV in UTF-8."),
         (
             b"a;b;y;domain\n1;2;0;a\n",
-            "separated by commas, but are by semicolons: 'a;b;y;domain'. Save it with commas.",
+            "separated by commas, but are separated by semicolons: 'a;b;y;domain'. Save it with commas.",
         ),
-        (b"a;y;domain\n1,5;0;a\n2,5;1,5;b\n", "separated by commas, but are by semicolons"),
-        (b"a\ty\tdomain\n1\t0\ta\n", "separated by commas, but are by tabs"),
+        (b"a;y;domain\n1,5;0;a\n2,5;1,5;b\n", "separated by commas, but are separated by semicolons"),
+        (b"a\ty\tdomain\n1\t0\ta\n", "separated by commas, but are separated by tabs"),
     ],
 )
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -198,5 +198,5 @@ def test_objects_in_an_npz_file(name: str, tmp_path: Path) -> None:
 
 def test_columns_of_the_same_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('a,"y",domain,y\n1,0,x,1\n')
-    with pytest.raises(ValueError, match=r"t.csv could not be read: .* different names, but 'y' is there twice"):
+    with pytest.raises(ValueError, match=r"t.csv could not be read: .* different names, but 'y' occurs twice"):
         read_table(tmp_path / "t.csv")

@@ -5,14 +5,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.data._columns import Column
-from momentalign.probing import ProbeModel, predict_file
+from momentalign.tables import Column, TableEncoder, TableModel, predict_file
 
-MODEL = ProbeModel(
-    (Column("age", 3.0), Column("kind", categories=("a", "b"))),
-    mean=np.array([1.0, 0.5, 0.5]),
-    scale=np.array([2.0, 1.0, 1.0]),
-    matrix=None,
+COLUMNS = (Column("age", 3.0), Column("kind", categories=("a", "b")))
+ENCODER = TableEncoder(COLUMNS, mean=np.array([1.0, 0.5, 0.5]), scale=np.array([2.0, 1.0, 1.0]))
+MODEL = TableModel(
+    ENCODER,
     coef=np.array([[1.0, 2.0, -2.0]]),
     intercept=np.array([0.25]),
     classes=("no", "yes"),
@@ -33,11 +31,12 @@ def test_answers_by_hand() -> None:
 def test_what_is_saved_is_loaded(matrix: np.ndarray | None, tmp_path: Path) -> None:
     coef = MODEL.coef if matrix is None else np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 3.0]])
     classes = ("no", "yes") if matrix is None else ("u", "v", "w")
-    model = ProbeModel(MODEL.columns, MODEL.mean, MODEL.scale, matrix, coef, np.zeros(len(coef)), classes, MODEL.about)
+    encoder = TableEncoder(COLUMNS, ENCODER.mean, ENCODER.scale, matrix)
+    model = TableModel(encoder, coef, np.zeros(len(coef)), classes, MODEL.about)
     model.save(tmp_path / "deep" / "model")
     assert sorted(path.name for path in (tmp_path / "deep" / "model").iterdir()) == ["model.json", "model.safetensors"]
-    loaded = ProbeModel.load(tmp_path / "deep" / "model")
-    assert loaded.columns == model.columns
+    loaded = TableModel.load(tmp_path / "deep" / "model")
+    assert loaded.encoder.columns == COLUMNS
     assert loaded.classes == classes
     assert loaded.about == MODEL.about
     np.testing.assert_array_equal(loaded.logits(ROWS)[0], model.logits(ROWS)[0])
@@ -78,5 +77,5 @@ def test_folders_that_are_no_model(damage: str, tmp_path: Path) -> None:
         else:
             (folder / "model.safetensors").write_bytes(b"PK nonsense")
     with pytest.raises(ValueError, match="that 'momentalign probe' wrote, but") as caught:
-        ProbeModel.load(folder)
+        TableModel.load(folder)
     assert "\n" not in str(caught.value)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from momentalign.probing import ProbeModel, TableProbe, write_probe
-from momentalign.probing._table_scores import score_table
+from momentalign.tables import TableModel, plan_probe, write_probe
+from momentalign.tables._scores import score_table
 
 
 def table(number: int = 4, rows: int = 40, seed: int = 0) -> pd.DataFrame:
@@ -27,14 +27,14 @@ def written(frame: pd.DataFrame, tmp_path: Path) -> Path:
 def test_a_held_out_domain_is_scored_by_fits_on_the_others(tmp_path: Path) -> None:
     frame = table()
     frame.loc[frame["site"] == "Zurich", "kind"] = "w"
-    probe = TableProbe(
+    probe = plan_probe(
         written(frame.drop(columns="dose"), tmp_path), target="label", domain="site", test_domain="Zurich"
     )
     shares: list[float] = []
     result = probe.run(lambda part, share: shares.append(share))
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert len(shares) - 1 == probe.parts == 6  # L2, then weights, on three domains; and the end
+    assert len(shares) == 7  # L2, then weights, on three domains; and the end
     assert result.scores.rows == (("domain", "Zurich", 40),)
     train, test = frame[frame["site"] != "Zurich"], frame[frame["site"] == "Zurich"]
     numbers = train[["a", "b", "c"]].assign(u=train["kind"] == "u", v=train["kind"] == "v").astype(float)
@@ -50,7 +50,7 @@ def test_a_held_out_domain_is_scored_by_fits_on_the_others(tmp_path: Path) -> No
 
 
 def test_without_a_test_domain_each_is_left_out_and_all_rows_are_kept(tmp_path: Path) -> None:
-    probe = TableProbe(written(table().drop(columns="dose"), tmp_path), target="label", domain="site")
+    probe = plan_probe(written(table().drop(columns="dose"), tmp_path), target="label", domain="site")
     assert len(probe.folds) == 4
     result = probe.run()
     kinds = [kind for kind, _, _ in result.scores.rows]
@@ -62,7 +62,7 @@ def test_without_a_test_domain_each_is_left_out_and_all_rows_are_kept(tmp_path: 
 
 
 def test_two_domains_hold_a_fifth_of_each_out(tmp_path: Path) -> None:
-    probe = TableProbe(written(table(2).drop(columns="dose"), tmp_path), target="label", domain="site")
+    probe = plan_probe(written(table(2).drop(columns="dose"), tmp_path), target="label", domain="site")
     (fold,) = probe.folds
     assert len(fold.test) == 16
     assert not set(fold.test) & set(fold.train)
@@ -71,7 +71,7 @@ def test_two_domains_hold_a_fifth_of_each_out(tmp_path: Path) -> None:
 
 def test_regression_against_ridge(tmp_path: Path) -> None:
     frame = table().drop(columns="label")
-    probe = TableProbe(written(frame, tmp_path), target="dose", domain="site", test_domain="Bern")
+    probe = plan_probe(written(frame, tmp_path), target="dose", domain="site", test_domain="Bern")
     assert probe.classes is None
     result = probe.run()
     assert result.scores.metrics == ("r2", "rmse")
@@ -83,7 +83,7 @@ def test_regression_against_ridge(tmp_path: Path) -> None:
     assert result.scores.values[0, 0, 0] == pytest.approx(ridge.score(inputs, test["dose"]))
     assert result.scores.values[0, 1, 0] > 0.9
     write_probe(result, tmp_path / "out")
-    loaded = ProbeModel.load(tmp_path / "out")
+    loaded = TableModel.load(tmp_path / "out")
     assert loaded.classes is None
     np.testing.assert_allclose(loaded.logits(test)[0], result.model.logits(test)[0])
     lines = (tmp_path / "out" / "scores.csv").read_text().splitlines()
@@ -95,7 +95,7 @@ def test_groups_decide_by_their_worst(tmp_path: Path) -> None:
     frame = table(2, 80).drop(columns="dose")
     frame["split"] = np.tile(["train", "train", "val", "test"], 40)
     frame["group"] = frame["label"] + frame["site"]
-    probe = TableProbe(written(frame, tmp_path), target="label", domain="site")
+    probe = plan_probe(written(frame, tmp_path), target="label", domain="site")
     said = " ".join(probe.lines)
     assert "Weights are chosen by the worst group" in said
     assert "Splits: test 40, train 80, val 40; fitted on 'train' only." in said
@@ -115,13 +115,13 @@ def test_scores_of_targets_that_do_not_vary() -> None:
 def test_a_class_that_training_rows_lack_counts_as_wrong(tmp_path: Path) -> None:
     frame = table().drop(columns="dose")
     frame.loc[frame["site"] == "Genf", "label"] = "maybe"
-    result = TableProbe(written(frame, tmp_path), target="label", domain="site", test_domain="Genf").run()
+    result = plan_probe(written(frame, tmp_path), target="label", domain="site", test_domain="Genf").run()
     assert result.model.classes == ("no", "yes")
     np.testing.assert_array_equal(result.scores.values, 0)
 
 
 def test_wide_features_are_reduced_on_request(tmp_path: Path) -> None:
     path = written(table().drop(columns="dose"), tmp_path)
-    probe = TableProbe(path, target="label", domain="site", test_domain="Bern", components=2)
+    probe = plan_probe(path, target="label", domain="site", test_domain="Bern", components=2)
     assert "5 columns were reduced to 2 principal components" in " ".join(probe.lines)
     assert probe.run().model.coef.shape == (1, 2)

@@ -6,7 +6,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from momentalign.data._columns import encode, learn_columns, said_of
+from momentalign.tables._columns import encode_rows, learn_columns
 
 TRAIN = pd.DataFrame(
     {
@@ -41,34 +41,36 @@ def test_numbers_are_those_of_scikit_learns_pipeline() -> None:
     theirs = make_column_transformer((SimpleImputer(strategy="median"), ["age"]), (encoder, ["kind"]))
     theirs.fit(TRAIN.assign(kind=TRAIN["kind"].astype(object).fillna(np.nan)))
     expected = theirs.transform(NEW.assign(kind=NEW["kind"].astype(object).fillna(np.nan)))
-    ours = encode(NEW, columns)
+    ours = encode_rows(NEW, columns)
     np.testing.assert_array_equal(ours.matrix[:, 0], expected[:, 0])
     np.testing.assert_array_equal(ours.matrix[:, 2:6], expected[:, 1:])
     np.testing.assert_array_equal(ours.matrix[:, [1, 6]], NEW[names[1:]].to_numpy(float))
     assert ours.missing == {"age": 1, "kind": 1}
     assert ours.unseen == {"kind": 1}
-    said = " ".join(said_of(ours, "new rows"))
+    said = " ".join(ours.describe("new rows"))
     assert "Missing values of new rows were filled" in said
     assert "Categories of new rows that no training row has were ignored: kind (1)." in said
-    assert len(said_of(ours, "new rows", missing=False)) == 1
+    assert len(ours.describe("new rows", missing=False)) == 1
     joined = " ".join(notes)
-    assert "without any value in the training rows were left out: nothing" in joined
-    assert "one value in all training rows were left out: one, seven" in joined
-    assert "Taken as categories, a column each: kind" in joined
+    assert "without any value in the training rows were dropped: nothing" in joined
+    assert "one value in all training rows were dropped: one, seven" in joined
+    assert "Categorical columns, one 0/1 column a category: kind" in joined
 
 
 def test_a_column_of_names_is_left_out() -> None:
     frame = pd.DataFrame({"id": [f"patient {k}" for k in range(60)], "x": np.arange(60.0)})
     columns, notes = learn_columns(frame)
     assert [column.name for column in columns] == ["x"]
-    assert notes == ["Columns of text with a value of its own in most rows were left out: id."]
+    assert notes == ["Text columns with a different value in most rows were dropped: id."]
 
 
 def test_categories_survive_another_type() -> None:
     columns, _ = learn_columns(pd.DataFrame({"code": ["1", "2", "x"]}))
-    np.testing.assert_array_equal(encode(pd.DataFrame({"code": [2.0, 1.0]}), columns).matrix, [[0, 1, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(
+        encode_rows(pd.DataFrame({"code": [2.0, 1.0]}), columns).matrix, [[0, 1, 0], [1, 0, 0]]
+    )
     numbers, _ = learn_columns(pd.DataFrame({"code": [1, 2]}))
-    np.testing.assert_array_equal(encode(pd.DataFrame({"code": ["2", None]}), numbers).matrix, [[2], [1.5]])
+    np.testing.assert_array_equal(encode_rows(pd.DataFrame({"code": ["2", None]}), numbers).matrix, [[2], [1.5]])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_categories_survive_another_type() -> None:
 )
 def test_new_rows_that_do_not_fit(frame: pd.DataFrame, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        encode(frame, learn_columns(TRAIN)[0])
+        encode_rows(frame, learn_columns(TRAIN)[0])
 
 
 def test_nothing_left() -> None:
@@ -93,7 +95,7 @@ def test_a_few_words_in_a_column_of_numbers_are_named() -> None:
     frame = pd.DataFrame({"a": [*map(str, range(40)), "unknown"], "b": ["x", "y"] * 20 + ["x"]})
     _, notes = learn_columns(frame)
     assert notes[0] == (
-        "Column 'a' holds numbers but for 1 row ('unknown', for instance), and was taken as text. Leave those fields "
+        "Column 'a' holds numbers except in 1 row (for instance 'unknown'), and was taken as text. Leave those fields "
         "empty to have numbers."
     )
     assert not any("'b'" in note for note in notes)

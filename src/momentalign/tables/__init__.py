@@ -1,0 +1,42 @@
+"""Tables: from a file to a matrix, a linear model that transfers (`probe`) and a transfer report (`diagnose`).
+
+:func:`read_table` reads CSV, parquet and npz files with a label and a domain for each row. :func:`fit_encoder` learns
+on training rows how columns become numbers. :func:`plan_probe` and :func:`plan_diagnosis` do both, describe what they
+will do and return a plan to run.
+"""
+
+from momentalign.tables._columns import Column, EncodedRows, TableEncoder, encode_rows, fit_encoder
+from momentalign.tables._diagnosis import TableDiagnosis, plan_diagnosis
+from momentalign.tables._files import TABLE_SUFFIXES, MissingColumnError, read_frame
+from momentalign.tables._labels import encode_targets, is_quantity, label_name
+from momentalign.tables._model import Predictions, TableModel, check_model_folder, predict_file
+from momentalign.tables._probe import TableProbe, TableResult, plan_probe, write_probe
+from momentalign.tables._scores import TableScores
+from momentalign.tables._table import Table, read_table
+
+__all__ = [
+    "TABLE_SUFFIXES",
+    "Column",
+    "EncodedRows",
+    "MissingColumnError",
+    "Predictions",
+    "Table",
+    "TableDiagnosis",
+    "TableEncoder",
+    "TableModel",
+    "TableProbe",
+    "TableResult",
+    "TableScores",
+    "check_model_folder",
+    "encode_rows",
+    "encode_targets",
+    "fit_encoder",
+    "is_quantity",
+    "label_name",
+    "plan_diagnosis",
+    "plan_probe",
+    "predict_file",
+    "read_frame",
+    "read_table",
+    "write_probe",
+]

@@ -1,0 +1,276 @@
+"""Columns of a table as numbers: learned on training rows, applied to any rows, stored as JSON."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from momentalign._format import pluralize
+from momentalign._types import Array
+from momentalign.tables._labels import label_name
+
+_MISSING = "missing"
+_FEW = 20
+"""A text column with up to this many values is categorical, however few rows there are."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A numeric or categorical column.
+
+    Args:
+        name: In the table.
+        fill: Replaces missing numbers.
+        categories: One 0/1 column each; None for a numeric column.
+    """
+
+    name: str
+    fill: float = 0.0
+    categories: tuple[str, ...] | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns after encoding."""
+        return 1 if self.categories is None else len(self.categories)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Inverse of `dataclasses.asdict`, after a round trip through JSON."""
+        categories = content["categories"]
+        return cls(content["name"], content["fill"], None if categories is None else tuple(categories))
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Rows as numbers (n, D), with the counts of missing values and of unknown categories by column."""
+
+    matrix: Array
+    missing: dict[str, int]
+    unseen: dict[str, int]
+
+    def describe(self, rows: str, *, missing: bool = True) -> list[str]:
+        """Sentences on filled values (unless `missing` is False) and ignored categories of the rows called `rows`."""
+        notes = []
+        if self.missing and missing:
+            notes.append(
+                f"Missing values of {rows} were filled, numbers with the training rows' median, the rest as a category "
+                f"of their own: {_counts(self.missing)}."
+            )
+        if self.unseen:
+            notes.append(f"Categories of {rows} that no training row has were ignored: {_counts(self.unseen)}.")
+        return notes
+
+
+@dataclass(frozen=True, eq=False)
+class TableEncoder:
+    """Columns to standardised numbers, optionally projected: ((x - mean) / scale) @ matrix.
+
+    Args:
+        columns: D numbers in all.
+        mean: Shape (D,).
+        scale: Shape (D,).
+        matrix: Projection, shape (D, k); None for none.
+    """
+
+    columns: tuple[Column, ...]
+    mean: Array
+    scale: Array
+    matrix: Array | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of features after encoding, k."""
+        return len(self.mean) if self.matrix is None else self.matrix.shape[1]
+
+    def encode(self, frame: Any) -> EncodedRows:
+        """Rows of a data frame as numbers, not yet standardised."""
+        return encode_rows(frame, self.columns)
+
+    def transform(self, numbers: Array) -> Array:
+        """Standardise and project encoded rows: (n, D) to (n, k)."""
+        standard = (numbers - self.mean) / self.scale
+        return standard if self.matrix is None else standard @ self.matrix
+
+
+def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder, EncodedRows, list[str]]:
+    """Learn medians, categories, means and deviations from training rows.
+
+    Args:
+        frame: Data frame of the training rows.
+        components: Principal components to keep of wider features; None keeps all columns.
+
+    Returns:
+        The encoder, the encoded training rows, and what was decided, one sentence each.
+    """
+    columns, notes = learn_columns(frame)
+    encoded = encode_rows(frame, columns)
+    numbers = encoded.matrix
+    mean, scale = numbers.mean(0), numbers.std(0)
+    scale[scale == 0] = 1.0
+    if components is None or numbers.shape[1] <= components:
+        return TableEncoder(tuple(columns), mean, scale), encoded, notes
+    pca = PCA(
+        min(components, *numbers.shape), svd_solver="covariance_eigh" if len(numbers) > 2 * components else "full"
+    )
+    pca.fit((numbers - mean) / scale)
+    notes.append(
+        f"{numbers.shape[1]} columns were reduced to {pca.n_components_} principal components, which hold "
+        f"{100 * pca.explained_variance_ratio_.sum():.0f} % of the variance."
+    )
+    return TableEncoder(tuple(columns), mean, scale, pca.components_.T), encoded, notes
+
+
+def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
+    """Decide which columns of the training rows are numeric, categorical or unusable.
+
+    Returns:
+        The columns to use, and what was decided, one sentence each.
+
+    Raises:
+        ValueError: Infinite numbers, or no column that varies.
+    """
+    columns, dropped, mixed = [], dict[str, list[str]](), list[str]()
+    for name in frame.columns:
+        values = frame[name]
+        if values.isna().all():
+            dropped.setdefault("Columns without any value in the training rows were dropped", []).append(name)
+            continue
+        if _is_numeric(values):
+            numbers = _numbers(values, name)
+            known = numbers[~np.isnan(numbers)]
+            constant = known.min() == known.max()  # filled with the median, which is that value
+            column = Column(name, float(np.median(known)))
+        else:
+            texts = _texts(values)
+            labels = sorted(set(texts))
+            if other := _stray_texts(values):
+                rows = f"{pluralize(len(other), 'row')} (for instance {other[0]!r})"
+                mixed.append(
+                    f"Column '{name}' holds numbers except in {rows}, and was taken as text. Leave those fields empty "
+                    "to have numbers."
+                )
+            constant = len(labels) < 2
+            column = Column(name, categories=tuple(labels))
+            if len(labels) > max(_FEW, len(texts) // 2):
+                dropped.setdefault("Text columns with a different value in most rows were dropped", []).append(name)
+                continue
+        if constant:
+            dropped.setdefault("Columns with one value in all training rows were dropped", []).append(name)
+            continue
+        columns.append(column)
+    notes = [*mixed, *(f"{reason}: {_shorten(names)}." for reason, names in dropped.items())]
+    if not columns:
+        raise ValueError("No column of the training rows can be used: " + " ".join(notes))
+    categorical = [column.name for column in columns if column.categories is not None]
+    if categorical:
+        notes.append(f"Categorical columns, one 0/1 column a category: {_shorten(categorical)}.")
+    return columns, notes
+
+
+def encode_rows(frame: Any, columns: Sequence[Column]) -> EncodedRows:
+    """Turn rows into numbers: missing numbers become the training rows' median, unknown categories all zeros.
+
+    Args:
+        frame: Data frame with these columns, in any order; others are ignored.
+        columns: From :func:`learn_columns`.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        ValueError: A column is absent, or a numeric column holds text.
+    """
+    absent = [column.name for column in columns if column.name not in frame.columns]
+    if absent:
+        raise ValueError(
+            f"The rows should have the columns of the training rows, but lack {_shorten(absent)}. Columns found: "
+            f"{_shorten(frame.columns)}. Rename or add them; an empty column counts as missing values."
+        )
+    if columns and all(column.categories is None and frame[column.name].dtype.kind in "fiu" for column in columns):
+        return _encode_numbers(frame, columns)
+    matrix = np.zeros((len(frame), sum(column.width for column in columns)))
+    missing, unseen, start = dict[str, int](), dict[str, int](), 0
+    for column in columns:
+        values = frame[column.name]
+        if gaps := int(values.isna().sum()):
+            missing[column.name] = gaps
+        if column.categories is None:
+            numbers = _numbers(values, column.name)
+            matrix[:, start] = np.where(np.isnan(numbers), column.fill, numbers)
+        else:
+            index = {label: number for number, label in enumerate(column.categories)}
+            codes = np.array([index.get(text, -1) for text in _texts(values)], dtype=np.int64)
+            known = codes >= 0
+            matrix[np.flatnonzero(known), start + codes[known]] = 1.0
+            if not known.all():
+                unseen[column.name] = int((~known).sum())
+        start += column.width
+    return EncodedRows(matrix, missing, unseen)
+
+
+def _encode_numbers(frame: Any, columns: Sequence[Column]) -> EncodedRows:
+    """Fast path for numeric columns only: thousands of features at once."""
+    matrix: Array = frame[[column.name for column in columns]].to_numpy(dtype=np.float64, copy=True)
+    infinite = np.isinf(matrix).sum(0)
+    if infinite.any():
+        first = int(infinite.argmax())
+        raise _not_finite(columns[first].name, int(infinite[first]))
+    gaps = np.isnan(matrix)
+    rows, at = np.nonzero(gaps)
+    matrix[rows, at] = np.array([column.fill for column in columns])[at]
+    missing = {column.name: int(count) for column, count in zip(columns, gaps.sum(0), strict=True) if count}
+    return EncodedRows(matrix, missing, {})
+
+
+def _is_numeric(values: Any) -> bool:
+    return values.dtype.kind in "fiub"
+
+
+def _numbers(values: Any, name: str) -> Array:
+    """Values as float64, NaN where missing."""
+    if not _is_numeric(values):
+        try:
+            values = values.where(values.notna(), np.nan).astype(float)
+        except (ValueError, TypeError):
+            wrong = next(value for value in values if not _parses_as_number(value))
+            raise ValueError(f"Column '{name}' should hold numbers, but holds '{wrong}'.") from None
+    numbers: Array = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.isinf(numbers).any():
+        raise _not_finite(name, int(np.isinf(numbers).sum()))
+    return numbers
+
+
+def _stray_texts(values: Any) -> list[str]:
+    """Texts in a column of which at least nine values in ten are numbers."""
+    known = values[values.notna()]
+    texts = [str(value) for value in known if not _parses_as_number(value)]
+    return texts if 10 * len(texts) <= len(known) else []
+
+
+def _not_finite(name: str, count: int) -> ValueError:
+    return ValueError(f"Column '{name}' should hold finite numbers, but {count} are infinite.")
+
+
+def _parses_as_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        return value is None
+    return True
+
+
+def _texts(values: Any) -> list[str]:
+    """Text of each value; whole numbers without decimals, so that 1 and 1.0 are one category."""
+    known = values.notna()
+    return [label_name(value) if present else _MISSING for value, present in zip(values, known, strict=True)]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return _shorten(f"{name} ({count})" for name, count in counts.items())
+
+
+def _shorten(names: Iterable[str]) -> str:
+    listed = [str(name) for name in names]
+    return ", ".join(listed[:12]) + (f" and {len(listed) - 12} more" if len(listed) > 12 else "")

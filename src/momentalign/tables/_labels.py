@@ -1,0 +1,73 @@
+"""Labels of a table: what they are called, and whether they are classes or numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TASKS = ("auto", "classification", "regression")
+_MAX_NUMERIC_CLASSES = 20
+"""A column with more distinct numbers than this is a quantity, not classes."""
+
+
+def label_name(value: object) -> str:
+    """Name of one label; a whole number that missing values turned into 1.0 is "1", as it was written."""
+    return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
+
+
+def label_names(column: NDArray[Any]) -> NDArray[np.str_]:
+    """Names of all labels of a column, shape (n,)."""
+    return np.array([label_name(value) for value in column], dtype=np.str_)
+
+
+def name_indices(column: NDArray[Any], names: Sequence[str] | None) -> NDArray[Any]:
+    """Replace indices by the names they stand for; a column of anything else is returned as it is."""
+    integers = np.issubdtype(column.dtype, np.integer)
+    if names is None or not integers or not len(column) or column.min() < 0 or column.max() >= len(names):
+        return column
+    named: NDArray[np.str_] = np.asarray(names, dtype=np.str_)[column]
+    return named
+
+
+def is_quantity(column: NDArray[Any]) -> bool:
+    """Whether a column holds more than 20 distinct numbers, too many to be classes."""
+    return column.dtype.kind in "fiu" and len(np.unique(column)) > _MAX_NUMERIC_CLASSES
+
+
+def encode_targets(
+    column: NDArray[Any], task: str = "auto", *, names: Sequence[str] = (), column_name: str = "y"
+) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
+    """Class names and the class index of each row; or None and a float64 for each row of a regression.
+
+    Classes are in the order of `names` where those cover all labels, else numbers ascending and text alphabetical.
+
+    Args:
+        column: Labels, shape (n,).
+        task: `"classification"`, `"regression"`, or `"auto"`: regression for more than 20 distinct numbers.
+        names: Class names in the file's own order, where it has them.
+        column_name: For messages.
+
+    Returns:
+        Names or None, and the targets, shape (n,).
+
+    Raises:
+        ValueError: Text or infinite values in the target of a regression.
+    """
+    if task == "regression" or (task == "auto" and is_quantity(column)):
+        return None, _numbers(column, column_name)
+    labels, codes = np.unique(column if column.dtype.kind in "fiu" else column.astype(str), return_inverse=True)
+    present = [label_name(label) for label in labels]
+    classes = list(names) if set(present) <= set(names) else present
+    return tuple(classes), np.array([classes.index(name) for name in present], dtype=np.int64)[codes]
+
+
+def _numbers(column: NDArray[Any], name: str) -> NDArray[np.float64]:
+    try:
+        numbers = column.astype(np.float64)
+    except (ValueError, TypeError):
+        text = next(value for value in column if not isinstance(value, int | float))
+        raise ValueError(f"The target of a regression should hold numbers, but '{name}' holds '{text}'.") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"The target of a regression should be finite, but '{name}' has infinite values.")
+    return numbers

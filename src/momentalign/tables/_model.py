@@ -1,0 +1,183 @@
+"""A linear model with its table encoder, saved as safetensors and JSON, which load without running code."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, softmax
+
+import momentalign
+from momentalign._extras import require
+from momentalign._files import atomic_write, check_output, check_writable
+from momentalign._types import Array
+from momentalign.tables._columns import Column, EncodedRows, TableEncoder
+from momentalign.tables._files import read_frame
+
+_FORMAT = 1
+_KIND = "momentalign probe"
+_WEIGHTS, _ABOUT = "model.safetensors", "model.json"
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A linear model of table rows, as `momentalign probe` fits and saves it.
+
+    Args:
+        encoder: Rows to features, (n, k).
+        coef: Shape (o, k): one row a class, a single row for two classes or a regression.
+        intercept: Shape (o,).
+        classes: Class names; None for a regression.
+        about: What else is stored: target and domain columns, chosen weights.
+    """
+
+    encoder: TableEncoder
+    coef: Array
+    intercept: Array
+    classes: tuple[str, ...] | None
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def logits(self, frame: Any) -> tuple[Array, EncodedRows]:
+        """Output of the linear model for rows of a data frame, shape (n, o), and the encoded rows."""
+        encoded = self.encoder.encode(frame)
+        return self.logits_of(encoded.matrix), encoded
+
+    def logits_of(self, numbers: Array) -> Array:
+        """Output of the linear model for encoded rows, (n, D) to (n, o)."""
+        logits: Array = self.encoder.transform(numbers) @ self.coef.T + self.intercept
+        return logits
+
+    def probabilities(self, logits: Array) -> Array:
+        """Class probabilities, shape (n, C)."""
+        if logits.shape[1] == 1:
+            return np.hstack([expit(-logits), expit(logits)])
+        probabilities: Array = softmax(logits, axis=1)
+        return probabilities
+
+    def save(self, folder: Path) -> None:
+        """Write `model.safetensors`, then `model.json`, each atomically."""
+        folder.mkdir(parents=True, exist_ok=True)
+        encoder = self.encoder
+        arrays = {"mean": encoder.mean, "scale": encoder.scale, "coef": self.coef, "intercept": self.intercept}
+        if encoder.matrix is not None:
+            arrays["matrix"] = encoder.matrix
+        content = {
+            "kind": _KIND,
+            "format": _FORMAT,
+            "momentalign": momentalign.__version__,
+            "classes": None if self.classes is None else list(self.classes),
+            "columns": [asdict(column) for column in encoder.columns],
+            **self.about,
+        }
+        weights = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        atomic_write(folder / _WEIGHTS, _safetensors().save(weights))
+        atomic_write(folder / _ABOUT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Load a model.
+
+        Args:
+            folder: Written by :meth:`save`, or the folder of a run of the probing protocol.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: The folder holds no such model.
+        """
+        folder = Path(folder)
+        inner = folder if (folder / _ABOUT).is_file() else folder / "checkpoint"
+        if not (inner / _ABOUT).is_file() or not (inner / _WEIGHTS).is_file():
+            what = "is a file" if folder.is_file() else f"has no {_ABOUT}" if folder.is_dir() else "does not exist"
+            raise ValueError(f"{folder} should be a folder that 'momentalign probe' wrote, but {what}.")
+        try:
+            content = json.loads((inner / _ABOUT).read_bytes())
+            kind, version = content.pop("kind", None), content.pop("format", None)
+            if kind != _KIND or version != _FORMAT:
+                raise ValueError(f"it is of kind {kind!r}, format {version!r}")
+            content.pop("momentalign", None)
+            arrays = _safetensors().load((inner / _WEIGHTS).read_bytes())
+            columns = tuple(Column.from_dict(column) for column in content.pop("columns"))
+            encoder = TableEncoder(columns, arrays["mean"], arrays["scale"], arrays.get("matrix"))
+            classes = content.pop("classes")
+            names = None if classes is None else tuple(classes)
+            model = cls(encoder, arrays["coef"], arrays["intercept"], names, content)
+            model._check_shapes()
+        except Exception as error:  # from JSON, safetensors or a shape
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ValueError(f"{folder} should be a model that 'momentalign probe' wrote, but: {reason}.") from None
+        return model
+
+    def _check_shapes(self) -> None:
+        width = sum(column.width for column in self.encoder.columns)
+        outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+        arrays = {
+            "mean": (self.encoder.mean, (width,)),
+            "scale": (self.encoder.scale, (width,)),
+            "coef": (self.coef, (outputs, self.encoder.width)),
+            "intercept": (self.intercept, (outputs,)),
+        }
+        for name, (array, shape) in arrays.items():
+            if array.shape != shape:
+                raise ValueError(f"'{name}' should have shape {shape}, but has {array.shape}")
+
+
+def check_model_folder(out: Path) -> None:
+    """Refuse an output folder that exists as a file, cannot be written to or holds anything but a model."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"'--out' should name a folder, but {out} is a file.")
+    check_writable(out)
+    if out.is_dir() and any(out.iterdir()):
+        about = out / _ABOUT
+        if not about.is_file() or _KIND not in about.read_text(encoding="utf-8", errors="replace"):
+            raise ValueError(
+                f"{out} contains files that 'momentalign probe' did not write. Name a new or empty folder."
+            )
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Number of predicted rows, and notes on their values."""
+
+    rows: int
+    notes: tuple[str, ...]
+
+
+def predict_file(model: TableModel, path: str | Path, out: Path) -> Predictions:
+    """Predict the rows of a file, in order.
+
+    Writes a column `predicted` and, for classes, their probabilities in columns `p_…`. A column `file` is copied.
+
+    Args:
+        model: From :meth:`TableModel.load`.
+        path: A .csv, .csv.gz, .parquet or .npz file with the model's columns.
+        out: A .csv or .parquet file.
+
+    Returns:
+        Number of rows and notes.
+
+    Raises:
+        ValueError: The file lacks a column, or `out` cannot be written.
+    """
+    import pandas
+
+    check_output(out, (".csv", ".parquet"), inputs=[Path(path)])
+    frame = read_frame(path, [str(model.about.get("target", "y")), "file"])
+    logits, encoded = model.logits(frame)
+    columns: dict[str, object] = {"file": frame["file"].to_numpy()} if "file" in frame.columns else {}
+    if model.classes is None:
+        columns["predicted"] = logits[:, 0]
+    else:
+        probabilities = model.probabilities(logits)
+        columns["predicted"] = np.array(model.classes)[probabilities.argmax(1)]
+        columns |= {f"p_{name}": probabilities[:, index] for index, name in enumerate(model.classes)}
+    predicted = pandas.DataFrame(columns)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(out, predicted.to_csv(index=False) if out.suffix == ".csv" else predicted.to_parquet(index=False))
+    return Predictions(len(frame), tuple(encoded.describe(Path(path).name)))
+
+
+def _safetensors() -> Any:
+    return require("safetensors.numpy", "Saved models need", extra="cli")

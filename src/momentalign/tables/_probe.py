@@ -1,0 +1,283 @@
+"""Fit a moment-aligned linear model to a table, and compare it with a plain one on held-out rows."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from momentalign._files import atomic_write
+from momentalign._types import Array, Integers
+from momentalign._validation import check_choice, check_count
+from momentalign.sklearn import (
+    MomentAlignedClassifier,
+    MomentAlignedClassifierCV,
+    MomentAlignedRegressor,
+    MomentAlignedRegressorCV,
+)
+from momentalign.tables._columns import TableEncoder, fit_encoder
+from momentalign.tables._folds import Fold, make_folds
+from momentalign.tables._labels import TASKS, encode_targets
+from momentalign.tables._model import TableModel
+from momentalign.tables._scores import TableScores, score_table
+from momentalign.tables._table import Table, read_table
+
+_WIDE = 500
+_SAMPLE = 2000
+"""Rows from which the time of a fit is estimated."""
+_SEARCH_FOLDS = 5
+
+ProbeProgress = Callable[[str, float], None]
+"""Called with the part in progress and the finished share of the whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableResult:
+    """Scores of both models on held-out rows, the aligned model, its chosen weights, and notes on the test rows."""
+
+    scores: TableScores
+    model: TableModel
+    chosen: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TableProbe:
+    """A planned probe of a table, from :func:`plan_probe`; :meth:`run` executes it.
+
+    Args:
+        table: All rows.
+        classes: Class names; None for a regression.
+        targets: Class indices or numbers, shape (n,).
+        folds: Rows to fit and to score.
+        rows: Rows that the saved model is fitted on.
+        encoder: Learned on those rows.
+        features: Their features, shape (m, k).
+        components: Principal components to keep; None for all columns.
+        seed: Of folds and of rows held out at random.
+        lines: What was read and what will be done, one sentence each.
+        about: Stored with the model.
+    """
+
+    table: Table
+    classes: tuple[str, ...] | None
+    targets: NDArray[Any]
+    folds: list[Fold]
+    rows: Integers
+    encoder: TableEncoder
+    features: Array
+    components: int | None
+    seed: int
+    lines: list[str]
+    about: dict[str, Any]
+
+    @property
+    def plain_name(self) -> str:
+        """Name of the model to compare with."""
+        return "ridge" if self.classes is None else "logistic regression"
+
+    def seconds(self) -> float:
+        """Estimate how long :meth:`run` takes, from one fit on a sample; accurate to a factor of two or so."""
+        step = max(1, len(self.rows) // _SAMPLE)
+        rows = self.rows[::step]
+        estimator = (
+            MomentAlignedRegressor(gradient_weight=1.0)
+            if self.classes is None
+            else MomentAlignedClassifier(gradient_weight=1.0, hessian_weight=10.0, tol=1e-3, max_iter=100)
+        )
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            estimator.fit(self.features[::step], self.targets[rows], domains=self.table.domains[rows])
+        return (time.perf_counter() - start) * step * 1.5 * sum(map(self._search_fits, self._searches()))
+
+    def run(self, progress: ProbeProgress | None = None) -> TableResult:
+        """Fit both models on each fold and score them; fit the model to save on all training rows."""
+        searches = len(self._searches())
+        predictions: dict[str, list[NDArray[Any]]] = {self.plain_name: [], "moment aligned": []}
+        notes: list[str] = []
+        for index, fold in enumerate(self.folds):
+            encoder, features = self.encoder, self.features
+            if searches > 1:
+                encoder, encoded, _ = fit_encoder(self.table.features.iloc[fold.train], self.components)
+                features = encoder.transform(encoded.matrix)
+            watch = _watch_search(progress, fold.name, index, searches)
+            model, chosen = self._fit_aligned(encoder, features, fold.train, watch)
+            plain = self._fit_plain(encoder, features, fold.train)
+            watch(1, 1)
+            test = encoder.encode(self.table.features.iloc[fold.test])
+            # With every domain left out in turn, all missing values have been reported by the plan.
+            alone = searches == 1
+            notes += test.describe("test rows" if alone else f"'{fold.name}'", missing=alone)
+            for predicted, one in zip(predictions.values(), (plain, model), strict=True):
+                predicted.append(self._predict(one, test.matrix))
+        if searches > 1:
+            watch = _watch_search(progress, "all domains", searches - 1, searches)
+            model, chosen = self._fit_aligned(self.encoder, self.features, self.rows, watch)
+            watch(1, 1)
+        test_rows = np.concatenate([fold.test for fold in self.folds])
+        scores = score_table(
+            self.targets[test_rows],
+            {name: np.concatenate(predicted) for name, predicted in predictions.items()},
+            self.table.domains[test_rows],
+            None if self.table.groups is None else self.table.groups[test_rows],
+            classify=self.classes is not None,
+        )
+        model = TableModel(model.encoder, model.coef, model.intercept, model.classes, {**self.about, "chosen": chosen})
+        return TableResult(scores, model, chosen, tuple(notes))
+
+    def _searches(self) -> list[Integers]:
+        """Training rows of each search over weights."""
+        return [*(fold.train for fold in self.folds), *([self.rows] if len(self.folds) > 1 else [])]
+
+    def _search_fits(self, rows: Integers) -> int:
+        """Number of paths that a search on these rows fits."""
+        domains = len(np.unique(self.table.domains[rows]))
+        if self.table.groups is not None and self.classes is not None:
+            return 2 * _SEARCH_FOLDS
+        return 2 * domains if domains > 2 else domains + 2 * _SEARCH_FOLDS
+
+    def _present(self, rows: Integers) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
+        """Classes that occur in these rows, and the rows' targets; other classes are never predicted."""
+        if self.classes is None:
+            return None, self.targets[rows]
+        present, targets = np.unique(self.targets[rows], return_inverse=True)
+        return tuple(self.classes[index] for index in present), targets
+
+    def _fit_plain(self, encoder: TableEncoder, features: Array, rows: Integers) -> TableModel:
+        """scikit-learn's LogisticRegression or Ridge with their defaults."""
+        classes, targets = self._present(rows)
+        estimator = Ridge() if classes is None else LogisticRegression(max_iter=1000)
+        estimator.fit(features, targets)
+        return TableModel(encoder, np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_), classes)
+
+    def _fit_aligned(
+        self, encoder: TableEncoder, features: Array, rows: Integers, watch: Callable[[int, int], None]
+    ) -> tuple[TableModel, dict[str, Any]]:
+        """The estimator that chooses its weights inside the training domains, and what it chose."""
+        classes, targets = self._present(rows)
+        table = self.table
+        common: dict[str, Any] = {"folds": _SEARCH_FOLDS, "random_state": self.seed, "callback": watch}
+        estimator: Any
+        if classes is None:
+            estimator = MomentAlignedRegressorCV(**common).fit(features, targets, domains=table.domains[rows])
+        else:
+            groups = None if table.groups is None else table.groups[rows]
+            selection = "leave_one_domain_out" if groups is None else "worst_group"
+            estimator = MomentAlignedClassifierCV(selection=selection, **common)
+            estimator.fit(features, targets, domains=table.domains[rows], groups=groups)
+        chosen = {"gradient_weight": estimator.gradient_weight_}
+        if classes is not None:
+            chosen["hessian_weight"] = estimator.hessian_weight_
+        chosen |= {"l2": estimator.l2_, "domains_count_alike": bool(estimator.balanced_)}
+        coef, intercept = np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)
+        return TableModel(encoder, coef, intercept, classes), chosen
+
+    def _predict(self, model: TableModel, numbers: Array) -> NDArray[Any]:
+        """Indices into this table's classes, or numbers."""
+        logits = model.logits_of(numbers)
+        if self.classes is None or model.classes is None:
+            return logits[:, 0]
+        indices = np.array([self.classes.index(name) for name in model.classes])
+        likeliest: NDArray[np.int64] = indices[model.probabilities(logits).argmax(1)]
+        return likeliest
+
+
+def plan_probe(
+    path: str | Path,
+    *,
+    target: str = "y",
+    domain: str = "domain",
+    group: str | None = None,
+    split: str | None = None,
+    test_domain: str | None = None,
+    task: str = "auto",
+    components: int | None = None,
+    seed: int = 0,
+) -> TableProbe:
+    """Read a table and plan the fits of both models.
+
+    Args:
+        path: A .csv, .csv.gz, .parquet or .npz file.
+        target: Column of the labels.
+        domain: Column of the domains.
+        group: Column of the groups whose worst decides; None uses `group` if the table has it.
+        split: Column of train, val and test; None uses `split` if the table has it.
+        test_domain: Domain to hold out.
+        task: `"classification"`, `"regression"`, or `"auto"`: regression for more than 20 distinct numbers.
+        components: Principal components to keep of wider features; None keeps all columns.
+        seed: Of folds and of rows held out at random.
+
+    Returns:
+        The plan; its `lines` describe it, its `run` executes it.
+
+    Raises:
+        ValueError: The table lacks what is asked for.
+    """
+    check_choice("task", task, TASKS)
+    if components is not None:
+        check_count("components", components, 1)
+    table = read_table(path, target=target, domain=domain, group=group, split=split)
+    if test_domain is not None:
+        check_choice("test_domain", test_domain, np.unique(table.domains).tolist())
+    classes, targets = encode_targets(table.target, task, names=table.names.get("target", ()), column_name=target)
+    folds, notes = make_folds(table, test_domain, seed)
+    for fold in folds:
+        _check_fold(fold, table, classes, targets)
+    rows = np.unique(np.concatenate([fold.train for fold in folds]))
+    encoder, encoded, encoder_notes = fit_encoder(table.features.iloc[rows], components)
+    lines = [
+        *table.describe(path, target, "a number" if classes is None else f"{len(classes)} classes"),
+        *notes,
+        *encoded.describe("training rows"),
+        *encoder_notes,
+    ]
+    if table.groups is not None:
+        lines.append(
+            "Groups are not used for a regression."
+            if classes is None
+            else "Weights are chosen by the worst group, in folds of the training rows."
+        )
+    searches = "One search" if len(folds) == 1 else f"{len(folds) + 1} searches"
+    lines.append(
+        f"{searches} over weights on up to {len(rows)} rows of {encoder.width} numbers."
+        + (" Wide features take long: --components 100 is faster." if encoder.width > _WIDE else "")
+    )
+    about = {"target": target, "domain": domain, "task": "regression" if classes is None else "classification"}
+    features = encoder.transform(encoded.matrix)
+    return TableProbe(table, classes, targets, folds, rows, encoder, features, components, seed, lines, about)
+
+
+def write_probe(result: TableResult, out: Path) -> None:
+    """Write `scores.csv` and the model; the model's description comes last, so a folder that has one is complete."""
+    out.mkdir(parents=True, exist_ok=True)
+    atomic_write(out / "scores.csv", result.scores.to_csv())
+    result.model.save(out)
+
+
+def _check_fold(fold: Fold, table: Table, classes: tuple[str, ...] | None, targets: NDArray[Any]) -> None:
+    present = np.unique(table.domains[fold.train])
+    if len(present) < 2:
+        found = f"all are of '{present[0]}'" if len(present) else "there are none"
+        raise ValueError(f"Training rows should be of at least two domains, but {found}. There is nothing to align.")
+    if classes is not None and len(np.unique(targets[fold.train])) < 2:
+        only = classes[int(targets[fold.train][0])]
+        raise ValueError(f"Training rows should be of at least two classes, but all are of '{only}'.")
+    if not len(fold.test):
+        raise ValueError("There should be rows to test on, but there are none. Name a '--test-domain'.")
+
+
+def _watch_search(progress: ProbeProgress | None, part: str, index: int, searches: int) -> Callable[[int, int], None]:
+    """Callback of one of several searches, which reports the share of the whole."""
+
+    def watch(done: int, total: int) -> None:
+        if progress is not None:
+            progress(part, (index + done / total) / searches)
+
+    return watch

@@ -1,0 +1,153 @@
+"""Rows with a label and a domain, and optional groups and splits, from a file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentalign._format import join_names, pluralize
+from momentalign.tables._files import MissingColumnError, read_frame
+from momentalign.tables._labels import label_names, name_indices
+
+_SPLITS = {
+    "train": ("0", "train", "training"),
+    "val": ("1", "val", "valid", "validation", "dev"),
+    "test": ("2", "test"),
+    "in": ("in",),
+    "out": ("out",),
+}
+"""Accepted spellings of each split; 0, 1 and 2 are those of the group-labelled benchmarks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of a table; rows without a label or domain are dropped.
+
+    Args:
+        features: Data frame of the feature columns, (n, columns).
+        target: Labels, shape (n,).
+        domains: Domain names, shape (n,).
+        notes: What was done to the rows, one sentence each.
+        groups: Group names, shape (n,), if any.
+        splits: `"train"`, `"val"` or `"test"`, or `"in"` and `"out"`, shape (n,), if any.
+        names: Names of classes, domains and groups in the file's own order, by `"target"`, `"domain"` and `"group"`,
+            if the file has them.
+    """
+
+    features: Any
+    target: NDArray[Any]
+    domains: NDArray[np.str_]
+    notes: tuple[str, ...]
+    groups: NDArray[np.str_] | None = None
+    splits: NDArray[np.str_] | None = None
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def training_rows(self) -> NDArray[np.bool_]:
+        """Rows of the training split, all rows where there are no splits; shape (n,)."""
+        if self.splits is None:
+            return np.ones(len(self.domains), dtype=bool)
+        return np.isin(self.splits, ("train", "in"))
+
+    def describe(self, path: str | Path, target: str, kind: str) -> list[str]:
+        """Sentences for the user: size, kind of target, domains, notes."""
+        names, counts = np.unique(self.domains, return_counts=True)
+        sizes = ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True))
+        rows, columns = self.features.shape
+        return [
+            f"{Path(path).name}: {rows} rows, {columns} columns, '{target}' taken as {kind}.",
+            f"Domains: {sizes}.",
+            *self.notes,
+        ]
+
+
+def read_table(
+    path: str | Path,
+    *,
+    target: str = "y",
+    domain: str = "domain",
+    group: str | None = None,
+    split: str | None = None,
+) -> Table:
+    """Read a table with a column for the label and one for the domain; all other columns are features.
+
+    Columns that `embed` writes are recognised: `group` and `split` are used as such, and `file` is not a feature. In an
+    npz file these are arrays beside a matrix `X`; where one of them holds indices and another array names (`classes`
+    for `y`, `domains` for `domain`, `group_names` for `group`), the names are used.
+
+    Args:
+        path: A .csv, .csv.gz, .parquet or .npz file.
+        target: Column of the labels.
+        domain: Column of the domains.
+        group: Column of the groups; None uses `group` if the table has it.
+        split: Column of train, val and test, of 0, 1, 2, or of in and out; None uses `split` if the table has it.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: Not such a file, no such column, or no rows left.
+    """
+    path = Path(path)
+    chosen = {"target": target, "domain": domain, "group": group, "split": split}
+    _check_different({option: name for option, name in chosen.items() if name is not None})
+    text_columns = [chosen[option] or option for option in ("domain", "group")]
+    frame = read_frame(path, [name or option for option, name in chosen.items()], text_columns=text_columns)
+    notes = []
+    for option in ("group", "split"):
+        if chosen[option] is None and option in frame.columns and option not in (target, domain, group, split):
+            chosen[option] = option
+            notes.append(f"Column '{option}' was taken as the rows' {option}s, not as a feature.")
+    columns = {option: name for option, name in chosen.items() if name is not None}
+    for option, name in columns.items():
+        if name not in frame.columns:
+            raise MissingColumnError(option, name, frame.attrs.get("arrays", frame.columns), path)
+    used = list(columns.values())
+    for name, words in frame.attrs.get("words", {}).items():
+        if name in used:
+            quoted = join_names([f"'{word}'" for word in words])
+            notes.append(f"{quoted} in column '{name}' was taken as a name; only an empty field counts as missing.")
+    quoted_names = [f"'{name}'" for name in used]
+    known = frame[used].notna().all(axis=1)
+    if not known.all():
+        notes.append(f"{pluralize(int((~known).sum()), 'row')} without {' or '.join(quoted_names)} dropped.")
+        frame = frame[known]
+    if not len(frame):
+        raise ValueError(f"{path.name} should have rows with {' and '.join(quoted_names)}, but has none.")
+    features = frame.drop(columns=[*used, *(["file"] if "file" in frame.columns else [])])
+    if features.shape[1] == 0:
+        raise ValueError(f"{path.name} should have columns besides {' and '.join(quoted_names)}, but has none.")
+    names = frame.attrs.get("names", {})
+    values = {option: name_indices(frame[name].to_numpy(), names.get(name)) for option, name in columns.items()}
+    return Table(
+        features.reset_index(drop=True),
+        values["target"],
+        label_names(values["domain"]),
+        tuple(notes),
+        groups=label_names(values["group"]) if "group" in values else None,
+        splits=_splits(values["split"], columns["split"]) if "split" in values else None,
+        names={option: tuple(names[name]) for option, name in columns.items() if name in names},
+    )
+
+
+def _check_different(columns: dict[str, str]) -> None:
+    for (first, name), (second, other) in combinations(columns.items(), 2):
+        if name == other:
+            raise ValueError(f"'{first}' and '{second}' should be two columns, but are both '{name}'.")
+
+
+def _splits(column: NDArray[Any], name: str) -> NDArray[np.str_]:
+    """Canonical split names."""
+    canonical = {word: split for split, words in _SPLITS.items() for word in words}
+    labels, codes = np.unique(label_names(column), return_inverse=True)
+    unknown = [label for label in labels if label.lower() not in canonical]
+    if unknown:
+        raise ValueError(
+            f"'split' should be a column of train, val and test, of 0, 1 and 2, or of in and out, but '{name}' holds "
+            f"'{unknown[0]}'."
+        )
+    return np.array([canonical[label.lower()] for label in labels], dtype=np.str_)[codes]
