@@ -9,12 +9,10 @@ import altair as alt
 import pytest
 
 from momentalign.report import write_report
-from momentalign.report._blocks import Block
-from momentalign.report._chart_parts import Look
-from momentalign.report._charts import curves, decades
-from momentalign.report._figures import figure, slug
-from momentalign.report._page import make_blocks
-from momentalign.report._theme import DARK, DASHES, LIGHT, SHAPES, Looks
+from momentalign.report._chapters import Chapter, figure_json, slug
+from momentalign.report._charts import ChartBuilder, curves, decades
+from momentalign.report._page import make_chapters
+from momentalign.report._style import DARK, DASHES, LIGHT, SHAPES, NameStyles
 from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import HOSTILE, hostile, mixed
 from tests.selection.fake_sweep import write_fake_sweep
@@ -26,34 +24,34 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 @pytest.fixture(scope="module")
-def blocks(sweep: Sweep) -> list[Block]:
-    return make_blocks(sweep)[2]
+def chapters(sweep: Sweep) -> list[Chapter]:
+    return make_chapters(sweep)[2]
 
 
-def panels(blocks: list[Block]) -> Iterator[Any]:
-    for block in blocks:
-        for tab in block.tabs:
+def panels(chapters: list[Chapter]) -> Iterator[Any]:
+    for chapter in chapters:
+        for tab in chapter.tabs:
             for group in tab.figures():
                 yield from group.panels
 
 
 @pytest.mark.parametrize("page", [True, False])
-def test_every_chart_is_valid_vega_lite(blocks: list[Block], page: bool) -> None:
-    found = {panel.draw.func.__name__: panel for panel in panels(blocks)}
+def test_every_chart_is_valid_vega_lite(chapters: list[Chapter], page: bool) -> None:
+    found = {panel.draw.func.__name__: panel for panel in panels(chapters)}
     assert found.keys() == {"curves", "dots", "bars", "scatter", "heat"}
     for panel in found.values():
         alt.Chart.from_dict({**panel.spec(page=page), "data": {"values": panel.rows[:1]}})
 
 
-def test_every_figure_is_valid_vega_lite(blocks: list[Block]) -> None:
-    for block in blocks:
-        for group in block.tabs[0].figures()[:1] if block.key in ("curves", "costs") else ():
+def test_every_figure_is_valid_vega_lite(chapters: list[Chapter]) -> None:
+    for chapter in chapters:
+        for group in chapter.tabs[0].figures()[:1] if chapter.key in ("curves", "costs") else ():
             short = [replace(panel, rows=panel.rows[:1]) for panel in group.panels[:2]]
-            alt.Chart.from_dict(json.loads(figure(replace(group, panels=short))))
+            alt.Chart.from_dict(json.loads(figure_json(replace(group, panels=short))))
 
 
-def test_a_column_that_a_chart_names_is_in_its_rows(blocks: list[Block]) -> None:
-    for panel in panels(blocks):
+def test_a_column_that_a_chart_names_is_in_its_rows(chapters: list[Chapter]) -> None:
+    for panel in panels(chapters):
         for row in panel.rows:
             assert fields(panel.spec(page=True)["layer"]) <= row.keys(), panel.title
 
@@ -68,7 +66,7 @@ def fields(part: Any) -> set[str]:
 
 
 def test_names_are_never_part_of_a_definition_s_expressions(tmp_path: Path) -> None:
-    found = list(panels(make_blocks(hostile(tmp_path))[2]))
+    found = list(panels(make_chapters(hostile(tmp_path))[2]))
     seen = {expression for panel in found for expression in expressions(panel.spec(page=True)["layer"])}
     assert set(FOCUS) & seen
     for expression in seen:
@@ -91,11 +89,11 @@ def expressions(part: Any) -> Iterator[str]:
                 yield from expressions(value)
 
 
-def test_looks_differ_without_colour() -> None:
-    items = Looks.of([f"method {number}" for number in range(20)]).legend()
+def test_styles_differ_without_colour() -> None:
+    items = NameStyles.of([f"method {number}" for number in range(20)]).legend()
     assert len({(item["dash"], item["shape"]) for item in items}) == 20
     assert len(LIGHT) == len(DARK) == len(SHAPES)
-    assert len(LIGHT) % len(DASHES)  # or the same pairs would come back too soon
+    assert len(LIGHT) % len(DASHES)  # or the same pairs would repeat too soon
 
 
 @pytest.mark.parametrize(("paper", "colours"), [("#ffffff", LIGHT), ("#16181c", DARK)])
@@ -110,7 +108,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -122,9 +120,9 @@ def test_decades() -> None:
 
 
 def test_a_definition_is_made_once() -> None:
-    looks = Looks.of(["ERM"])
-    assert curves(looks=looks, y="accuracy, %", page=True) is curves(looks=looks, y="accuracy, %", page=True)
-    assert "params" not in Look(None, True).finish([alt.Chart(alt.NamedData("rows")).mark_point()], 10)
+    styles = NameStyles.of(["ERM"])
+    assert curves(styles=styles, y="accuracy, %", page=True) is curves(styles=styles, y="accuracy, %", page=True)
+    assert "params" not in ChartBuilder(None, True).finish([alt.Chart(alt.NamedData("rows")).mark_point()], 10)
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from momentalign.report import _about, _frames
-from momentalign.report._cases import Ordered, order
+from momentalign.report import _frames
+from momentalign.report._cases import GroupedSweep, group_cases
+from momentalign.report._provenance import missing_runs
 from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import by_hand
 from tests.selection.fake_sweep import make_config, record, write_fake_sweep, write_run
 
 
 @pytest.fixture
-def ordered(tmp_path: Path) -> Ordered:
-    return order(by_hand(tmp_path))
+def grouped(tmp_path: Path) -> GroupedSweep:
+    return group_cases(by_hand(tmp_path))
 
 
-def test_accuracy_curves_are_means_over_trials(ordered: Ordered) -> None:
-    frame = _frames.accuracy_curves(ordered, ordered.cases[0]).set_index(["what", "test_domain", "step"])
+def test_accuracy_curves_are_means_over_trials(grouped: GroupedSweep) -> None:
+    frame = _frames.accuracy_curves(grouped, grouped.cases[0]).set_index(["what", "test_domain", "step"])
     last = frame.loc[("test", "a", 10)]
     assert last["mean"] == pytest.approx(80)
     assert (last["low"], last["high"]) == (pytest.approx(70), pytest.approx(90))  # population: 0.1 on both sides
@@ -26,12 +27,12 @@ def test_accuracy_curves_are_means_over_trials(ordered: Ordered) -> None:
     assert frame.loc[("training", "b", 10), "mean"] == pytest.approx(90)
 
 
-def test_terms_and_gaps(ordered: Ordered) -> None:
-    case = ordered.cases[0]
-    terms = _frames.term_curves(ordered, case)
+def test_terms_and_gaps(grouped: GroupedSweep) -> None:
+    case = grouped.cases[0]
+    terms = _frames.term_curves(grouped, case)
     assert set(terms["term"]) == {"hessian"}
     assert terms.set_index("step")["mean"].to_dict() == {0: 4.0, 10: 1.5}
-    gaps = _frames.gap_curves(ordered, case).set_index(["order", "step"])
+    gaps = _frames.gap_curves(grouped, case).set_index(["order", "step"])
     # Means over trials are 3 and 1 for the two test domains, so their spread is 1 around 2.
     assert gaps.loc[(1, 10), ["mean", "low", "high"]].tolist() == pytest.approx([2, 1, 3])
     assert gaps.loc[(2, 10), "mean"] == pytest.approx(20)
@@ -42,25 +43,25 @@ def test_the_loss_of_erm_is_its_cross_entropy(tmp_path: Path) -> None:
         lines = [record(10, "accuracy", 0.5, domain, split) for domain in "ab" for split in ("in", "out")]
         lines += [record(10, name, value) for name, value in metrics.items()]
         write_run(tmp_path, make_config(algorithm=algorithm, test_domains=["a"], steps=10), lines, domains=("a", "b"))
-    ordered = order(read_runs(tmp_path))
-    frame = _frames.term_curves(ordered, ordered.cases[0]).set_index(["term", "method"])["mean"]
+    grouped = group_cases(read_runs(tmp_path))
+    frame = _frames.term_curves(grouped, grouped.cases[0]).set_index(["term", "method"])["mean"]
     assert frame.to_dict() == {("cross_entropy", "CMA"): 0.6, ("cross_entropy", "ERM"): 0.5, ("hessian", "CMA"): 2.0}
 
 
-def test_costs_leave_the_warm_up_out_but_not_its_memory(ordered: Ordered) -> None:
-    frame = _frames.costs(ordered, ordered.cases[0]).set_index("metric")
+def test_costs_leave_the_warm_up_out_but_not_its_memory(grouped: GroupedSweep) -> None:
+    frame = _frames.run_costs(grouped, grouped.cases[0]).set_index("metric")
     assert frame.loc["step_seconds", "value"] == 0.25
     assert frame.loc["memory_gib", "value"] == 2.0
     assert frame.loc["memory_gib", "runs"] == 4
 
 
 def test_memory_on_a_cpu_is_the_processs_and_left_out(tmp_path: Path) -> None:
-    ordered = order(by_hand(tmp_path, device="cpu"))
-    assert _frames.costs(ordered, ordered.cases[0])["metric"].tolist() == ["step_seconds"]
+    grouped = group_cases(by_hand(tmp_path, device="cpu"))
+    assert _frames.run_costs(grouped, grouped.cases[0])["metric"].tolist() == ["step_seconds"]
 
 
-def test_accuracy_between_domains(ordered: Ordered) -> None:
-    matrix = _frames.accuracy_matrix(ordered, ordered.cases[0]).set_index(["left_out", "domain"])["value"]
+def test_accuracy_between_domains(grouped: GroupedSweep) -> None:
+    matrix = _frames.accuracy_matrix(grouped, grouped.cases[0]).set_index(["left_out", "domain"])["value"]
     assert matrix.to_dict() == pytest.approx({("a", "a"): 80, ("a", "b"): 80, ("b", "b"): 60, ("b", "a"): 90})
 
 
@@ -68,15 +69,15 @@ def test_what_a_second_domain_brings_the_first(tmp_path: Path) -> None:
     for test, value in ((["a"], 0.8), (["a", "b"], 0.5), (["b"], 0.4)):
         lines = [record(10, "accuracy", value, domain, split) for domain in "abc" for split in ("in", "out")]
         write_run(tmp_path, make_config(test_domains=test, steps=10), lines, domains=tuple("abc"))
-    ordered = order(read_runs(tmp_path))
-    matrix = _frames.partner_matrix(ordered, ordered.cases[0]).set_index(["domain", "other"])["value"]
+    grouped = group_cases(read_runs(tmp_path))
+    matrix = _frames.partner_matrix(grouped, grouped.cases[0]).set_index(["domain", "other"])["value"]
     assert matrix.to_dict() == pytest.approx({("a", "b"): 30, ("b", "a"): -10})
 
 
 def test_long_curves_are_thinned_and_keep_their_ends(tmp_path: Path) -> None:
     write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=1, steps=5000, record_every=10)
-    ordered = order(read_runs(tmp_path))
-    steps = set(_frames.accuracy_curves(ordered, ordered.cases[0])["step"])
+    grouped = group_cases(read_runs(tmp_path))
+    steps = set(_frames.accuracy_curves(grouped, grouped.cases[0])["step"])
     assert len(steps) <= 120
     assert {0, 5000} <= steps
 
@@ -85,38 +86,38 @@ def test_curves_do_not_grow_with_the_number_of_runs(tmp_path: Path) -> None:
     sizes = []
     for sets in (1, 4):
         write_fake_sweep(tmp_path / str(sets), algorithms=("erm", "cma"), trials=sets, hparams=sets)
-        ordered = order(read_runs(tmp_path / str(sets)))
-        sizes.append(len(_frames.accuracy_curves(ordered, ordered.cases[0])))
+        grouped = group_cases(read_runs(tmp_path / str(sets)))
+        sizes.append(len(_frames.accuracy_curves(grouped, grouped.cases[0])))
     assert sizes[0] == sizes[1]
 
 
-def test_rows_are_json(ordered: Ordered) -> None:
-    frame = _frames.accuracy_curves(ordered, ordered.cases[0]).assign(mean=[float("nan")] * 8)
-    assert {row["mean"] for row in _frames.rows_of(frame)} == {None}
-    assert _frames.rows_of(frame.iloc[:0]) == []
+def test_rows_are_json(grouped: GroupedSweep) -> None:
+    frame = _frames.accuracy_curves(grouped, grouped.cases[0]).assign(mean=[float("nan")] * 8)
+    assert {row["mean"] for row in _frames.chart_rows(frame)} == {None}
+    assert _frames.chart_rows(frame.iloc[:0]) == []
 
 
 def test_nothing_finished_means_all_runs_so_far(tmp_path: Path) -> None:
     write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=2, unfinished=6)
-    ordered = order(read_runs(tmp_path))
-    assert ordered.choices == {}
-    assert set(ordered.unanswered.values()) == {"no run is finished."}
-    assert ordered.cases[0].rule is None
-    assert len(_frames.accuracy_curves(ordered, ordered.cases[0])) > 0
+    grouped = group_cases(read_runs(tmp_path))
+    assert grouped.choices == {}
+    assert set(grouped.unavailable.values()) == {"no run is finished."}
+    assert grouped.cases[0].rule is None
+    assert len(_frames.accuracy_curves(grouped, grouped.cases[0])) > 0
 
 
 def test_missing_runs_are_those_that_other_methods_have(tmp_path: Path) -> None:
     write_fake_sweep(tmp_path, algorithms=("erm",), trials=1)
     write_fake_sweep(tmp_path, algorithms=("cma",), trials=2)
-    case = order(read_runs(tmp_path)).cases[0]
-    assert _about.missing_runs(case) == {"ERM": 6, "CMA": 0}
+    case = group_cases(read_runs(tmp_path)).cases[0]
+    assert missing_runs(case) == {"ERM": 6, "CMA": 0}
 
 
 def test_two_settings_of_one_data_set_stay_apart(tmp_path: Path) -> None:
     write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=1)
     write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=1, setting="probe")
     sweep: Sweep = read_runs(tmp_path)
-    assert [case.title for case in order(sweep).cases] == ["colored-digits (finetune)", "colored-digits (probe)"]
+    assert [case.title for case in group_cases(sweep).cases] == ["colored-digits (finetune)", "colored-digits (probe)"]
 
 
 def test_curves_and_matrices_end_where_the_loss_does(tmp_path: Path) -> None:
@@ -125,11 +126,11 @@ def test_curves_and_matrices_end_where_the_loss_does(tmp_path: Path) -> None:
     for key in (("a", 1), ("b", 0), ("b", 1)):
         with (tmp_path / runs[key] / "records.jsonl").open("a") as file:
             file.write(json.dumps(record(10, "loss", float("nan"))) + "\n")
-    ordered = order(read_runs(tmp_path))
-    case = ordered.cases[0]
+    grouped = group_cases(read_runs(tmp_path))
+    case = grouped.cases[0]
     assert case.rule == "oracle"
     assert set(case.chosen["run"]) == {runs["a", 0]}
-    curves = _frames.accuracy_curves(ordered, replace(case, chosen=ordered.choices["training-domain"]))
+    curves = _frames.accuracy_curves(grouped, replace(case, chosen=grouped.choices["training-domain"]))
     tested = curves[curves["what"] == "test"].set_index(["test_domain", "step"])
     assert tested.loc[("a", 0), "runs"] == 2
     assert tested.loc[("a", 10), "runs"] == 1
@@ -141,9 +142,9 @@ def test_pairs_that_diverged_are_not_compared(tmp_path: Path) -> None:
     for test, value in ((["a"], 0.9), (["a", "b"], 0.5)):
         lines = [record(9, "accuracy", value, domain, "in") for domain in ("a", "b", "c")]
         write_run(tmp_path, make_config(test_domains=test), lines, name="".join(test), domains=("a", "b", "c"))
-    ordered = order(read_runs(tmp_path))
-    assert _frames.partner_matrix(ordered, ordered.cases[0])["value"].tolist() == pytest.approx([40])
+    grouped = group_cases(read_runs(tmp_path))
+    assert _frames.partner_matrix(grouped, grouped.cases[0])["value"].tolist() == pytest.approx([40])
     with (tmp_path / "ab" / "records.jsonl").open("a") as file:
         file.write(json.dumps(record(9, "loss", float("nan"))) + "\n")
-    ordered = order(read_runs(tmp_path))
-    assert len(_frames.partner_matrix(ordered, ordered.cases[0])) == 0
+    grouped = group_cases(read_runs(tmp_path))
+    assert len(_frames.partner_matrix(grouped, grouped.cases[0])) == 0

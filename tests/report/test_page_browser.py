@@ -8,7 +8,7 @@ import pytest
 from PIL import ImageColor
 
 from momentalign.report import accuracy_table, write_report
-from momentalign.report._theme import DARK, LIGHT
+from momentalign.report._style import DARK, LIGHT
 from momentalign.selection import Sweep
 from tests.browser import Browser
 from tests.report.sweeps import HOSTILE, hostile, mixed
@@ -129,7 +129,7 @@ def test_paper_shows_all_tabs_in_dark_letters(path: Path, browser: Browser) -> N
 def test_tables_need_no_script(path: Path, browser: Browser) -> None:
     page = browser.open(path, java_script_enabled=False)
     assert page.locator("#accuracy table").count() == page.locator("#accuracy table:visible").count() == 4
-    assert page.get_by_text("The charts need JavaScript; the tables do not.").is_visible()
+    assert page.get_by_text("Charts need JavaScript; tables do not.").is_visible()
     # Chromium says that it kept scripts from running; that is what was asked for.
     browser.complaints.clear()
 

@@ -283,16 +283,16 @@ WATERBIRDS = {"dataset": "waterbirds", "encoder": "hf:openai/clip-vit-base-patch
 @pytest.mark.parametrize(
     ("options", "published", "note"),
     [
-        ({"features": WATERBIRDS}, True, "The file says that its features are of waterbirds, by hf:openai/clip-vit"),
+        ({"features": WATERBIRDS}, True, "According to its file the features are of waterbirds, by hf:openai/clip-vit"),
         (
             {"features": WATERBIRDS | {"encoder": "/home/me/models/clip"}, "recipe": "celeba"},
             True,
             "features are of waterbirds, by clip.",
         ),
-        ({"recipe": "waterbirds"}, True, "Taken for waterbirds because of --recipe waterbirds;"),
+        ({"recipe": "waterbirds"}, True, "Assumed to be waterbirds because of --recipe waterbirds;"),
         ({"features": {"dataset": "mine", "encoder": "mlp"}, "recipe": "waterbirds"}, False, None),
         ({}, False, None),
-        ({"name": "waterbirds.parquet"}, False, "No published numbers: waterbirds is of waterbirds by its name only."),
+        ({"name": "waterbirds.parquet"}, False, "No published numbers: only the file name suggests waterbirds."),
     ],
 )
 def test_published_numbers_of_probes_take_more_than_a_file_name(tmp_path, options, published, note):
@@ -345,7 +345,7 @@ def test_a_table_of_probes_by_the_default_rule_names_theirs(tmp_path):
     )
 
 
-LOST = "accuracies do not count from the record on where the loss is not a number."
+LOST = "records are ignored from the first non-finite loss on."
 
 
 def diverge(folders, step=0):

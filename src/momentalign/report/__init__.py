@@ -1,29 +1,29 @@
-"""Tables and the page of a sweep.
+"""Result tables, and the report page of a sweep.
 
-Names are imported when they are used, so that tables need pandas only and the page alone needs the charts' packages.
+Names are imported on first use: tables need pandas only, the page also the packages of the charts.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from momentalign.report._accuracy_table import accuracy_table
     from momentalign.report._page import write_report
-    from momentalign.report._table import Cell, Row, Section, Table
-    from momentalign.report._tables import accuracy_table
+    from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 
-_HOMES = {
-    "Cell": "_table",
-    "Row": "_table",
-    "Section": "_table",
-    "Table": "_table",
-    "accuracy_table": "_tables",
+_MODULES = {
+    "ResultCell": "_table",
+    "ResultRow": "_table",
+    "ResultTable": "_table",
+    "TableSection": "_table",
+    "accuracy_table": "_accuracy_table",
     "write_report": "_page",
 }
 
-__all__ = ["Cell", "Row", "Section", "Table", "accuracy_table", "write_report"]
+__all__ = ["ResultCell", "ResultRow", "ResultTable", "TableSection", "accuracy_table", "write_report"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

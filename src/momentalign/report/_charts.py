@@ -1,7 +1,8 @@
 """The charts, each defined once: the page embeds them, `--figures` saves them.
 
-A definition knows no numbers: they come as rows whose columns it names. So names of methods and domains are values of
-columns and never part of an expression, and one definition serves all charts that differ in their numbers only.
+A definition names the columns of its rows and holds no numbers. So names of methods and domains are values of columns,
+never part of an expression, and charts that differ in their numbers only share one definition. `page=True` gives the
+chart for the page, otherwise the chart for a file, with a legend.
 """
 
 import math
@@ -11,14 +12,58 @@ from typing import Any
 
 import altair as alt
 
-from momentalign.report._chart_parts import DATA, Look, Spec, tip
-from momentalign.report._theme import Looks
+from momentalign.report._style import NameStyles
+
+ChartRows = Sequence[dict[str, Any]]
+Spec = dict[str, Any]
+_DATA = alt.NamedData("rows")  # placeholder for the numbers
+_FOCUS = "focus"  # parameter on the page: the name that stays opaque; empty for all
+
+
+class ChartBuilder:
+    """Encoding channels of named marks, and the size and parameters of a chart for the page or a file.
+
+    Args:
+        styles: Of the names; None for charts without names.
+        page: For the page; otherwise for a file, with a legend.
+        field: Column of the names.
+    """
+
+    def __init__(self, styles: NameStyles | None, page: bool, field: str = "") -> None:
+        self.page, self.field = page, field
+        if styles is not None:
+            names = list(styles.names)
+            legend = None if page else alt.Legend(title=None, columns=5, symbolOpacity=1)
+            common: dict[str, Any] = {"type": "nominal", "legend": legend, "title": None, "sort": names}
+            self.channels = {
+                "color": alt.Color(field, scale=alt.Scale(domain=names), **common),
+                "strokeDash": alt.StrokeDash(field, scale=alt.Scale(domain=names, range=styles.dashes()), **common),
+                "shape": alt.Shape(field, scale=alt.Scale(domain=names, range=styles.shapes()), **common),
+            }
+
+    def faded(self, opacity: float, *channels: str) -> dict[str, Any]:
+        """Some channels, and an opacity that is reduced on the page while another name is in focus."""
+        strength: Any = alt.value(opacity)
+        if self.page:
+            test = {"test": f"{_FOCUS} === '' || datum.{self.field} === {_FOCUS}", "value": opacity}
+            strength = alt.OpacityValue(0.12 * opacity, condition=test)
+        return {name: self.channels[name] for name in channels} | {"opacity": strength}
+
+    def finish(self, layers: Sequence[Any], height: int) -> Spec:
+        """The definition with its size and, on the page, the parameter that the legend sets."""
+        layered: Spec = alt.layer(*layers).to_dict(validate=False)
+        spec = {key: value for key, value in layered.items() if key not in ("config", "$schema", "data")}
+        if not self.page:
+            return {**spec, "width": 300, "height": height}
+        focus = {"params": [{"name": _FOCUS, "value": ""}]} if self.field else {}
+        fit = {"type": "fit-x", "contains": "padding"}
+        return {**spec, **focus, "width": "container", "height": height, "autosize": fit}
 
 
 @cache
 def curves(
     *,
-    looks: Looks,
+    styles: NameStyles,
     y: str,
     scale: str = "linear",
     constant: float = 1.0,
@@ -26,202 +71,171 @@ def curves(
     tiny: bool = False,
     page: bool,
 ) -> Spec:
-    """Means over steps with a band, a line for each method.
+    """Means over steps with a band, one line per method.
 
-    The rows have method, step, mean, low, high, runs, and marked where the line shows its shape.
-
-    Args:
-        looks: Of the methods.
-        y: Title of the axis.
-        scale: "linear", "log" or "symlog".
-        constant: Of the latter: below it the axis is about linear.
-        powers: Powers of ten at which a logarithmic axis has its lines.
-        tiny: Whether its numbers are best written with an exponent.
-        page: For the page; otherwise for a file, with a legend.
-
-    Returns:
-        The definition.
+    Rows: method, step, mean, low, high, runs, and marked where the line shows its shape. `scale` is "linear", "log" or
+    "symlog", linear below `constant`; `powers` of ten are the grid lines of a logarithmic axis; `tiny` numbers are
+    written with an exponent.
     """
     options: dict[str, Any] = {"log": {}, "symlog": {"zero": False, "constant": constant}}.get(scale, {"zero": False})
-    look = Look(looks, page, "method")
-    base = alt.Chart(DATA)
+    builder = ChartBuilder(styles, page, "method")
+    base = alt.Chart(_DATA)
     x = alt.X("step", type="quantitative", title="step", axis=alt.Axis(tickCount=5))
-    places: dict[str, Any] = {"tickCount": 5} if powers is None else {"values": [10.0**power for power in powers]}
-    ticks = alt.Axis(**places, format=".2~e") if tiny else alt.Axis(**places)
-    axis: dict[str, Any] = {"type": "quantitative", "title": y, "axis": ticks}
+    ticks: dict[str, Any] = {"tickCount": 5} if powers is None else {"values": [10.0**power for power in powers]}
+    axis_style = alt.Axis(**ticks, format=".2~e") if tiny else alt.Axis(**ticks)
+    axis: dict[str, Any] = {"type": "quantitative", "title": y, "axis": axis_style}
     mean = alt.Y("mean", scale=alt.Scale(type=scale, nice=True, **options), **axis)
     layers = [
-        base.mark_area().encode(x=x, y=alt.Y("low", **axis), y2=alt.Y2("high"), **look.faded(0.13, "color")),
-        base.mark_line(strokeWidth=1.8).encode(x=x, y=mean, **look.faded(1, "color", "strokeDash")),
+        base.mark_area().encode(x=x, y=alt.Y("low", **axis), y2=alt.Y2("high"), **builder.faded(0.13, "color")),
+        base.mark_line(strokeWidth=1.8).encode(x=x, y=mean, **builder.faded(1, "color", "strokeDash")),
         base.mark_point(filled=True, size=38)
-        .encode(x=x, y=mean, **look.faded(1, "color", "shape"))
+        .encode(x=x, y=mean, **builder.faded(1, "color", "shape"))
         .transform_filter("datum.marked"),
     ]
-    if page:  # invisible and large, so that a finger finds them
+    if page:  # invisible and large: easy to hit on a touch screen
         tooltip = [
-            tip("method"),
-            tip("step", format=","),
-            tip("mean", y, format=".4~g"),
-            tip("low", "from", format=".4~g"),
-            tip("high", "to", format=".4~g"),
-            tip("runs", "over"),
+            _tip("method"),
+            _tip("step", format=","),
+            _tip("mean", y, format=".4~g"),
+            _tip("low", "from", format=".4~g"),
+            _tip("high", "to", format=".4~g"),
+            _tip("runs", "over"),
         ]
         layers.append(base.mark_point(filled=True, size=90, opacity=0).encode(x=x, y=mean, tooltip=tooltip))
-    return look.finish(layers, 190)
+    return builder.finish(layers, 190)
 
 
 @cache
-def dots(*, looks: Looks, columns: tuple[str, ...], methods: int, published: bool, x: str, page: bool) -> Spec:
-    """A number with its interval for each method and domain, published numbers as ticks.
+def dots(*, styles: NameStyles, columns: tuple[str, ...], methods: int, published: bool, x: str, page: bool) -> Spec:
+    """A number with its interval for each method and column, published numbers as ticks.
 
-    The rows have method, column, mean, low, high, text, trials, published and published_mean.
-
-    Args:
-        looks: Of the methods.
-        columns: Domains, and averages, in the order they are shown.
-        methods: How many there are.
-        published: Whether any number was published.
-        x: Title of the axis.
-        page: For the page; otherwise for a file, with a legend.
-
-    Returns:
-        The definition.
+    Rows: method, column, mean, low, high, text, trials, published and published_mean.
     """
-    look = Look(looks, page, "method")
-    place: dict[str, Any] = {
+    builder = ChartBuilder(styles, page, "method")
+    encoding: dict[str, Any] = {
         "y": alt.Y("column", type="nominal", sort=list(columns), title=None, scale=alt.Scale(paddingInner=0.25),
                    axis=alt.Axis(grid=True, tickBand="extent")),
-        "yOffset": alt.YOffset("method", type="nominal", sort=list(looks.names)),
+        "yOffset": alt.YOffset("method", type="nominal", sort=list(styles.names)),
     }  # fmt: skip
     axis: dict[str, Any] = {"type": "quantitative", "title": x, "axis": alt.Axis(tickCount=7)}
     scale = alt.Scale(zero=False, nice=True)
-    base = alt.Chart(DATA)
+    base = alt.Chart(_DATA)
     low = alt.X("low", scale=scale, **axis)
-    layers = [base.mark_rule(strokeWidth=1.6).encode(x=low, x2=alt.X2("high"), **place, **look.faded(1, "color"))]
+    layers = [base.mark_rule(strokeWidth=1.6).encode(x=low, x2=alt.X2("high"), **encoding, **builder.faded(1, "color"))]
     if published:
         theirs = alt.X("published_mean", **axis)
         tick = base.mark_tick(thickness=2, size=11)
-        layers.append(tick.encode(x=theirs, **place, **look.faded(0.7, "color")))
-    words = [tip("method"), tip("column", "domain"), tip("text", x), tip("trials"), tip("published")]
+        layers.append(tick.encode(x=theirs, **encoding, **builder.faded(0.7, "color")))
+    tooltip = [_tip("method"), _tip("column", "domain"), _tip("text", x), _tip("trials"), _tip("published")]
+    mean = alt.X("mean", scale=scale, **axis)
     point = base.mark_point(filled=True, size=62)
-    layers.append(
-        point.encode(x=alt.X("mean", scale=scale, **axis), tooltip=words, **place, **look.faded(1, "color", "shape"))
-    )
-    return look.finish(layers, len(columns) * (methods * max(9, 20 - methods) + 8))
+    layers.append(point.encode(x=mean, tooltip=tooltip, **encoding, **builder.faded(1, "color", "shape")))
+    return builder.finish(layers, len(columns) * (methods * max(9, 20 - methods) + 8))
 
 
 @cache
 def bars(*, methods: tuple[str, ...], x: str, page: bool) -> Spec:
     """A number for each method, written beside its bar, with the range over runs.
 
-    The rows have method, value, low, high, runs, text and room, a number beyond high that leaves room for the text.
-
-    Args:
-        methods: In the order they are shown.
-        x: Title of the axis.
-        page: For the page; otherwise for a file.
-
-    Returns:
-        The definition.
+    Rows: method, value, low, high, runs, text, and room: a number above high that leaves space for the text.
     """
     bar, line = ("var(--bar)", "var(--dim)") if page else ("#c7d2de", "#4a5058")
     y = alt.Y("method", type="nominal", sort=list(methods), title=None)
     axis: dict[str, Any] = {"type": "quantitative", "title": x, "axis": alt.Axis(tickCount=5)}
-    words = [tip("method"), tip("text", x), tip("low", "from", format=".4~g"), tip("high", "to", format=".4~g")]
-    base = alt.Chart(DATA)
+    tooltip = [
+        _tip("method"),
+        _tip("text", x),
+        _tip("low", "from", format=".4~g"),
+        _tip("high", "to", format=".4~g"),
+    ]
+    base = alt.Chart(_DATA)
     layers = [
         base.mark_bar(height={"band": 0.7}, color=bar).encode(
-            y=y, x=alt.X("value", **axis), tooltip=[*words, tip("runs")]
+            y=y, x=alt.X("value", **axis), tooltip=[*tooltip, _tip("runs")]
         ),
         base.mark_rule(strokeWidth=1.4, color=line).encode(y=y, x=alt.X("low", **axis), x2=alt.X2("high")),
         base.mark_text(align="left", dx=5, fontSize=11).encode(
             y=y, x=alt.X("high", **axis), text=alt.Text("text", type="nominal")
         ),
-        # Nothing to see: it keeps room for the words, which do not count when the axis is fitted.
+        # Invisible: reserves room for the text, which Vega ignores when it fits the axis.
         base.mark_point(opacity=0, tooltip=None).encode(y=y, x=alt.X("room", **axis)),
     ]
-    return Look(None, page).finish(layers, 26 * len(methods))
+    return ChartBuilder(None, page).finish(layers, 26 * len(methods))
 
 
 @cache
-def scatter(*, looks: Looks, x: str, y: str, powers: tuple[int, ...] | None, page: bool) -> Spec:
-    """Runs by one hyper-parameter; those that were chosen are filled.
+def scatter(*, styles: NameStyles, x: str, y: str, powers: tuple[int, ...] | None, page: bool) -> Spec:
+    """Runs by one hyper-parameter; selected runs are filled.
 
-    The rows have run, domain, value, accuracy, validation, trial and chosen.
-
-    Args:
-        looks: Of the domains.
-        x: Name of the hyper-parameter.
-        y: What the vertical axis shows.
-        powers: Powers of ten at which a logarithmic axis has its lines; None for a linear one.
-        page: For the page; otherwise for a file, with a legend.
-
-    Returns:
-        The definition.
+    Rows: run, domain, value, accuracy, validation, trial and chosen. `powers` as in :func:`curves`; None for a linear
+    axis.
     """
-    look = Look(looks, page, "domain")
+    builder = ChartBuilder(styles, page, "domain")
     scale, axis = alt.Scale(zero=False, nice=True, padding=8), alt.Axis(tickCount=4)
     if powers is not None:
         wide = powers[0] < -2 or powers[-1] > 4
         scale = alt.Scale(type="log", padding=8)
         axis = alt.Axis(values=[10.0**power for power in powers], format=".0e" if wide else "~g")
-    place: dict[str, Any] = {
+    encoding: dict[str, Any] = {
         "x": alt.X("value", type="quantitative", title=x, scale=scale, axis=axis),
         "y": alt.Y("accuracy", type="quantitative", title=y, scale=alt.Scale(zero=False, nice=True)),
         "tooltip": [
-            tip("domain", "test domain"),
-            tip("value", format=".4~g"),
-            tip("accuracy", "test", format=".4~g"),
-            tip("validation", format=".4~g"),
-            tip("trial"),
-            tip("run"),
+            _tip("domain", "test domain"),
+            _tip("value", format=".4~g"),
+            _tip("accuracy", "test", format=".4~g"),
+            _tip("validation", format=".4~g"),
+            _tip("trial"),
+            _tip("run"),
         ],
     }
-    base = alt.Chart(DATA)
-    chosen = base.mark_point(size=52, filled=True).encode(**place, **look.faded(1, "color", "shape"))
+    base = alt.Chart(_DATA)
+    chosen = base.mark_point(size=52, filled=True).encode(**encoding, **builder.faded(1, "color", "shape"))
     layers = [
-        base.mark_point(size=40, strokeWidth=1.3).encode(**place, **look.faded(0.65, "color", "shape")),
+        base.mark_point(size=40, strokeWidth=1.3).encode(**encoding, **builder.faded(0.65, "color", "shape")),
         chosen.transform_filter("datum.chosen"),
     ]
-    return look.finish(layers, 190)
+    return builder.finish(layers, 190)
 
 
 @cache
 def heat(*, rows: tuple[str, ...], columns: tuple[str, ...], titles: tuple[str, str], what: str, page: bool) -> Spec:
-    """A matrix with its numbers written in.
+    """A matrix with its numbers as text.
 
-    The rows of data have row, column, text and share (0 to 1, how strong the cell is).
-
-    Args:
-        rows: Of the matrix, in order.
-        columns: Of the matrix, in order.
-        titles: Of its rows and of its columns.
-        what: The numbers are.
-        page: For the page; otherwise for a file.
-
-    Returns:
-        The definition.
+    Rows of data: row, column, text and share (0 to 1, the strength of the cell). `titles` are of the matrix' rows and
+    columns, `what` names its numbers.
     """
-    # On the page a column is as wide as there is room for, and its name no wider.
+    # On the page columns share the available width, which limits their labels.
     limit = alt.ExprRef(f"width / {len(columns)} - 6") if page else 84
     top = alt.Axis(orient="top", labelAngle=0, labelLimit=limit, grid=False, domain=False, ticks=False)
-    place: dict[str, Any] = {
+    encoding: dict[str, Any] = {
         "y": alt.Y("row", type="nominal", sort=list(rows), title=titles[0]),
         "x": alt.X("column", type="nominal", sort=list(columns), title=titles[1], axis=top),
-        "tooltip": [tip("row", titles[0]), tip("column", titles[1]), tip("text", what)],
+        "tooltip": [_tip("row", titles[0]), _tip("column", titles[1]), _tip("text", what)],
     }
-    # One colour in more or less of it, as on the transfer page: it needs no second scale for a dark page. With any more
-    # of it, white numbers on a dark page would be hard to read.
+    # One colour with varying opacity suits light and dark pages, as on the transfer page. Above 0.6 white numbers on a
+    # dark page become hard to read.
     strength = alt.Opacity("share", type="quantitative", scale=alt.Scale(domain=[0, 1], range=[0.0, 0.6]), legend=None)
-    base = alt.Chart(DATA)
+    base = alt.Chart(_DATA)
     layers = [
-        base.mark_rect(color="#f59e0b").encode(**place, opacity=strength),
-        base.mark_text(fontSize=12).encode(**place, text=alt.Text("text", type="nominal")),
+        base.mark_rect(color="#f59e0b").encode(**encoding, opacity=strength),
+        base.mark_text(fontSize=12).encode(**encoding, text=alt.Text("text", type="nominal")),
     ]
-    return Look(None, page).finish(layers, 34 * len(rows))
+    return ChartBuilder(None, page).finish(layers, 34 * len(rows))
 
 
 def decades(values: Sequence[float]) -> tuple[int, ...]:
-    """Powers of ten around positive numbers, seven at most."""
+    """Powers of ten around positive numbers, thinned where there are many."""
     powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
     return tuple(powers[:: 1 + len(powers) // 8])
+
+
+def with_rows(spec: Spec, rows: ChartRows, title: str) -> Spec:
+    """A definition with its numbers; on the page the title is a description for screen readers."""
+    key = "description" if "autosize" in spec else "title"
+    return {**spec, "data": {"values": list(rows)}, key: title}
+
+
+def _tip(field: str, title: str = "", **options: Any) -> alt.Tooltip:
+    """One line of a tooltip."""
+    numbers = ("step", "mean", "low", "high", "runs", "trials", "trial", "value", "accuracy", "validation")
+    return alt.Tooltip(field, type="quantitative" if field in numbers else "nominal", title=title or field, **options)

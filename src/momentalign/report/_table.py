@@ -1,29 +1,57 @@
-"""A table of results and the ways to write it down."""
+"""A table of results, written as text, Markdown, LaTeX or CSV."""
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 
 import pandas as pd
 
 from momentalign._format import printable
-from momentalign.report._escape import escape_latex, escape_markdown
 
-MISSING = "–"
-INCOMPLETE = "*"
+MISSING_MARK = "–"
+INCOMPLETE_MARK = "*"
+FOOTNOTE_MARK = "†"
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "`": r"\textasciigrave{}",
+    "[": "{[}",  # at the start of a row, "[" and "*" would be read as arguments of the preceding \\
+    "*": "{*}",
+    "±": r"$\pm$",
+    "–": "--",
+    "†": r"\dag{}",
+    "√": r"$\surd$",
+    "×": r"$\times$",
+    "²": r"\textsuperscript{2}",
+}
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~$])")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A number with what it is over.
+class ResultCell:
+    """One number of a table, in percent.
 
     Args:
-        mean: In percent; None if there is none.
-        error: What follows the ±, or None if nothing does.
-        trials: How many trials it is over; 0 for published numbers.
-        complete: Whether all runs that it should be over are there.
-        expected: Whether the cell should have a number: an empty one is marked as missing then.
-        mark: Sign of a footnote, or empty.
+        mean: None if there is no number.
+        error: Shown after the ±, or None.
+        trials: Number of trials averaged; 0 for published numbers.
+        complete: Whether no run is missing from the average.
+        expected: Whether an empty cell is marked as missing.
+        mark: Footnote mark, or empty.
         decimals: Of mean and error.
     """
 
@@ -37,45 +65,45 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """As it is shown, but for the escapes of a format."""
+        """The number with its error and marks, unescaped."""
         if self.mean is None:
-            return MISSING if self.expected else ""
+            return MISSING_MARK if self.expected else ""
         number = f"{self.mean:.{self.decimals}f}"
         if self.error is not None:
             number += f" ± {self.error:.{self.decimals}f}"
-        return number + ("" if self.complete else INCOMPLETE) + self.mark
+        return number + ("" if self.complete else INCOMPLETE_MARK) + self.mark
 
 
 @dataclass(frozen=True)
-class Row:
-    """One algorithm, ours or as published.
+class ResultRow:
+    """One algorithm: our numbers, or the published ones.
 
     Args:
-        algorithm: Its name on the command line.
-        label: Its name in print.
+        algorithm: Name on the command line.
+        label: Name in print.
         published: Whether these are the paper's numbers.
-        cells: One a column.
+        cells: One per column.
     """
 
     algorithm: str
     label: str
     published: bool
-    cells: tuple[Cell, ...]
+    cells: tuple[ResultCell, ...]
 
 
 @dataclass(frozen=True)
-class Section:
-    """A table proper: algorithms in rows, and in columns the domains of one data set, or data sets.
+class TableSection:
+    """Algorithms in rows; in columns the domains of one data set, or several data sets.
 
     Args:
         dataset: Name or path of the data set; empty for the section over data sets.
-        label: What it is called here, where no two are called the same.
+        label: Short unique name of the data set.
         setting: "finetune" or "probe".
         title: One line.
-        notes: What the numbers are, how they were selected, what is missing: a sentence or two each.
-        columns: Names of the columns, in full.
-        heads: What stands above the columns.
-        rows: Ours, each followed by what was published.
+        notes: What the numbers are, how they were selected, what is missing; a sentence or two each.
+        columns: Full names of the columns.
+        heads: Column headers.
+        rows: Ours, each followed by the published one if there is one.
     """
 
     dataset: str
@@ -85,53 +113,54 @@ class Section:
     notes: tuple[str, ...]
     columns: tuple[str, ...]
     heads: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Results under one selection rule.
 
     Args:
         rule: Name of the rule.
-        sections: One a data set, and one over them where there are several.
+        sections: One per data set, and one over data sets if there are several.
     """
 
     rule: str
-    sections: tuple[Section, ...]
+    sections: tuple[TableSection, ...]
 
     def to_text(self) -> str:
-        """Aligned columns, for a terminal."""
-        return "\n".join(_text(section) for section in self.sections)
+        """Aligned columns for a terminal, never wrapped or truncated."""
+        return "\n".join(map(_text, self.sections))
 
     def to_markdown(self) -> str:
-        """Pipe tables; names cannot add markup or HTML."""
-        return "\n".join(_markdown(section) for section in self.sections)
+        """Pipe tables; names are escaped, so they cannot add markup or HTML."""
+        return "\n".join(map(_markdown, self.sections))
 
     def to_latex(self) -> str:
         r"""Tables for booktabs: the document needs ``\usepackage{booktabs}``."""
-        return "\n".join(_latex(section) for section in self.sections)
+        return "\n".join(map(_latex, self.sections))
 
     def to_csv(self) -> str:
-        """One line a number, unrounded: what :meth:`to_frame` holds."""
+        """One line per number, unrounded: the rows of :meth:`to_frame`."""
         text = io.StringIO()
         frame = self.to_frame()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(frame.columns)
         for line in frame.itertuples(index=False, name=None):
-            writer.writerow(["" if value is None or value != value else _plain(value) for value in line])
+            writer.writerow(
+                "" if value is None or value != value else printable(value) if isinstance(value, str) else value
+                for value in line
+            )
         return text.getvalue()
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a number.
+        """One row per number.
 
         Returns:
-            rule, dataset (as tables call it; empty: over data sets), setting, algorithm, column, mean, error, trials,
-            complete, published, published_error; numbers in percent, missing ones NaN.
+            rule, dataset (its label; empty: over data sets), setting, algorithm, column, mean, error, trials, complete,
+            published, published_error; numbers in percent, missing ones NaN.
         """
-        lines: list[dict[str, object]] = []
-        for section in self.sections:
-            lines += _long(section, self.rule)
+        lines = [(self.rule, *line) for section in self.sections for line in _numbers(section)]
         columns = ["rule", "dataset", "setting", "algorithm", "column", "mean", "error", "trials", "complete"]
         frame = pd.DataFrame(lines, columns=[*columns, "published", "published_error"])
         numbers = ["mean", "error", "published", "published_error"]
@@ -141,47 +170,50 @@ class Table:
         return self.to_text()
 
 
-def _text(section: Section) -> str:
-    head = ["", *(printable(name) for name in section.heads)]
+def _text(section: TableSection) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    marks = (INCOMPLETE_MARK, FOOTNOTE_MARK)
     body = [[_label(row), *(cell.text for cell in row.cells)] for row in section.rows]
-    # Marks hang to the right of their number, so that the numbers stay in line.
-    marked = [any(line[i].endswith(("*", "†")) for line in body) for i in range(len(head))]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    for index, head in enumerate(section.heads, start=1):
+        table.add_column(Text(printable(head)), justify="right", no_wrap=True)
+        # Pad unmarked numbers, so that the digits line up and marks hang to the right.
+        if any(line[index].endswith(marks) for line in body):
+            for line in body:
+                line[index] += "" if line[index].endswith(marks) else " "
     for line in body:
-        for i, hangs in enumerate(marked):
-            if hangs and i and not line[i].endswith(("*", "†")):
-                line[i] += " "
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    lines = [printable(section.title), ""]
-    for line in [head, *body]:
-        cells = [
-            line[0].ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-        ]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(3, "─" * (sum(widths) + 2 * len(widths) - 2))
-    return "\n".join([*lines, "", *(printable(note) for note in section.notes), ""])
+        table.add_row(*map(Text, line))
+    file = io.StringIO()
+    Console(file=file, width=100_000, color_system=None, legacy_windows=False).print(table)
+    lines = [line.rstrip() for line in file.getvalue().splitlines()]
+    return "\n".join([printable(section.title), "", *lines, "", *map(printable, section.notes), ""])
 
 
-def _markdown(section: Section) -> str:
+def _markdown(section: TableSection) -> str:
     lines = [f"**{escape_markdown(section.title)}**", ""]
-    lines.append("| | " + " | ".join(escape_markdown(name) for name in section.heads) + " |")
+    lines.append("| | " + " | ".join(map(escape_markdown, section.heads)) + " |")
     lines.append("|---|" + "--:|" * len(section.heads))
     for row in section.rows:
         label = escape_markdown(_label(row).strip())
         cells = [escape_markdown(cell.text) for cell in row.cells]
         lines.append(f"| {f'*{label}*' if row.published else label} | " + " | ".join(cells) + " |")
-    notes = [escape_markdown(note) for note in section.notes]
+    notes = map(escape_markdown, section.notes)
     return "\n".join([*lines, "", *(line for note in notes for line in (note, ""))])
 
 
-def _latex(section: Section) -> str:
+def _latex(section: TableSection) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escape_latex(' '.join((f'{section.title}.', *section.notes)))}}}",
         rf"\begin{{tabular}}{{l{'r' * len(section.heads)}}}",
         r"\toprule",
-        " & ".join(["", *(escape_latex(name) for name in section.heads)]).lstrip() + r" \\",
+        " & ".join(["", *map(escape_latex, section.heads)]).lstrip() + r" \\",
         r"\midrule",
     ]
     for row in section.rows:
@@ -192,35 +224,42 @@ def _latex(section: Section) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _label(row: Row) -> str:
-    return "  published" if row.published else printable(row.label)
-
-
-def _long(section: Section, rule: str) -> list[dict[str, object]]:
+def _numbers(section: TableSection) -> list[tuple[object, ...]]:
+    """Our numbers with the published ones, without the rule."""
     published = {row.algorithm: row.cells for row in section.rows if row.published}
-    lines: list[dict[str, object]] = []
+    empty = [ResultCell(None)] * len(section.columns)
+    lines: list[tuple[object, ...]] = []
     for row in section.rows:
         if row.published:
             continue
-        for i, (column, cell) in enumerate(zip(section.columns, row.cells, strict=True)):
-            theirs = published[row.algorithm][i] if row.algorithm in published else Cell(None)
-            lines.append(
-                {
-                    "rule": rule,
-                    "dataset": section.label,
-                    "setting": section.setting,
-                    "algorithm": row.algorithm,
-                    "column": column,
-                    "mean": cell.mean,
-                    "error": cell.error,
-                    "trials": cell.trials,
-                    "complete": cell.complete and cell.mean is not None,
-                    "published": theirs.mean,
-                    "published_error": theirs.error,
-                }
-            )
+        paper = published.get(row.algorithm, empty)
+        for column, cell, theirs in zip(section.columns, row.cells, paper, strict=True):
+            key = (section.label, section.setting, row.algorithm, column)
+            complete = cell.complete and cell.mean is not None
+            lines.append((*key, cell.mean, cell.error, cell.trials, complete, theirs.mean, theirs.error))
     return lines
 
 
-def _plain(value: object) -> object:
-    return printable(value) if isinstance(value, str) else value
+def _label(row: ResultRow) -> str:
+    return "  published" if row.published else printable(row.label)
+
+
+def escape_latex(text: str) -> str:
+    r"""Escape text for LaTeX.
+
+    Example:
+        >>> print(escape_latex("50% & x_1"))
+        50\% \& x\_1
+    """
+    return "".join(_LATEX.get(character, character) for character in printable(text))
+
+
+def escape_markdown(text: str) -> str:
+    r"""Escape text for Markdown, HTML and pipes included.
+
+    Example:
+        >>> print(escape_markdown("<b> a|b_c"))
+        &lt;b&gt; a\|b\_c
+    """
+    safe = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN.sub(r"\\\1", safe)

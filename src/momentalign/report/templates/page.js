@@ -4,7 +4,7 @@
   root.classList.add("js");
   const config = JSON.parse(document.getElementById("config").textContent);
 
-  // Tabs, by the usual keys.
+  // Tabs, with the usual keyboard navigation.
   for (const bar of document.querySelectorAll("[role=tablist]")) {
     const tabs = [...bar.querySelectorAll("[role=tab]")];
     const show = (chosen) => {
@@ -15,10 +15,10 @@
         document.getElementById(tab.getAttribute("aria-controls")).classList.toggle("hidden", !on);
       }
     };
-    for (const [place, tab] of tabs.entries()) {
+    for (const [index, tab] of tabs.entries()) {
       tab.addEventListener("click", () => show(tab));
       tab.addEventListener("keydown", (event) => {
-        const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: tabs.length - 1 }[event.key];
+        const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: tabs.length - 1 }[event.key];
         if (to === undefined) return;
         event.preventDefault();
         const next = tabs[(to + tabs.length) % tabs.length];
@@ -29,38 +29,38 @@
     show(tabs[0]);
   }
 
-  // Charts: those in sight first, the others when there is time, so that printing finds them all.
+  // Charts: visible ones first, the others when idle, so that printing shows them all.
   const views = new WeakMap();
   const waiting = new Set(document.querySelectorAll(".chart"));
-  const draw = async (place) => {
-    if (!waiting.delete(place)) return;
-    const spec = JSON.parse(place.nextElementSibling.textContent);
+  const draw = async (chart) => {
+    if (!waiting.delete(chart)) return;
+    const spec = JSON.parse(chart.nextElementSibling.textContent);
     try {
-      // `ast`: expressions are interpreted, which the page's security policy asks for.
-      const made = await window.momentalignEmbed(place, spec, {
+      // `ast`: interpret expressions, since the content security policy forbids eval.
+      const made = await window.momentalignEmbed(chart, spec, {
         config, mode: "vega-lite", renderer: "svg", actions: false, ast: true,
         tooltip: { theme: "custom" },
       });
-      views.set(place, made.view);
+      views.set(chart, made.view);
     } catch (error) {
-      place.textContent = "This chart could not be drawn.";
+      chart.textContent = "This chart could not be drawn.";
       console.error(error);
     }
   };
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
   }, { rootMargin: "300px" });
-  for (const place of waiting) seen.observe(place);
+  for (const chart of waiting) seen.observe(chart);
   const later = window.requestIdleCallback ?? ((work) => setTimeout(work, 30));
   const next = async () => {
-    const [place] = waiting;
-    if (place === undefined) { root.dataset.charts = "drawn"; return; }
-    await draw(place);
+    const [chart] = waiting;
+    if (chart === undefined) { root.dataset.charts = "drawn"; return; }
+    await draw(chart);
     later(next);
   };
   window.addEventListener("load", () => later(next));
 
-  // Legends: a name pressed stays bright in its group, the others fade.
+  // Legends: a pressed name stays opaque in its group, the others fade.
   for (const legend of document.querySelectorAll(".legend")) {
     const charts = [...legend.closest(".group").querySelectorAll(".chart")];
     legend.addEventListener("click", (event) => {

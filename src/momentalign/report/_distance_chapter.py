@@ -1,4 +1,4 @@
-"""How far the domains are apart, as the records tell it."""
+"""Chapter on distances between domains, computed from the records."""
 
 import math
 from collections.abc import Sequence
@@ -8,70 +8,74 @@ from typing import Any
 
 import pandas as pd
 
-from momentalign.report._accuracy_blocks import ACCURACY
-from momentalign.report._blocks import Block, Group, Panel, Tab
-from momentalign.report._cases import Case, Ordered
+from momentalign.report._accuracy_chapters import ACCURACY_AXIS
+from momentalign.report._cases import Case, GroupedSweep
+from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
 from momentalign.report._charts import heat
 from momentalign.report._frames import accuracy_matrix, last_gaps, partner_matrix
 
-_COSTS = (
-    "Lost by leaving out: accuracy on a domain's held-out rows when it is trained on, less accuracy on it when it is "
-    "not. The more, the further it is from the others."
+_LOSS_NOTE = (
+    "Accuracy on a domain's held-out rows in runs that train on it, minus accuracy on the domain in runs that leave it "
+    "out. Domains that lose most differ most from the others."
 )
 
 
-def distance_block(ordered: Ordered) -> Block:
-    """What leaving a domain out costs, what a second domain brings the first, and accuracy between all domains."""
+def distance_chapter(grouped: GroupedSweep) -> Chapter:
+    """Accuracy lost by leaving domains out, gaps of moments, and accuracy between all domains."""
     costs, matrices, missing = [], [], []
-    for case in ordered.cases:
-        matrix = accuracy_matrix(ordered, case)
+    for case in grouped.cases:
+        matrix = accuracy_matrix(grouped, case)
         if matrix.empty:
-            missing.append(f"{case.title}: its records do not compare domains (no single test domains).")
+            missing.append(f"{case.title}: no runs with a single test domain.")
             continue
-        costs.append(Group(case.title, _cost_panels(ordered, case, matrix)))
-        matrices.append(Group(case.title, _matrix_panels(ordered, case, matrix)))
+        costs.append(PanelGroup(case.title, _cost_panels(grouped, case, matrix)))
+        matrices.append(PanelGroup(case.title, _matrix_panels(grouped, case, matrix)))
     tabs = [
-        Tab("What leaving out costs", costs, note=_COSTS),
-        Tab("Accuracy between domains", matrices, note="Strong cells are low: hard domains stand out as columns."),
+        Tab("Accuracy lost by leaving out", costs, note=_LOSS_NOTE),
+        Tab(
+            "Accuracy between domains",
+            matrices,
+            note="Strong colour means low accuracy: hard domains stand out as columns.",
+        ),
     ]
-    note = "At the last record of the chosen runs. 'momentalign diagnose' compares domains by transfer measures and "
+    note = "At the last record of the selected runs. 'momentalign diagnose' compares domains by transfer measures and "
     note += "derivatives."
     shown = [replace(tab, groups=[group for group in tab.groups if group.panels]) for tab in tabs]
-    return Block("domains", "Distances between domains", note, [tab for tab in shown if tab.groups], missing)
+    return Chapter("domains", "Distances between domains", note, [tab for tab in shown if tab.groups], missing)
 
 
-def _cost_panels(ordered: Ordered, case: Case, matrix: pd.DataFrame) -> list[Panel]:
+def _cost_panels(grouped: GroupedSweep, case: Case, matrix: pd.DataFrame) -> list[Panel]:
     panels = []
-    lost = _lost(matrix, ordered.methods)
+    lost = _lost(matrix, grouped.methods)
     if len(lost):
-        title = "lost by leaving out, points"
-        panels.append(_panel(lost, (ordered.methods, case.domains), ("method", "left out"), title))
-    pairs = partner_matrix(ordered, case)
+        title = "lost by leaving out a domain, points"
+        panels.append(_panel(lost, (grouped.methods, case.domains), ("method", "left out"), title))
+    pairs = partner_matrix(grouped, case)
     if len(pairs):
         cells = pairs.rename(columns={"domain": "row", "other": "column"})
-        title = "lost by leaving out another as well, points"
+        title = "lost by leaving out a second domain, points"
         panels.append(_panel(cells, (case.domains, case.domains), ("tested on", "also left out"), title))
-    gaps = last_gaps(ordered, case)
-    for number, name in (("1", "means"), ("2", "covariances")):
-        own = gaps[gaps["order"] == number].rename(columns={"method": "row", "test_domain": "column"})
+    gaps = last_gaps(grouped, case)
+    for order, name in ((1, "means"), (2, "covariances")):
+        own = gaps[gaps["order"] == order].rename(columns={"method": "row", "test_domain": "column"})
         if len(own):
-            title = f"gap of feature {name} between the others"
-            panels.append(_panel(own, (ordered.methods, case.domains), ("method", "left out"), title))
+            title = f"gap of feature {name} between the training domains"
+            panels.append(_panel(own, (grouped.methods, case.domains), ("method", "left out"), title))
     return panels
 
 
-def _matrix_panels(ordered: Ordered, case: Case, matrix: pd.DataFrame) -> list[Panel]:
+def _matrix_panels(grouped: GroupedSweep, case: Case, matrix: pd.DataFrame) -> list[Panel]:
     panels = []
-    for method in ordered.methods:
+    for method in grouped.methods:
         own = matrix[matrix["method"] == method].rename(columns={"left_out": "row", "domain": "column"})
         if len(own):
-            title = f"{method}: {ACCURACY}"
+            title = f"{method}: {ACCURACY_AXIS}"
             panels.append(_panel(own, (case.domains, case.domains), ("left out", "tested on"), title, low_is_far=True))
     return panels
 
 
 def _lost(matrix: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """Accuracy on a domain that was trained on (mean over runs that left another out) less that when it was not."""
+    """Mean accuracy on a domain in runs that left out another one, minus that in the run that left out the domain."""
     rows = []
     for method in methods:
         own = matrix[matrix["method"] == method].pivot(index="left_out", columns="domain", values="value")
@@ -108,5 +112,5 @@ def _panel(
 
 
 def _decimals(largest: float) -> int:
-    """As many as give the largest number three digits, so that the numbers of a matrix look alike."""
+    """Decimals that give the largest number three digits."""
     return min(6, max(0, 2 - math.floor(math.log10(largest)))) if largest > 0 else 1

@@ -1,0 +1,190 @@
+"""Chapters on accuracy: tables with intervals, learning curves, hyper-parameters."""
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from momentalign.report._cases import Case, GroupedSweep
+from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, TableWithChart
+from momentalign.report._charts import curves, decades, dots, scatter
+from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
+from momentalign.report._style import NameStyles
+from momentalign.report._table import ResultTable, TableSection
+from momentalign.selection import candidates
+
+ACCURACY_AXIS = "accuracy, %"
+
+_RULE_TITLES = {
+    "oracle": "Oracle",
+    "training-domain": "Training domains",
+    "leave-one-domain-out": "Leave one domain out",
+    "worst-group": "Worst group",
+}
+
+
+def accuracy_chapter(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> Chapter:
+    """A tab for each rule that applies: tables and their intervals."""
+    tabs = []
+    for rule, table in tables.items():
+        results = [TableWithChart(section, _interval_group(section, grouped.styles)) for section in table.sections]
+        tabs.append(Tab(_RULE_TITLES[rule], results=results))
+    missing = [f"{_RULE_TITLES[rule]}: {reason}" for rule, reason in grouped.unavailable.items()]
+    note = "Test accuracy depends on the rule that selects hyper-parameters and steps."
+    return Chapter("accuracy", "Accuracy by selection rule", note, tabs, missing)
+
+
+def curve_chapter(grouped: GroupedSweep) -> Chapter:
+    """Accuracy over steps on test and on validation rows."""
+    groups: dict[str, list[PanelGroup]] = {"test": [], "training": []}
+    missing = []
+    for case in grouped.cases:
+        panels = _domain_panels(grouped, case) or _group_panels(grouped, case)
+        for what, own in panels.items():
+            groups[what].append(PanelGroup(case.title, own, grouped.styles, describe_selection(case)))
+        if not panels:
+            diverged = case.runs.index.isin(grouped.sweep.diverged().index).any()
+            missing.append(f"{case.title}: no records {'before the runs diverged' if diverged else 'yet'}.")
+    titles = {"test": "On test rows", "training": "On validation rows"}
+    notes = {
+        "test": "All but the held-out rows of the test domain; for data with groups, the test split.",
+        "training": "Mean over the held-out rows of the training domains; for data with groups, the validation split.",
+    }
+    tabs = [Tab(titles[what], own, note=notes[what]) for what, own in groups.items() if own]
+    note = "Mean over trials; the band is one standard deviation."
+    return Chapter("curves", "Learning curves", note, tabs, missing)
+
+
+def search_chapter(grouped: GroupedSweep) -> Chapter:
+    """A tab for each method: accuracy by each hyper-parameter that took more than one value."""
+    points = {rule: candidates(grouped.sweep, rule) for rule in {case.rule for case in grouped.cases if case.rule}}
+    tabs, missing = [], []
+    for method in grouped.methods:
+        groups = [group for case in grouped.cases if (group := _search_group(case, method, points)) is not None]
+        if groups:
+            tabs.append(Tab(method, groups))
+        else:
+            missing.append(f"{method}: no finished runs with different hyper-parameters.")
+    if not tabs:
+        missing = ["no method has finished runs with different hyper-parameters."]
+    note = "Each point is a run; selected runs are filled."
+    return Chapter("search", "Hyper-parameters", note, tabs, missing)
+
+
+def describe_selection(case: Case) -> str:
+    """Which runs represent a method, and at which steps the penalties of annealed methods set in."""
+    if case.rule is None:
+        finished = (case.runs["status"] == "finished").any()
+        return f"No run {'could be selected' if finished else 'is finished'}: all runs so far."
+    annealed = []
+    for method, own in case.chosen.groupby("method", sort=False):
+        steps = {hparams.get("anneal_steps") for hparams in case.runs.loc[own["run"], "hparams"]}
+        if len(steps) == 1 and (step := steps.pop()):
+            annealed.append(f"{method} {step:,}")
+    note = f"Runs selected by {case.rule} selection."
+    return note + (f" Penalties set in at step: {', '.join(annealed)}." if annealed else "")
+
+
+def _domain_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
+    """A panel for each test domain, on test and on validation rows."""
+    frame = accuracy_curves(grouped, case)
+    panels: dict[str, list[Panel]] = {}
+    for what in ("test", "training"):
+        own = frame[frame["what"] == what]
+        for domain in case.domains:
+            rows = chart_rows(own[own["test_domain"] == domain].drop(columns=["what", "test_domain"]))
+            if rows:
+                draw = partial(curves, styles=grouped.styles, y=ACCURACY_AXIS)
+                panels.setdefault(what, []).append(Panel(f"{domain} left out", rows, draw))
+    return panels
+
+
+def _group_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
+    """Worst group and average, on the test and on the validation split."""
+    panels: dict[str, list[Panel]] = {}
+    for what, split in (("test", "test"), ("training", "val")):
+        for metric, title in (("worst_group_accuracy", "worst group"), ("accuracy", "all rows")):
+            rows = chart_rows(group_curves(grouped, case, metric, split))
+            if rows:
+                draw = partial(curves, styles=grouped.styles, y=ACCURACY_AXIS)
+                panels.setdefault(what, []).append(Panel(title, rows, draw))
+    return panels
+
+
+def _interval_group(section: TableSection, styles: NameStyles) -> PanelGroup:
+    """The numbers of a table with their errors, drawn."""
+    published = {row.algorithm: row.cells for row in section.rows if row.published}
+    rows: list[dict[str, Any]] = []
+    for row in section.rows:
+        if row.published:
+            continue
+        for index, (column, cell) in enumerate(zip(section.columns, row.cells, strict=True)):
+            if cell.mean is None:
+                continue
+            theirs = published[row.algorithm][index] if row.algorithm in published else None
+            error = cell.error or 0.0
+            rows.append(
+                {
+                    "method": row.label,
+                    "column": column,
+                    "mean": round(cell.mean, 4),
+                    "low": round(cell.mean - error, 4),
+                    "high": round(cell.mean + error, 4),
+                    "text": cell.text,
+                    "trials": cell.trials,
+                    "published": theirs.text if theirs is not None and theirs.mean is not None else "none",
+                    "published_mean": theirs.mean if theirs is not None else None,
+                }
+            )
+    methods = {row["method"] for row in rows}
+    shown = NameStyles.of([*styles.names, *(row["method"] for row in rows)])
+    columns = tuple(column for column in section.columns if any(row["column"] == column for row in rows))
+    known = any(row["published_mean"] is not None for row in rows)
+    draw = partial(dots, styles=shown, columns=columns, methods=len(methods), published=known, x=ACCURACY_AXIS)
+    note = "Lines show the table's ±." if any(row["low"] < row["high"] for row in rows) else ""
+    note += " Ticks are published numbers." if known else ""
+    panels = [Panel(section.title, rows, draw)] if rows else []
+    return PanelGroup(section.label or "all data sets", panels, shown, note.strip())
+
+
+def _search_group(case: Case, method: str, points: dict[str, pd.DataFrame]) -> PanelGroup | None:
+    if case.rule is None:
+        return None
+    runs = case.runs[case.runs["method"] == method]
+    own = points[case.rule]
+    own = own[own["run"].isin(runs.index)]
+    if own.empty:
+        return None
+    chosen = set(case.chosen["run"])
+    worst = case.rule == "worst-group"
+    rows = [
+        {
+            "run": point.run,
+            "domain": "worst group" if worst else point.test_domain,
+            "accuracy": round(point.test * 100, 3),
+            "validation": round(point.validation * 100, 3),
+            "trial": point.trial,
+            "chosen": point.run in chosen,
+        }
+        for point in own.itertuples()
+    ]
+    styles = NameStyles.of(["worst group"] if worst else case.domains)
+    panels = []
+    for name, values in _varied(runs.loc[[row["run"] for row in rows], "hparams"]):
+        known = [{**row, "value": value} for row, value in zip(rows, values, strict=True) if value is not None]
+        numbers = [row["value"] for row in known]
+        log = min(numbers) > 0 and max(numbers) > 8 * min(numbers)
+        powers = decades(numbers) if log else None
+        panels.append(Panel(name, known, partial(scatter, styles=styles, x=name, y=ACCURACY_AXIS, powers=powers)))
+    return PanelGroup(case.title, panels, styles, f"Under {case.rule} selection.") if panels else None
+
+
+def _varied(hparams: pd.Series) -> list[tuple[str, list[float | None]]]:
+    """Numeric hyper-parameters that differ between runs, with their values."""
+    varied = []
+    for name in dict.fromkeys(str(key) for own in hparams for key in own):
+        values: list[Any] = [own.get(name) for own in hparams]
+        numbers = [float(v) if isinstance(v, int | float) and not isinstance(v, bool) else None for v in values]
+        if len({number for number in numbers if number is not None}) > 1:
+            varied.append((name, numbers))
+    return varied

@@ -1,0 +1,307 @@
+"""Accuracy tables of a sweep under a selection rule, with the published numbers beside ours."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from momentalign._format import pluralize
+from momentalign.published import (
+    AVERAGE,
+    WORST_GROUP,
+    PublishedNumber,
+    published_accuracy,
+    published_averages,
+    published_probing,
+)
+from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order, domain_head
+from momentalign.report._table import (
+    FOOTNOTE_MARK,
+    INCOMPLETE_MARK,
+    MISSING_MARK,
+    ResultCell,
+    ResultRow,
+    ResultTable,
+    TableSection,
+)
+from momentalign.selection import Sweep, candidates, select, set_aside
+
+_RULE_NOTES = {
+    "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
+    "leave-one-domain-out": "Selected by leave-one-domain-out: best step by mean accuracy on the other domains, "
+    "each left out of training in turn.",
+    "oracle": "Selected by the test domain (oracle): last record, by accuracy on the test domain's out split.",
+    "worst-group": "Selected by the worst group: last record, by the worst group's validation accuracy; the five best "
+    "sets of the first trial compete by their mean over trials.",
+}
+_EXTRA_RUNS = {"leave-one-domain-out": "; the rule also needs a run for each pair of test domains"}
+_PUBLISHED_FINE_TUNING = "published: the paper's, best of 5 sets, 3 trials."
+_PUBLISHED_PROBING = (
+    "published: the paper's, standard error over 5 seeds; its code differs from its text, so ours are not expected to "
+    "match them (documentation, errata 9)."
+)
+
+
+class _Key(NamedTuple):
+    dataset: str
+    label: str
+    setting: str
+
+    @property
+    def title(self) -> str:
+        return self.label if self.setting == "finetune" else f"{self.label} ({self.setting})"
+
+    def filter(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[(frame["dataset"] == self.dataset) & (frame["setting"] == self.setting)]
+
+
+class _Frames(NamedTuple):
+    """What a section is made from, of one data set and setting."""
+
+    runs: pd.DataFrame  # begun or planned
+    chosen: pd.DataFrame
+    candidates: pd.DataFrame
+    set_aside: pd.DataFrame
+    diverged: pd.DataFrame
+
+
+def accuracy_table(sweep: Sweep, rule: str) -> ResultTable:
+    """Test accuracy per domain, with averages.
+
+    A cell is the mean over trials × 100, ± the population standard deviation / √trials; averages are over domains
+    within each trial first. For "worst-group" ± is the standard error with ddof 1. Cells without a finished run and
+    cells over fewer runs than the rest of their data set are marked. A set of hyper-parameters that diverged counts as
+    tried, not as missing.
+
+    Args:
+        sweep: Runs and records.
+        rule: A selection rule, see :func:`momentalign.selection.select`.
+
+    Returns:
+        A section for each data set with runs that the rule applies to, and one over data sets if there are several.
+    """
+    chosen, listed, aside = select(sweep, rule), candidates(sweep, rule), set_aside(sweep, rule)
+    diverged = sweep.runs.loc[sweep.diverged().index]
+    runs = pd.concat([sweep.runs[list(sweep.planned)], sweep.planned])
+    if rule == "worst-group":
+        grouped = {*listed["dataset"], *aside["dataset"]}
+        runs = runs[[dataset in grouped for dataset in runs["dataset"]]]
+    else:
+        runs = runs[[len(domains) == 1 for domains in runs["test_domains"]]]
+        used = (1, 2) if rule == "leave-one-domain-out" else (1,)
+        diverged = diverged[diverged["test_domains"].map(len).isin(used)]
+    labels = dataset_labels([*sweep.runs["dataset"], *sweep.planned["dataset"]])
+    pairs = set(zip(runs["dataset"], runs["setting"], strict=True))
+    keys = [_Key(dataset, labels[dataset], setting) for dataset, setting in pairs]
+    keys.sort(key=lambda key: (dataset_order(key.dataset), key.setting))
+    sections = []
+    for key in keys:
+        frames = _Frames(*map(key.filter, (runs, chosen, listed, aside, diverged)))
+        if rule == "worst-group":
+            sections.append(_worst_group_section(key, frames, key.filter(sweep.runs)))
+        else:
+            sections.append(_domain_section(key, rule, frames))
+    if len(sections) > 1 and rule != "worst-group":
+        sections.append(_section_over_datasets(rule, keys, sections))
+    return ResultTable(rule, tuple(sections))
+
+
+def _domain_section(key: _Key, rule: str, frames: _Frames) -> TableSection:
+    runs = frames.runs
+    trials, sets = sorted(set(runs["trial"])), runs["hparams_seed"].nunique()
+    every = list(dict.fromkeys(name for names in runs["domains"] for name in names))
+    tested = {names[0] for names in runs["test_domains"]}
+    domains = [name for name in every if name in tested]
+    columns = ["algorithm", "test_domain", "trial"]
+    finished, diverged = (
+        Counter(frame[columns].itertuples(index=False, name=None)) for frame in (frames.candidates, frames.set_aside)
+    )
+    rows = []
+    for algorithm in _algorithms(runs):
+        own = frames.chosen[frames.chosen["algorithm"] == algorithm]
+        wide = own.pivot(index="trial", columns="test_domain", values="test").reindex(index=trials, columns=domains)
+        complete = [
+            all(finished[cell := (algorithm, domain, trial)] and finished[cell] + diverged[cell] == sets
+                for trial in trials)
+            for domain in domains
+        ]  # fmt: skip
+        cells = [_cell(wide[domain].dropna(), done) for domain, done in zip(domains, complete, strict=True)]
+        cells.append(_cell(wide.dropna().mean(axis=1), all(complete)))
+        rows.append(ResultRow(algorithm, algorithm_label(algorithm), False, tuple(cells)))
+    best = f"Best of {pluralize(sets, 'set of hyper-parameters')}."
+    average = "average: over domains within each trial, then over trials"
+    some = f"; {len(domains)} of {len(every)} domains were tested" if len(domains) < len(every) else ""
+    notes = [_RULE_NOTES[rule], f"{best} {_error_note(len(trials), population=True)}", f"{average}{some}."]
+    rows, footnotes = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule, key.dataset))
+    notes += _mark_notes(
+        rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _EXTRA_RUNS.get(rule, "")
+    )
+    notes += _diverged_note(len(frames.diverged))
+    notes += [_PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
+    heads = (*(domain_head(key.dataset, domain) for domain in domains), AVERAGE)
+    title = f"{key.title}: test accuracy in %, {rule} selection"
+    return TableSection(*key, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
+
+
+def _worst_group_section(key: _Key, frames: _Frames, begun: pd.DataFrame) -> TableSection:
+    chosen = frames.chosen
+    trials = int(chosen.groupby("algorithm").size().max()) if len(chosen) else 0
+    rows = []
+    for algorithm in _algorithms(frames.runs):
+        own = chosen[chosen["algorithm"] == algorithm]
+        cells = (_cell(own[name].dropna(), len(own) == trials, ddof=1, decimals=2) for name in ("average", "test"))
+        rows.append(ResultRow(algorithm, algorithm_label(algorithm), False, tuple(cells)))
+    tried = {
+        (row.algorithm, row.hparams_seed)
+        for frame in (frames.candidates, frames.set_aside)
+        for row in frame.itertuples()
+    }
+    sets = Counter(algorithm for algorithm, _ in tried)
+    search = ", ".join(f"{algorithm_label(name)} {sets[name]}" for name in sorted(sets, key=algorithm_order))
+    over = _error_note(trials, population=False)
+    notes = [_RULE_NOTES["worst-group"], f"Sets of hyper-parameters: {search}. {over}".rstrip()]
+    columns = (AVERAGE, WORST_GROUP)
+    published, source_notes = _published_for_probes(key, begun) if key.setting == "probe" else ({}, [])
+    rows, footnotes = _with_published(rows, columns, published, decimals=2)
+    notes += _mark_notes(rows, pluralize(trials, "trial")) + _diverged_note(len(frames.diverged))
+    notes += [_PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
+    notes += source_notes
+    title = f"{key.title}: test accuracy in %, over all rows and of the worst group, worst-group selection"
+    return TableSection(*key, title, tuple(notes), columns, columns, tuple(rows))
+
+
+def _section_over_datasets(rule: str, keys: Sequence[_Key], sections: Sequence[TableSection]) -> TableSection:
+    datasets = tuple(key.title for key in keys)
+    columns = (*datasets, AVERAGE)
+    averages: dict[str, dict[str, ResultCell]] = defaultdict(dict)
+    for column, section in zip(datasets, sections, strict=True):
+        for row in section.rows:
+            if not row.published:
+                averages[row.algorithm][column] = row.cells[-1]
+    rows = []
+    for algorithm in sorted(averages, key=algorithm_order):
+        cells = [averages[algorithm].get(column, ResultCell(None)) for column in datasets]
+        means = [cell.mean for cell in cells if cell.mean is not None]
+        mean = float(np.mean(means)) if len(means) == len(cells) else None
+        cells.append(ResultCell(mean, complete=all(cell.complete for cell in cells)))
+        rows.append(ResultRow(algorithm, algorithm_label(algorithm), False, tuple(cells)))
+    # By name: a folder that is named like one of the paper's data sets keeps its path as `dataset`.
+    ours = {key.dataset: key.title for key in keys if key.setting == "finetune"}
+    published: dict[str, dict[str, PublishedNumber]] = {}
+    for baselines in (True, False):  # the main table's average replaces the baselines'
+        for algorithm, numbers in published_averages(rule, baselines=baselines).items():
+            own = {ours[name]: value for name, value in numbers.items() if name in ours}
+            if set(ours) == set(numbers) - {AVERAGE} and len(ours) == len(datasets) and AVERAGE in numbers:
+                own[AVERAGE] = numbers[AVERAGE]
+            published.setdefault(algorithm, {}).update(own)
+    rows, footnotes = _with_published(rows, columns, published)
+    notes = [_RULE_NOTES[rule], "average: of the data sets' averages."]
+    notes += _mark_notes(rows, "the runs of their data set")
+    notes += [_PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
+    title = f"All data sets: test accuracy in %, {rule} selection"
+    return TableSection("", "", "", title, tuple(notes), columns, columns, tuple(rows))
+
+
+def _algorithms(runs: pd.DataFrame) -> list[str]:
+    return sorted(set(runs["algorithm"]), key=algorithm_order)
+
+
+def _cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1) -> ResultCell:
+    """Mean over trials and its error, which one trial does not have."""
+    count = len(values)
+    if not count:
+        return ResultCell(None, complete=False, decimals=decimals)
+    error = 100 * float(np.std(values, ddof=ddof)) / float(np.sqrt(count)) if count > 1 else None
+    return ResultCell(100 * float(np.mean(values)), error, count, complete, decimals=decimals)
+
+
+def _with_published(
+    rows: Sequence[ResultRow],
+    columns: Sequence[str],
+    published: Mapping[str, Mapping[str, PublishedNumber]],
+    decimals: int = 1,
+) -> tuple[list[ResultRow], list[str]]:
+    """Our rows, each followed by the published one if there is one, and footnotes on errors in the paper."""
+    both: list[ResultRow] = []
+    notes: list[str] = []
+    for row in rows:
+        both.append(row)
+        numbers = [published.get(row.algorithm, {}).get(column) for column in columns]
+        if any(number is not None for number in numbers):
+            cells = [
+                ResultCell(None, expected=False)
+                if number is None
+                else ResultCell(number.mean, number.error, mark=FOOTNOTE_MARK if number.note else "", decimals=decimals)
+                for number in numbers
+            ]
+            both.append(ResultRow(row.algorithm, row.label, True, tuple(cells)))
+            notes += [number.note for number in numbers if number is not None and number.note]
+    return both, [f"{FOOTNOTE_MARK} {note}." for note in dict.fromkeys(notes)]
+
+
+def _published_for_probes(key: _Key, runs: pd.DataFrame) -> tuple[dict[str, dict[str, PublishedNumber]], list[str]]:
+    """PublishedNumber probing numbers for a file of features, and a note on how its data set is known.
+
+    `momentalign embed` writes the data set into the file. Otherwise the recipe of the probes decides, never the name of
+    the file.
+    """
+    if published := published_probing(key.dataset):
+        return published, []
+    sources = {
+        features["dataset"]: features.get("encoder", "") for features in runs["features"] if "dataset" in features
+    }
+    if len(sources) == 1:
+        ((name, encoder),) = sources.items()
+        published = published_probing(name)
+        by = f", by {_encoder_name(encoder)}" if encoder else ""
+        return published, [f"According to its file the features are of {name}{by}."] if published else []
+    if sources:
+        return {}, []
+    recipes = {str(hparams.get("recipe")) for hparams in runs["hparams"]}
+    if len(recipes) == 1:
+        (name,) = recipes
+        if published := published_probing(name):
+            return published, [f"Assumed to be {name} because of --recipe {name}; the file names no data set."]
+    name = PurePath(key.label).name
+    if published_probing(name):
+        return {}, [f"No published numbers: only the file name suggests {name}. Use --recipe {name} to confirm it."]
+    return {}, []
+
+
+def _encoder_name(encoder: str) -> str:
+    """An encoder's name; the last part of an absolute path."""
+    kind, colon, rest = encoder.partition(":")
+    path = PurePath(rest if colon and kind in ("hf", "hf-config") else encoder)
+    return path.name if path.is_absolute() else encoder
+
+
+def _mark_notes(rows: Sequence[ResultRow], full: str, extra: str = "") -> list[str]:
+    """What the marks mean that occur in the rows."""
+    cells = [cell for row in rows if not row.published for cell in row.cells]
+    lines = []
+    if any(cell.mean is None for cell in cells):
+        lines.append(f"{MISSING_MARK} no finished run that could be selected{extra}.")
+    if any(cell.mean is not None and not cell.complete for cell in cells):
+        lines.append(f"{INCOMPLETE_MARK} over fewer finished runs than {full}.")
+    return lines
+
+
+def _diverged_note(number: int) -> list[str]:
+    note = "records are ignored from the first non-finite loss on."
+    return [f"{pluralize(number, 'run')} diverged: {note}"] if number else []
+
+
+def _error_note(trials: int, *, population: bool) -> str:
+    if not trials:
+        return ""
+    if trials < 2:
+        return "One trial, so there is no ±."
+    kind = (
+        "population standard deviation / √trials"
+        if population
+        else "standard error (standard deviation with ddof 1 / √trials)"
+    )
+    return f"Mean over {trials} trials ± {kind}."

@@ -1,0 +1,134 @@
+"""Chapters on training: penalty terms, moments of the features, time and memory."""
+
+import math
+from functools import partial
+from typing import Any
+
+from momentalign.report._accuracy_chapters import ACCURACY_AXIS, describe_selection
+from momentalign.report._cases import Case, GroupedSweep
+from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
+from momentalign.report._charts import bars, curves, decades
+from momentalign.report._frames import accuracy_curves, chart_rows, gap_curves, group_curves, run_costs, term_curves
+
+_TERMS = {
+    "cross_entropy": "cross-entropy of the batches",
+    "gradient": "gradient spread",
+    "hessian": "Hessian spread",
+    "order_3": "spread of third derivatives",
+    "gradient_variance": "Fishr: spread of gradient variances",
+    "mean": "CORAL: distance of feature means",
+    "covariance": "CORAL: distance of covariances",
+    "discrepancy": "MMD: discrepancy",
+    "gradient_norm": "IRM: gradient norms",
+    "loss_variance": "VREx: variance of losses",
+    "all_gradients": "IGA: spread of all gradients",
+    "kept": "AND-Mask: share of gradients kept",
+    "largest_weight": "GroupDRO: largest weight",
+}
+"""Terms in the order of their panels; others follow by name."""
+_ORDERS = {1: "first moments: distance of means", 2: "second moments: distance of covariances"}
+
+
+def term_chapter(grouped: GroupedSweep) -> Chapter:
+    """Penalty terms and accuracy over steps (the paper's CelebA figure)."""
+    groups, missing = [], []
+    for case in grouped.cases:
+        frame = term_curves(grouped, case)
+        if frame.empty:
+            missing.append(f"{case.title}: no penalty terms recorded.")
+            continue
+        panels = _accuracy_panels(grouped, case)
+        for term in sorted(frame["term"].unique(), key=lambda term: (list({**_TERMS, term: ""}).index(term), term)):
+            rows = chart_rows(frame[frame["term"] == term].drop(columns="term"))
+            title = _TERMS.get(term, term)
+            y = "cross-entropy" if term == "cross_entropy" else "unweighted"
+            draw = partial(curves, styles=grouped.styles, y=y, **_scale(rows))
+            panels.append(Panel(title, rows, draw))
+        groups.append(PanelGroup(case.title, panels, grouped.styles, describe_selection(case)))
+    note = "Unweighted terms; mean over trials and test domains, the band is one standard deviation."
+    return Chapter("terms", "Penalty terms and accuracy", note, [Tab("", groups)] if groups else [], missing)
+
+
+def gap_chapter(grouped: GroupedSweep) -> Chapter:
+    """Distances of feature moments between the training domains over steps (the paper's VLCS figure)."""
+    groups, missing = [], []
+    for case in grouped.cases:
+        frame = gap_curves(grouped, case)
+        if frame.empty:
+            missing.append(f"{case.title}: no feature moments recorded.")
+            continue
+        panels = []
+        for number, title in _ORDERS.items():
+            rows = chart_rows(frame[frame["order"] == number].drop(columns="order"))
+            if rows:
+                draw = partial(curves, styles=grouped.styles, y="mean over pairs", **_scale(rows))
+                panels.append(Panel(title, rows, draw))
+        groups.append(PanelGroup(case.title, panels, grouped.styles, describe_selection(case)))
+    note = "Between the training domains' features; the band is one standard deviation over test domains."
+    return Chapter("moments", "Feature moments between domains", note, [Tab("", groups)] if groups else [], missing)
+
+
+def cost_chapter(grouped: GroupedSweep) -> Chapter:
+    """Seconds per step and peak memory by method."""
+    groups, missing = [], []
+    for case in grouped.cases:
+        frame = run_costs(grouped, case)
+        if frame.empty:
+            missing.append(f"{case.title}: no time or memory recorded.")
+            continue
+        for device, own in frame.groupby("device", sort=False):
+            panels = []
+            for metric, title in (("step_seconds", "time per step"), ("memory_gib", "peak memory")):
+                rows = chart_rows(own[own["metric"] == metric].drop(columns=["device", "metric"]))
+                rows.sort(key=lambda row: grouped.methods.index(row["method"]))
+                if rows:
+                    unit, rows = _unit(metric, rows)
+                    panels.append(
+                        Panel(title, rows, partial(bars, methods=tuple(row["method"] for row in rows), x=unit))
+                    )
+            groups.append(PanelGroup(f"{case.title}, {device}", panels))
+    note = "Median over runs of the median step time and of the peak memory; lines show the interquartile range. Runs "
+    note += (
+        "that shared a machine slowed each other down; 'momentalign bench' measures methods one by one. Memory on a "
+    )
+    note += "CPU is not shown: only that of the process is known, which may train several runs."
+    return Chapter("costs", "Time and memory", note, [Tab("", groups)] if groups else [], missing)
+
+
+def _accuracy_panels(grouped: GroupedSweep, case: Case) -> list[Panel]:
+    """Worst-group accuracy where it is recorded, else the mean accuracy over test domains."""
+    frame = group_curves(grouped, case)
+    title = "worst-group accuracy on the test split"
+    if frame.empty:
+        curve = accuracy_curves(grouped, case)
+        curve = curve[curve["what"] == "test"]
+        keys = ["method", "step", "marked"]
+        frame = curve.groupby(keys)[["mean", "low", "high"]].mean().reset_index()
+        frame["runs"] = curve.groupby(keys)["runs"].sum().to_numpy()
+        title = "accuracy on the test domains, mean"
+    rows = chart_rows(frame)
+    return [Panel(title, rows, partial(curves, styles=grouped.styles, y=ACCURACY_AXIS))] if rows else []
+
+
+def _scale(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Logarithmic for numbers that span decades, symlog if some are zero, else linear."""
+    positive = [row["mean"] for row in rows if row["mean"] > 0]
+    tiny = bool(positive) and max(positive) < 1e-3
+    if not positive or max(positive) < 20 * min(positive):
+        return {"scale": "linear", "tiny": tiny}
+    if min(row["low"] for row in rows) > 0:
+        ends = [row[key] for row in rows for key in ("low", "high")]
+        return {"scale": "log", "powers": decades(ends), "tiny": tiny or min(positive) < 1e-3}
+    return {"scale": "symlog", "constant": 10.0 ** math.floor(math.log10(min(positive))), "tiny": tiny}
+
+
+def _unit(metric: str, rows: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """A unit in which the largest number is above 1, and the rows in it, with text."""
+    largest = max(row["value"] for row in rows)
+    unit, factor = ("s", 1.0) if metric == "step_seconds" else ("GiB", 1.0)
+    if metric == "step_seconds" and largest < 1:
+        unit, factor = "ms", 1000.0
+    elif metric == "memory_gib" and largest < 1:
+        unit, factor = "MiB", 1024.0
+    scaled = [{**row, **{key: row[key] * factor for key in ("value", "low", "high")}} for row in rows]
+    return unit, [{**row, "text": f"{row['value']:.3g} {unit}", "room": 1.3 * row["high"]} for row in scaled]
