@@ -22,7 +22,7 @@ def test_page_and_figures(tmp_path: Path) -> None:
     write_fake_sweep(tmp_path / "runs", algorithms=("erm",), domains=("a", "b"), trials=1, hparams=1, failed=1)
     done = run("runs", "-o", "deep/report.html", "--figures", "deep/figures", "--title", "Mine", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "2 runs, 1 finished. 1 problem met in reading, listed on the page." in done.stdout
+    assert "2 runs, 1 finished. 1 problem found, listed on the page." in done.stdout
     assert "deep/report.html" in done.stdout
     assert "<h1>Mine</h1>" in (tmp_path / "deep" / "report.html").read_text()
     assert len(list((tmp_path / "deep" / "figures").iterdir())) % 3 == 0

@@ -133,6 +133,18 @@ def test_published_numbers_stand_beside_ours(tmp_path):
     assert cells(both, "erm")["average"] == "50.0"
 
 
+def test_text_is_aligned_and_complete_in_a_narrow_terminal(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    domains = ("a name that is long", "b", "c", "d")
+    sweep_of(tmp_path, [(0.5, 0.9, 0.6, 1.0), (0.7, None, 0.6, 0.6)], domains=domains)
+    sweep_of(tmp_path, [(0.5, 0.9, 0.6, 1.0), (0.7, 0.9, 0.6, 0.6)], domains=domains, algorithm="cma")
+    _, _, head, rule, erm, cma, *_ = accuracy_table(read_runs(tmp_path), "oracle").to_text().splitlines()
+    assert re.split(r" {2,}", head.strip()) == ["a name that is long", "b", "c", "d", "average"]
+    assert rule == "─" * len(head)
+    # A mark hangs to the right of the digits.
+    assert erm.index("*") == cma.index("90.0 ± 0.0") + len("90.0 ± 0.0")
+
+
 def test_digits_are_not_mnist(tmp_path):
     write_fake_sweep(tmp_path, dataset="colored-digits", trials=1, hparams=1)
     assert not any(row.published for row in accuracy_table(read_runs(tmp_path), "oracle").sections[0].rows)
@@ -250,7 +262,7 @@ def test_the_command_prints_and_writes(tmp_path):
         (["--format", "latx"], "'--format' should be one of 'text', 'markdown', 'latex', 'csv', but is 'latx'. Meant"),
         (
             ["--select", "worst-group"],
-            "None of the 3 runs can be selected by worst-group: it takes runs with groups (a val and a test split). "
+            "None of the 3 runs can be selected by worst-group, which needs runs with groups (a val and a test split). "
             "Use --select training-domain.",
         ),
         (["-o", "."], "'--out' should name a file"),
@@ -341,7 +353,7 @@ def test_a_table_of_probes_by_the_default_rule_names_theirs(tmp_path):
     write_fake_probes(tmp_path, trials=1, hparams=1)
     result = command(tmp_path)
     assert str(result.exception) == (
-        "None of the 2 runs can be selected by oracle: it takes runs with one test domain. Use --select worst-group."
+        "None of the 2 runs can be selected by oracle, which needs runs with one test domain. Use --select worst-group."
     )
 
 

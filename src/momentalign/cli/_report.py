@@ -13,13 +13,13 @@ from momentalign._format import pluralize
 
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs, ours or DomainBed's; finished or not.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Path of the page.")] = Path("report.html"),
     figures: Annotated[
         Path | None, typer.Option(help="Folder for the page's charts as PNG, SVG and PDF.", show_default="none")
     ] = None,
-    title: Annotated[str, typer.Option(help="Of the page; names the data sets by default.", show_default=False)] = "",
+    title: Annotated[str, typer.Option(help="Title of the page.", show_default="the data sets")] = "",
 ) -> None:
-    """One page on a sweep: tables by selection rule, curves, costs, distances, and what made them."""
+    """Write one HTML page on a sweep: tables by selection rule, curves, costs, distances and provenance."""
     from momentalign._files import check_output
 
     try:
@@ -36,8 +36,8 @@ def report(
     sweep = read_runs(folders)
     number = len(sweep.problems)
     finished = int((sweep.runs["status"] == "finished").sum())
-    met = f" {pluralize(number, 'problem')} met in reading, listed on the page." if number else ""
-    console.print(f"{pluralize(len(sweep.runs), 'run')}, {finished} finished.{met}")
+    problems = f" {pluralize(number, 'problem')} found, listed on the page." if number else ""
+    console.print(f"{pluralize(len(sweep.runs), 'run')}, {finished} finished.{problems}")
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=1.0)
@@ -49,11 +49,11 @@ def report(
             progress=lambda part, share: progress.update(task, description=part, completed=share),
         )
     size = written[0].stat().st_size / 2**20
-    console.print(f"The page lies at {out} ({size:.1f} MiB); open it in a browser, it needs no network.")
+    console.print(f"Saved the page to {out} ({size:.1f} MiB). Open it in a browser; it needs no network.")
     if figures is not None:
-        console.print(f"{len(written) - 1} files of charts lie in {figures}.")
+        console.print(f"Saved {len(written) - 1} chart files to {figures}.")
     else:
         console.print(
-            "Next: --figures DIR saves its charts as files; "
-            f"'momentalign table {shlex.quote(str(folders[0]))}' prints the tables."
+            "Next: save the charts as files with --figures DIR, or print the tables with "
+            f"'momentalign table {shlex.quote(str(folders[0]))}'."
         )

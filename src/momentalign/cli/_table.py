@@ -16,13 +16,13 @@ def table(
     ] = "oracle",
     form: Annotated[
         str | None,
-        typer.Option("--format", help="text, markdown, latex or csv. [default: by the ending of --out, else text]"),
+        typer.Option("--format", help="text, markdown, latex or csv. [default: by the suffix of --out, else text]"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file instead of the screen: .txt, .md, .tex or .csv.")
+        Path | None, typer.Option("--out", "-o", help="Write a file instead: .txt, .md, .tex or .csv.")
     ] = None,
 ) -> None:
-    """Test accuracy of a sweep, per domain and averaged, under one selection rule."""
+    """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
     from momentalign._files import atomic_write, check_output
     from momentalign._format import printable
     from momentalign._validation import check_choice
@@ -38,20 +38,18 @@ def table(
     sweep = read_runs(folders)
     for problem in sweep.problems:
         typer.echo(printable(problem), err=True)
-    found = accuracy_table(sweep, rule)
-    if not found.sections:
-        what = "groups (a val and a test split)" if rule == "worst-group" else "one test domain"
+    result = accuracy_table(sweep, rule)
+    if not result.sections:
+        needed = "groups (a val and a test split)" if rule == "worst-group" else "one test domain"
         fitting = [other for other in RULES if other != rule and accuracy_table(sweep, other).sections]
         raise ValueError(
-            f"None of the {len(sweep.runs)} runs can be selected by {rule}: it takes runs with {what}."
+            f"None of the {len(sweep.runs)} runs can be selected by {rule}, which needs runs with {needed}."
             + (f" Use --select {fitting[0]}." if fitting else "")
         )
-    text = {"text": found.to_text, "markdown": found.to_markdown, "latex": found.to_latex, "csv": found.to_csv}
-    content = text[chosen]()
+    content: str = getattr(result, f"to_{chosen}")()
     if out is None:
         typer.echo(content, nl=False)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(out, content)
-    where = shlex.join(map(str, folders))
-    typer.echo(f"The table lies at {out}. Next: momentalign report {where} -o report.html")
+    typer.echo(f"Saved the table to {out}. Next: momentalign report {shlex.join(map(str, folders))} -o report.html")

@@ -12,6 +12,7 @@ from momentalign._format import printable
 MISSING_MARK = "–"
 INCOMPLETE_MARK = "*"
 FOOTNOTE_MARK = "†"
+_PAD = "\ue000"  # rich strips trailing spaces; not printable, so no name contains it
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -178,19 +179,19 @@ def _text(section: TableSection) -> str:
 
     marks = (INCOMPLETE_MARK, FOOTNOTE_MARK)
     body = [[_label(row), *(cell.text for cell in row.cells)] for row in section.rows]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
     for index, head in enumerate(section.heads, start=1):
         table.add_column(Text(printable(head)), justify="right", no_wrap=True)
         # Pad unmarked numbers, so that the digits line up and marks hang to the right.
         if any(line[index].endswith(marks) for line in body):
             for line in body:
-                line[index] += "" if line[index].endswith(marks) else " "
+                line[index] += "" if line[index].endswith(marks) else _PAD
     for line in body:
         table.add_row(*map(Text, line))
     file = io.StringIO()
     Console(file=file, width=100_000, color_system=None, legacy_windows=False).print(table)
-    lines = [line.rstrip() for line in file.getvalue().splitlines()]
+    lines = [line.replace(_PAD, " ").rstrip() for line in file.getvalue().splitlines()]
     return "\n".join([printable(section.title), "", *lines, "", *map(printable, section.notes), ""])
 
 
