@@ -10,7 +10,7 @@ from momentalign.theory import (
     pareto_point,
     transfer_measures,
 )
-from momentalign.theory._newton import smallest_loss
+from momentalign.theory._minimize import smallest_loss
 from tests.theory.problems import make_losses, quadratics, random_head
 
 

@@ -177,11 +177,11 @@ def test_domains_that_do_not_differ() -> None:
 @pytest.mark.parametrize("labels", [False, True])
 def test_progress_rises_from_nothing_to_all(labels: bool) -> None:
     target, target_labels, _ = arrays(K=1, seed=1)
-    told: list[tuple[str, float]] = []
+    calls: list[tuple[str, float]] = []
     options = {"target": target, "target_labels": target_labels} if labels else {}
-    make(progress=lambda part, share: told.append((part, share)), **options)
-    shares = [share for _, share in told]
+    make(progress=lambda part, share: calls.append((part, share)), **options)
+    shares = [share for _, share in calls]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
-    # Each of the six ordered pairs is told apart: they take most of the time where there are many domains.
-    assert len({share for part, share in told if part == "transfer measures"}) == 7
+    # Each of the six ordered pairs is calls apart: they take most of the time where there are many domains.
+    assert len({share for part, share in calls if part == "transfer measures"}) == 7

@@ -10,6 +10,7 @@ from momentalign.theory import (
     target_error_bound,
     transfer_measures,
 )
+from momentalign.theory._transfer import largest_quadratic
 from tests.theory.problems import LOSSES, make_losses, quadratics, random_head
 
 
@@ -110,3 +111,33 @@ def test_closed_form_is_for_quadratics() -> None:
         transfer_measures(losses, torch.zeros(losses.shape), 1.0, method="assent")
     with pytest.raises(ValueError, match="'radius' should be finite and above 0, but is -1"):
         transfer_measures(losses, torch.zeros(losses.shape), -1)
+
+
+def brute_force(eigenvalues: np.ndarray, linear: np.ndarray, radius: float) -> float:
+    angles = np.linspace(0, 2 * np.pi, 20001)
+    circle = np.stack([np.cos(angles), np.sin(angles)])
+    best = 0.0
+    for r in np.linspace(0, radius, 101):
+        best = max(best, float((0.5 * eigenvalues @ (r * circle) ** 2 + linear @ (r * circle)).max()))
+    return best
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "linear"),
+    [
+        ([2.0, -1.0], [0.3, 0.4]),
+        ([-1.0, -2.0], [0.1, 0.1]),  # the maximum lies inside
+        ([-1.0, -2.0], [3.0, 4.0]),
+        ([2.0, 1.0], [0.0, 0.1]),  # hard: no slope along the top eigenvector
+        ([2.0, 1.0], [1e-17, 0.1]),  # next to the hard case
+        ([2.0, 1.0], [0.0, 5.0]),
+        ([0.0, 0.0], [3.0, 4.0]),
+        ([1.0, 1.0], [0.0, 0.0]),
+        ([-1.0, 0.0], [0.5, 0.0]),
+    ],
+)
+def test_largest_quadratic_against_brute_force(eigenvalues: list[float], linear: list[float]) -> None:
+    values, slope = np.array(eigenvalues), np.array(linear)
+    found = largest_quadratic(values, slope, 1.5)
+    assert found == pytest.approx(brute_force(values, slope, 1.5), abs=2e-4)
+    assert found >= brute_force(values, slope, 1.5) - 1e-12

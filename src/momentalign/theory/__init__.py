@@ -1,10 +1,12 @@
-"""Transfer measures, bounds on the error of an unseen domain, and the report that gathers them."""
+"""Transfer measures, bounds on the error of an unseen domain, and the report that combines them."""
 
 from momentalign.theory._bounds import (
     ManySourceBounds,
+    TargetErrors,
     many_source_bounds,
     pairwise_error_bounds,
     target_error_bound,
+    target_errors,
 )
 from momentalign.theory._connections import (
     GradientConnections,
@@ -12,14 +14,18 @@ from momentalign.theory._connections import (
     gradient_connections,
     hessian_connections,
 )
-from momentalign.theory._distances import DerivativeDistances, derivative_distances
+from momentalign.theory._distances import (
+    DerivativeDistances,
+    MomentGaps,
+    derivative_distances,
+    moment_distances,
+    moment_gaps,
+    tensor_moment_gaps,
+)
 from momentalign.theory._hull import HullCheck, hull_check
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._moments import MomentGaps, moment_distances, moment_gaps
-from momentalign.theory._pareto import ParetoPoint, pareto_check, pareto_point
+from momentalign.theory._pareto import Combination, ParetoPoint, pareto_check, pareto_point, smallest_combination
 from momentalign.theory._report import TransferReport, transfer_report
-from momentalign.theory._simplex import Combination, smallest_combination
-from momentalign.theory._target import TargetErrors, target_errors
 from momentalign.theory._taylor import TaylorBound, taylor_bound
 from momentalign.theory._transfer import TransferMeasures, mixture_transfer, transfer_measures
 
@@ -52,6 +58,7 @@ __all__ = [
     "target_error_bound",
     "target_errors",
     "taylor_bound",
+    "tensor_moment_gaps",
     "transfer_measures",
     "transfer_report",
 ]

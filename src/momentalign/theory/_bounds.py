@@ -1,4 +1,4 @@
-"""Bounds on a target's error: from one source, and from many whose convex hull holds the target."""
+"""Bounds on a target's error: from one source, from many whose convex hull contains the target, for a given sample."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from momentalign.theory._inputs import Floats
+from momentalign._types import Array
+from momentalign.theory._inputs import as_features
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._newton import mixture_minimizer
-from momentalign.theory._transfer import TransferMeasures, largest_pair
+from momentalign.theory._minimize import mixture_minimizer, smallest_loss
+from momentalign.theory._transfer import TransferMeasures, largest_pair, mixture_transfer
 
 
 def target_error_bound(source_loss: Any, source_minimum: Any, target_minimum: Any, transfer: Any) -> Any:
@@ -20,7 +21,7 @@ def target_error_bound(source_loss: Any, source_minimum: Any, target_minimum: An
         source_loss: L_S at the head.
         source_minimum: L_S*.
         target_minimum: L_T*.
-        transfer: One-sided transfer measure T(S‖T) over a ball that holds the head.
+        transfer: One-sided transfer measure T(S‖T) over a ball that contains the head.
 
     Returns:
         The bound; the arguments may be arrays that broadcast.
@@ -32,11 +33,10 @@ def target_error_bound(source_loss: Any, source_minimum: Any, target_minimum: An
     return source_loss + target_minimum - source_minimum + transfer
 
 
-def pairwise_error_bounds(losses: DomainLosses, head: Any, measures: TransferMeasures) -> Floats:
+def pairwise_error_bounds(losses: DomainLosses, head: Any, measures: TransferMeasures) -> Array:
     """Bound on every domain's loss from every other's, at a head of the ball.
 
     Args:
-        losses: The domains' losses.
         head: Shape (C, D), within the radius of the measures' centre.
         measures: Transfer measures of these losses.
 
@@ -45,7 +45,7 @@ def pairwise_error_bounds(losses: DomainLosses, head: Any, measures: TransferMea
     """
     minima = measures.minima
     values = losses.values(head)
-    bounds: Floats = target_error_bound(values[:, None], minima[:, None], minima[None, :], measures.one_sided)
+    bounds: Array = target_error_bound(values[:, None], minima[:, None], minima[None, :], measures.one_sided)
     return bounds
 
 
@@ -66,7 +66,7 @@ class ManySourceBounds:
         mixture_realizable: (K−1)/K max Tʳ(μ_i, μ_j).
         gap: L_S* − mean_e L_e* of the balanced mixture.
         largest_gap: The largest L_w* − Σ_e w_e L_e* over all mixtures w.
-        exact: False where the measures are lower estimates; so are the bounds then.
+        exact: False if the measures are lower estimates; so are the bounds then.
     """
 
     center_one_sided: float
@@ -81,7 +81,7 @@ class ManySourceBounds:
 
 
 def many_source_bounds(losses: DomainLosses, measures: TransferMeasures) -> ManySourceBounds:
-    r"""Both bounds for a target :math:`\sum_e w_e \mu_e`, whatever its weights.
+    r"""Both bounds for a target :math:`\sum_e w_e \mu_e` with any weights.
 
     For the balanced mixture S,
     :math:`T(S\|T) \le \frac{K-1}K \max_{i \ne j} T(\mu_i\|\mu_j) + (L_S^* - \frac1K\sum_i L_i^*)`. The other direction,
@@ -89,11 +89,7 @@ def many_source_bounds(losses: DomainLosses, measures: TransferMeasures) -> Many
     of these over w is a concave maximisation, and for two domains never above the gap itself.
 
     Args:
-        losses: The sources' losses.
         measures: Their transfer measures.
-
-    Returns:
-        The bounds.
     """
     number = len(losses)
     balanced = np.full(number, 1 / number)
@@ -115,18 +111,92 @@ def many_source_bounds(losses: DomainLosses, measures: TransferMeasures) -> Many
     )
 
 
-def _gap(losses: DomainLosses, minima: Floats, mixture: Floats) -> tuple[float, Floats]:
+@dataclass(frozen=True, eq=False)
+class TargetErrors:
+    """Losses of a target sample at the centre of the ball, and bounds on them.
+
+    Attributes:
+        loss: The target's loss at the centre.
+        minimum: Its smallest loss over all heads.
+        source_loss: The balanced mixture's loss at the centre.
+        source_minimum: Its smallest loss over all heads.
+        transfer: T(S‖T) from the balanced mixture S to the target over the ball.
+        from_sources: The same from each source alone, shape (K,).
+        bound: L_S + L_T* − L_S* + T(S‖T), which uses the target's own sample.
+        hull_bound: The same with the balanced-mixture bound, which only assumes that the target is in the hull.
+        exact: False if the measures are lower estimates.
+    """
+
+    loss: float
+    minimum: float
+    source_loss: float
+    source_minimum: float
+    transfer: float
+    from_sources: Array
+    bound: float
+    hull_bound: float
+    exact: bool
+
+
+def target_errors(
+    losses: DomainLosses,
+    target: Any,
+    target_labels: Any,
+    center: Any,
+    radius: float,
+    bounds: ManySourceBounds,
+    *,
+    restarts: int = 8,
+    seed: int = 0,
+) -> TargetErrors:
+    """Measure the transfer to a labelled target and compare its loss with the bounds.
+
+    Args:
+        target: Features of the target, shape (m, d).
+        target_labels: Its labels, shape (m,).
+        center: Head at the centre of the ball, shape (C, D).
+        radius: √δ, above zero.
+        bounds: Bounds of these sources over the same ball.
+        restarts: Random starts of the ascent.
+    """
+    features = as_features("target", target, losses.features.shape[1])
+    targets = losses.encode_targets("target_labels", target_labels, len(features), "target")
+    joined = losses.with_domain("target", features, targets)
+    number = len(losses)
+    rows = np.eye(number + 1)
+    balanced, last = np.append(np.full(number, 1 / number), 0.0), rows[-1]
+
+    def transfer(source: Array) -> float:
+        return mixture_transfer(joined, source, last, center, radius, restarts=restarts, seed=seed)
+
+    values = joined.values(center)
+    minima = [smallest_loss(joined, weights) for weights in (balanced, last)]
+    source_loss, measured = float(balanced @ values), transfer(balanced)
+    return TargetErrors(
+        float(values[-1]),
+        minima[1],
+        source_loss,
+        minima[0],
+        measured,
+        np.array([transfer(row) for row in rows[:-1]]),
+        float(target_error_bound(source_loss, minima[0], minima[1], measured)),
+        float(target_error_bound(source_loss, minima[0], minima[1], bounds.mixture_one_sided)),
+        losses.loss == "squared_error",
+    )
+
+
+def _gap(losses: DomainLosses, minima: Array, mixture: Array) -> tuple[float, Array]:
     """L_w* − Σ_e w_e L_e* and its derivative in w, the domains' optimality gaps at θ(w)."""
     head = mixture_minimizer(losses, torch.from_numpy(mixture))
     gaps = losses.values(head) - minima
     return float(mixture @ gaps), gaps
 
 
-def _largest_gap(losses: DomainLosses, minima: Floats) -> float:
+def _largest_gap(losses: DomainLosses, minima: Array) -> float:
     """Largest gap over all mixtures; a minimum of functions linear in w is concave, so one start is enough."""
     number = len(losses)
 
-    def negative(w: Floats) -> tuple[float, Floats]:
+    def negative(w: Array) -> tuple[float, Array]:
         value, slope = _gap(losses, minima, np.clip(w, 0, None) / np.clip(w, 0, None).sum())
         return -value, -slope
 

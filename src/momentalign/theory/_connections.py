@@ -1,4 +1,4 @@
-"""How the penalties of the family hang together, as numbers: identities of the domains' gradients and Hessians."""
+"""Identities between the penalties of the family, as numbers computed from the domains' gradients and Hessians."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -51,12 +51,12 @@ def gradient_connections(gram: Any) -> GradientConnections:
 
 @dataclass(frozen=True)
 class HessianConnections:
-    """Spreads of what different methods look at in the domains' Hessians.
+    """Spreads of the parts of the domains' Hessians that different methods match.
 
     Attributes:
         full: (1/K) Σ‖H_e − H̄‖², what CMA matches.
         diagonal: The same of the diagonals, what Hutchinson's method estimates: never above `full`.
-        along_mean_gradient: (1/K) Σ‖(H_e − H̄)ḡ‖², what HGP matches where the gradients agree: at most ‖ḡ‖²·`full`.
+        along_mean_gradient: (1/K) Σ‖(H_e − H̄)ḡ‖², what HGP matches if the gradients agree: at most ‖ḡ‖²·`full`.
         mean_gradient: ‖ḡ‖².
     """
 
@@ -69,14 +69,10 @@ class HessianConnections:
 def hessian_connections(losses: DomainLosses, head: Any) -> HessianConnections:
     """Spreads of the Hessians, of their diagonals and of their products with the mean gradient, without any Hessian.
 
-    The L2 terms are the same in every domain and cancel in the spreads; the mean gradient includes its own.
+    The L2 terms cancel in the spreads; the mean gradient includes its own.
 
     Args:
-        losses: The domains' losses.
         head: Shape (C, D).
-
-    Returns:
-        The spreads.
     """
     theta = losses.as_head(head)
     residuals = HEADS[losses.loss](losses.inputs @ theta.T, losses.targets)

@@ -1,4 +1,4 @@
-r"""Does a target look like a mixture of the sources? The assumption of the many-source bounds, held against a sample.
+r"""Does a target look like a mixture of the sources? The assumption of the many-source bounds, tested on a sample.
 
 A mixture's raw moments are the mixture of the sources' raw moments. In features standardised by the sources, the
 moments of order up to two, scaled to comparable size, are the mean of a feature map with the inner product
@@ -13,32 +13,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from momentalign._types import Array
 from momentalign._validation import check_count
-from momentalign.theory._distances import check_level
-from momentalign.theory._inputs import Floats, as_features
+from momentalign.theory._distances import resampled_counts, rows_by_domain, rows_per_domain
+from momentalign.theory._inputs import as_features, check_level
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._resampling import resampled_counts, rows_by_domain, share_of_rows
-from momentalign.theory._simplex import smallest_combination
+from momentalign.theory._pareto import smallest_combination
 
 
 @dataclass(frozen=True, eq=False)
 class HullCheck:
-    """The mixture of sources that comes closest to a target sample, and whether the rest could be sampling noise.
+    """The mixture of sources closest to a target sample, and whether the residual could be sampling noise.
 
     Attributes:
-        names: Of the sources.
-        weights: Of the closest mixture, shape (K,).
+        names: Names of the sources.
+        weights: Weights of the closest mixture, shape (K,).
         residual: Distance between the target's moments and the mixture's.
-        noise: What the residual would be, at the given level, for a sample of this size from that very mixture.
+        noise: Quantile, at the given level, of the residual of samples of this size from that mixture.
         p_value: Share of such samples with a residual at least as large.
-        scale: Root mean square distance of the sources' moments from their mean, to read the residual by.
+        scale: Root mean square distance of the sources' moments from their mean, as a unit for the residual.
         rows: Target rows used.
-        labelled: Whether labels took part.
-        level: Of `noise`.
+        labelled: Whether labels were used.
+        level: Level of `noise`.
     """
 
     names: tuple[str, ...]
-    weights: Floats
+    weights: Array
     residual: float
     noise: float
     p_value: float
@@ -54,21 +54,21 @@ class HullCheck:
 
     @property
     def sentence(self) -> str:
-        """What to make of it, in words."""
+        """The result as a sentence."""
         what = "features and labels" if self.labelled else "features"
-        found = (
+        numbers = (
             f"residual {self.residual:.3g}; {self.level:.0%} of samples of {self.rows} rows from the closest mixture "
             f"stay below {self.noise:.3g}"
         )
         if not self.tenable:
             return (
-                f"The target's {what} do not look like a mixture of the sources ({found}): the bounds for many sources "
+                f"The target's {what} do not look like a mixture of the sources ({numbers}): the many-source bounds "
                 "need not hold for it."
             )
-        blind = "" if self.labelled else " Without labels a change of the classes given the features stays unseen."
+        blind = "" if self.labelled else " Without labels a change of the classes given the features goes undetected."
         return (
-            f"The target's {what} look like a mixture of the sources ({found}): the bounds' assumption is tenable, as "
-            f"far as first and second moments tell.{blind}"
+            f"The target's {what} look like a mixture of the sources ({numbers}): the bounds' assumption is tenable, "
+            f"judging by first and second moments.{blind}"
         )
 
     def __str__(self) -> str:
@@ -86,24 +86,19 @@ def hull_check(
     max_rows: int = 4000,
     seed: int = 0,
 ) -> HullCheck:
-    """Find the mixture of the sources closest to a target sample, and compare what remains with sampling noise.
+    """Find the mixture of the sources closest to a target sample, and compare the residual with sampling noise.
 
     The criterion is a bootstrap under the assumption: as many rows as the target has are drawn from the closest
-    mixture, every source is drawn again from itself, and the program is solved anew. The assumption counts as tenable
-    while the target's residual is within the given quantile of these. It is necessary only: other moments may differ,
-    and a small target sample lets much pass.
+    mixture, every source is resampled, and the program is solved again. The assumption is tenable while the target's
+    residual is within the given quantile of these. It is necessary only: other moments may differ, and a small target
+    sample has little power.
 
     Args:
-        losses: The sources.
         target: Features of the target, shape (m, d).
-        target_labels: Its labels, shape (m,), where known.
-        level: Quantile of the noise beyond which the assumption is given up.
-        resamples: Of the bootstrap; at least 20.
-        max_rows: Of all sources together; of more, equal shares are drawn, and as large a share of the target.
-        seed: Of the draws.
-
-    Returns:
-        The check.
+        target_labels: Its labels, shape (m,), if known.
+        level: Quantile of the noise beyond which the assumption is rejected.
+        resamples: Bootstrap resamples; at least 20.
+        max_rows: Rows used of all sources together, drawn in equal shares; the target is limited to one such share.
     """
     check_level(level)
     check_count("resamples", resamples, 20)
@@ -114,7 +109,7 @@ def hull_check(
         labels = losses.encode_targets("target_labels", target_labels, len(rows), "target")
     rng = np.random.default_rng(seed)
     number = len(losses)
-    most = share_of_rows(max_rows, number)
+    most = rows_per_domain(max_rows, number)
     drawn = rows_by_domain(losses.domains, number, most, rng)
     kept = rows_by_domain(torch.zeros(len(rows), dtype=torch.long), 1, most, rng)[0]
     sources = np.concatenate(drawn)
@@ -174,16 +169,16 @@ def _offsets(gram: Tensor, cross: Tensor, own: Tensor) -> Tensor:
 
 
 def _null_residuals(
-    inner: Tensor, sizes: list[int], rows: int, weights: Floats, resamples: int, rng: np.random.Generator
-) -> Floats:
+    inner: Tensor, sizes: list[int], rows: int, weights: Array, resamples: int, rng: np.random.Generator
+) -> Array:
     """Residuals when the target is a sample of the mixture and every source a sample of itself."""
     probabilities = np.concatenate([np.full(size, w / size) for size, w in zip(sizes, weights, strict=True)])
     targets = torch.from_numpy(rng.multinomial(rows, probabilities, resamples).T / rows)
     counts = [resampled_counts(size, size, resamples, rng) / size for size in sizes]
-    found = []
+    residuals = []
     for b in range(resamples):
         A = torch.block_diag(*[own[:, b : b + 1] for own in counts])
         A = torch.cat([A, targets[:, b : b + 1]], 1)
         gram = A.T @ inner @ A
-        found.append(smallest_combination(_offsets(gram[:-1, :-1], gram[:-1, -1], gram[-1, -1])).norm)
-    return np.array(found)
+        residuals.append(smallest_combination(_offsets(gram[:-1, :-1], gram[:-1, -1], gram[-1, -1])).norm)
+    return np.array(residuals)

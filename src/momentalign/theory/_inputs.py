@@ -1,4 +1,4 @@
-"""Arrays as people have them, to float64 tensors: features, labels of any kind, names of domains."""
+"""User arrays to float64 tensors: features, labels of any kind, names of domains."""
 
 import math
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-Floats = NDArray[np.float64]
+from momentalign._types import Array
 
 
 def as_features(name: str, value: Any, columns: int | None = None) -> Tensor:
-    """Bring `value` to a finite float64 matrix with rows, of `columns` columns where that is given."""
+    """Convert to a finite float64 matrix with at least one row, and `columns` columns if given."""
     if sparse.issparse(value):
         raise TypeError(f"'{name}' should be a dense array, but is a sparse matrix. Use {name}.toarray().")
     matrix = _as_numbers(name, value)
@@ -29,7 +29,7 @@ def as_features(name: str, value: Any, columns: int | None = None) -> Tensor:
 
 
 def as_outcomes(name: str, value: Any, rows: int, of: str, columns: int | None = None) -> Tensor:
-    """Bring real targets to a finite float64 matrix (n, C), one row for each of the `rows` rows of the array `of`."""
+    """Convert real targets to a finite float64 matrix (n, C), one row for each of the `rows` rows of the array `of`."""
     matrix = _as_numbers(name, value)
     _check_rows(name, matrix, rows, of)
     if matrix.ndim > 2:
@@ -41,10 +41,10 @@ def as_outcomes(name: str, value: Any, rows: int, of: str, columns: int | None =
 
 
 def as_labels(name: str, value: Any, rows: int, of: str) -> NDArray[Any]:
-    """Bring `value` to a vector of labels without gaps, one for each of the `rows` rows of the array `of`."""
+    """Convert to a vector of labels without missing values, one for each of the `rows` rows of the array `of`."""
     if isinstance(value, Tensor):
         value = value.detach().cpu().numpy()
-    # As objects, because a list of numbers and words would become words otherwise.
+    # As objects: NumPy would turn a list of numbers and strings into strings.
     labels = np.array(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(value)
     _check_rows(name, labels, rows, of)
     if labels.ndim != 1:
@@ -54,42 +54,50 @@ def as_labels(name: str, value: Any, rows: int, of: str) -> NDArray[Any]:
         if missing:
             raise ValueError(
                 f"'{name}' should have a value in every row, but misses {len(missing)}, first in row {missing[0]}. "
-                "Leave these rows out or give them a name of their own."
+                "Drop these rows or give them a label."
             )
     return labels
 
 
-def encode(labels: NDArray[Any]) -> tuple[list[Any], Tensor]:
-    """Distinct labels in ascending order, by type and text where they do not compare, and their index in each row."""
+def index_labels(labels: NDArray[Any]) -> tuple[list[Any], Tensor]:
+    """Distinct labels, sorted (by type and text where they do not compare), and each row's index among them."""
     values = labels.tolist()
     try:
         distinct = sorted(set(values))
     except TypeError:
         distinct = sorted(set(values), key=lambda label: (type(label).__name__, str(label)))
-    places = {label: place for place, label in enumerate(distinct)}
-    return distinct, torch.tensor([places[label] for label in values])
+    indices = {label: index for index, label in enumerate(distinct)}
+    return distinct, torch.tensor([indices[label] for label in values])
 
 
-def encode_like(name: str, labels: NDArray[Any], distinct: Sequence[Any]) -> Tensor:
-    """Index of each label among those already known."""
-    places = {label: place for place, label in enumerate(distinct)}
-    unknown = sorted({str(label) for label in labels.tolist() if label not in places})
+def index_named_domains(domains: Any, rows: int) -> tuple[list[Any], Tensor]:
+    """Names of at least two domains, sorted, and the domain index of each of the `rows` rows of 'X'."""
+    labels, index = index_labels(as_labels("domains", domains, rows, "X"))
+    if len(labels) < 2:
+        raise ValueError(f"'domains' should name at least two domains, but all {rows} rows are of {labels[0]!r}.")
+    return labels, index
+
+
+def index_known_labels(name: str, labels: NDArray[Any], distinct: Sequence[Any]) -> Tensor:
+    """Index of each label among the classes `distinct` of 'y'."""
+    indices = {label: index for index, label in enumerate(distinct)}
+    unknown = sorted({str(label) for label in labels.tolist() if label not in indices})
     if unknown:
         raise ValueError(
-            f"'{name}' should hold the classes of 'y' ({listed(distinct)}), but also holds {listed(unknown)}. "
-            "Leave these rows out: no head was fitted for them."
+            f"'{name}' should hold the classes of 'y' ({shortened(distinct)}), but also holds {shortened(unknown)}. "
+            "Drop these rows: the head has no output for them."
         )
-    return torch.tensor([places[label] for label in labels.tolist()])
+    return torch.tensor([indices[label] for label in labels.tolist()])
 
 
-def listed(names: Sequence[Any], most: int = 8) -> str:
-    """Names for a message, the first few of many."""
+def shortened(names: Sequence[Any], most: int = 8) -> str:
+    """Names for a message, only the first `most`."""
     shown = ", ".join(str(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
 
 
 def check_positive(name: str, value: object, why: str) -> float:
-    """Return `value` as a number if it is finite and above zero."""
+    """Return `value` as a float if it is finite and above zero."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"'{name}' should be a number, but is {value!r}.")
     if not math.isfinite(value) or value <= 0:
@@ -97,7 +105,21 @@ def check_positive(name: str, value: object, why: str) -> float:
     return float(value)
 
 
-def _as_numbers(name: str, value: Any) -> Floats:
+def check_radius(radius: object) -> float:
+    """Return the radius of a ball of heads as a float if it is finite and above zero."""
+    return check_positive("radius", radius, "It is √δ, the largest distance of a head from the centre.")
+
+
+def check_level(level: object) -> float:
+    """Return `level` as a float if it lies between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, int | float):
+        raise TypeError(f"'level' should be a number, but is {level!r}.")
+    if not 0 < level < 1:
+        raise ValueError(f"'level' should lie between 0 and 1, but is {level!r}. Use 0.9 for intervals of 90%.")
+    return float(level)
+
+
+def _as_numbers(name: str, value: Any) -> Array:
     if isinstance(value, Tensor):
         value = value.detach().cpu().double().numpy()
     try:
@@ -114,7 +136,7 @@ def _as_numbers(name: str, value: Any) -> Floats:
         row = int(np.argwhere(bad)[0][0]) if numbers.ndim else 0
         raise ValueError(
             f"'{name}' should be finite, but has {int(bad.sum())} NaN or infinite, first in row {row}. "
-            "Impute or leave out what is missing."
+            "Impute missing values or drop these rows."
         )
     return numbers
 

@@ -1,6 +1,6 @@
-r"""The domains' mean losses as functions of an explicit linear head.
+r"""Mean losses of the domains as functions of an explicit linear head.
 
-Layout: a head is a matrix (C, D) with D = d + 1 where there is a bias, which is the last column; C is the number of
+Layout: a head is a matrix (C, D) with D = d + 1 if there is a bias, which is the last column; C is the number of
 classes for cross-entropy, 1 for the logistic loss, the number of outputs for squared error. Every domain's loss is
 
 .. math:: L_e(\theta) = \frac1{n_e} \sum_{i \in e} \ell(\theta x_i, y_i) + \frac{l_2}2 \|\theta\|^2
@@ -16,28 +16,29 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import LOSSES
+from momentalign._types import Array
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
 from momentalign.functional import domain_gram
 from momentalign.theory._inputs import (
-    Floats,
     as_features,
     as_labels,
     as_outcomes,
     check_positive,
-    encode,
-    encode_like,
-    listed,
+    index_known_labels,
+    index_labels,
+    index_named_domains,
+    shortened,
 )
 
 
 class DomainLosses:
-    """Mean losses of two or more domains, with their derivatives; everything in float64.
+    """Mean losses of two or more domains and their derivatives, in float64.
 
     Args:
         X: Features, shape (n, d).
         y: Labels of any kind, shape (n,); real numbers, shape (n,) or (n, C), for squared error.
-        domains: Where each row came from, shape (n,): any labels, strings among them.
+        domains: Domain of each row, shape (n,): any labels, strings included.
         l2: Adds ½·l2·‖θ‖² to every domain's loss, the bias included; above zero, so that every minimum exists.
         loss: `"cross_entropy"`, `"logistic"` (two classes, one logit) or `"squared_error"`.
         bias: Whether the head has a bias.
@@ -62,14 +63,9 @@ class DomainLosses:
         if loss == "squared_error":
             self.targets = as_outcomes("y", y, rows, "X")
         else:
-            self.classes, self.targets = encode(as_labels("y", y, rows, "X"))
+            self.classes, self.targets = index_labels(as_labels("y", y, rows, "X"))
             _check_classes(self.classes, loss)
-        labels, self.domains = encode(as_labels("domains", domains, rows, "X"))
-        if len(labels) < 2:
-            raise ValueError(
-                f"'domains' should name at least two domains, but all {rows} rows are of {labels[0]!r}. "
-                "Between one domain and itself there is nothing to measure."
-            )
+        labels, self.domains = index_named_domains(domains, rows)
         plain = tuple(str(label) for label in labels)
         self.names = plain if len(set(plain)) == len(plain) else tuple(repr(label) for label in labels)
         self._prepare()
@@ -80,7 +76,7 @@ class DomainLosses:
         self.inputs = closed_form.with_constant(self.features, self.bias)
 
     def with_domain(self, name: str, X: Tensor, targets: Tensor) -> "DomainLosses":
-        """The same losses and one more domain, the last; its features and encoded targets have been checked."""
+        """The same losses with one more domain, the last; its features and encoded targets are already checked."""
         joined = object.__new__(DomainLosses)
         joined.loss, joined.l2, joined.bias, joined.classes = self.loss, self.l2, self.bias, self.classes
         joined.features = torch.cat([self.features, X])
@@ -91,10 +87,10 @@ class DomainLosses:
         return joined
 
     def encode_targets(self, name: str, y: Any, rows: int, of: str) -> Tensor:
-        """Targets of another sample, in the classes or outputs of this one."""
+        """Targets of another sample, encoded by the classes or outputs of this one."""
         if self.loss == "squared_error":
             return as_outcomes(name, y, rows, of, self.targets.shape[1])
-        return encode_like(name, as_labels(name, y, rows, of), self.classes)
+        return index_known_labels(name, as_labels(name, y, rows, of), self.classes)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -106,7 +102,7 @@ class DomainLosses:
         return outputs.get(self.loss) or self.targets.shape[1], self.inputs.shape[1]
 
     def as_head(self, head: Any) -> Tensor:
-        """Check a head and bring it to a float64 tensor."""
+        """Check a head and convert it to a float64 tensor."""
         tensor = torch.as_tensor(head, dtype=torch.float64)
         if tuple(tensor.shape) != self.shape:
             raise ValueError(
@@ -115,34 +111,33 @@ class DomainLosses:
             )
         return tensor
 
-    def values(self, head: Any) -> Floats:
-        """Losses of the domains at a head, the L2 term included; shape (K,)."""
+    def values(self, head: Any) -> Array:
+        """Losses of the domains at a head, L2 term included; shape (K,)."""
         theta = self.as_head(head)
         samples = sample_losses(self.loss, self.inputs @ theta.T, self.targets)
-        found: Floats = (self.weights.T @ samples + self.l2 / 2 * theta.square().sum()).numpy()
-        return found
+        values: Array = (self.weights.T @ samples + self.l2 / 2 * theta.square().sum()).numpy()
+        return values
 
     def gradients(self, head: Any) -> Tensor:
-        """Gradients of the domains' losses at a head, the L2 term included; shape (K, C, D)."""
+        """Gradients of the domains' losses at a head, L2 term included; shape (K, C, D)."""
         theta = self.as_head(head)
         residual = HEADS[self.loss](self.inputs @ theta.T, self.targets).gradient
         return torch.einsum("nk,nc,nd->kcd", self.weights, residual, self.inputs) + self.l2 * theta
 
     def gram(self, order: int, head: Any) -> Tensor:
-        """Inner products of the domains' derivatives of an order, the L2 term left out; shape (K, K)."""
+        """Inner products of the domains' derivatives of an order, without the L2 term; shape (K, K)."""
         logits = self.inputs @ self.as_head(head).T
         return domain_gram(order, self.features, logits, self.targets, self.domains, loss=self.loss, bias=self.bias)
 
+    def derivative_norms(self, order: int, head: Any) -> Array:
+        """Distances between the domains' derivatives of an order, where the L2 terms cancel; shape (K, K)."""
+        norms: Array = closed_form.distances(self.gram(order, head)).numpy()
+        return norms
+
     def gradient_gram(self, head: Any) -> Tensor:
-        r"""Inner products of the domains' gradients with the L2 term, from those without it.
+        r"""Inner products (K, K) of the domains' gradients with the L2 term, from those without it.
 
         :math:`M_1 + \nu(a_e + a_f) + \nu^2\|\theta\|^2` with :math:`a_e = \langle g_e, \theta\rangle`.
-
-        Args:
-            head: Shape (C, D).
-
-        Returns:
-            Shape (K, K).
         """
         theta = self.as_head(head)
         logits = self.inputs @ theta.T
@@ -160,12 +155,12 @@ def sample_losses(loss: str, logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def losses_and_residuals(loss: str, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Loss of each sample (n,) and its gradient with respect to the logits (n, C), sharing what they have in common."""
+    """Loss of each sample (n,) and its gradient in the logits (n, C); cross-entropy computes one softmax for both."""
     if loss != "cross_entropy":
         return sample_losses(loss, logits, targets), HEADS[loss](logits, targets).gradient
-    log_probabilities, places = logits.log_softmax(1), targets[:, None]
-    ones = logits.new_ones(()).expand(places.shape)
-    return -log_probabilities.gather(1, places)[:, 0], log_probabilities.exp().scatter_add(1, places, -ones)
+    log_probabilities, index = logits.log_softmax(1), targets[:, None]
+    ones = logits.new_ones(()).expand(index.shape)
+    return -log_probabilities.gather(1, index)[:, 0], log_probabilities.exp().scatter_add(1, index, -ones)
 
 
 def _check_classes(classes: list[Any], loss: str) -> None:
@@ -177,6 +172,6 @@ def _check_classes(classes: list[Any], loss: str) -> None:
         raise ValueError(f"'y' should hold at least two classes, but all rows are of class {classes[0]!r}.")
     if loss == "logistic" and len(classes) > 2:
         raise ValueError(
-            f"'y' should hold two classes for loss 'logistic', but holds {len(classes)}: {listed(classes)}. "
+            f"'y' should hold two classes for loss 'logistic', but holds {len(classes)}: {shortened(classes)}. "
             "Use loss='cross_entropy'."
         )

@@ -1,4 +1,4 @@
-"""Transfer measures between all pairs of domains, over a ball of heads."""
+"""Transfer measures between all pairs of domains: suprema of loss differences over a ball of heads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
+from momentalign._types import Array
 from momentalign._validation import check_choice, check_count
 from momentalign.closed_form import HEADS
-from momentalign.theory._ascent import Ball, largest_difference
-from momentalign.theory._inputs import Floats, check_positive
-from momentalign.theory._losses import DomainLosses
-from momentalign.theory._newton import domain_minimizers, mixture_minimizer
-from momentalign.theory._trust_region import largest_quadratic
+from momentalign.theory._inputs import check_radius
+from momentalign.theory._losses import DomainLosses, losses_and_residuals
+from momentalign.theory._minimize import WeightedLoss, domain_minimizers, mixture_minimizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,21 +23,21 @@ class TransferMeasures:
     """Transfer measures with the source in rows and the target in columns, zero on the diagonal.
 
     Attributes:
-        names: Of the domains.
+        names: Names of the domains.
         one_sided: T(i‖j), the supremum over the ball of L_j − L_j* − (L_i − L_i*); shape (K, K).
         symmetric: The larger of both directions; shape (K, K).
         realizable: The supremum of `abs(L_i − L_j)`; shape (K, K).
         minima: L_e*, each domain's smallest loss over all heads; shape (K,).
-        radius: Of the ball.
-        exact: True for quadratics in closed form; False where an ascent found the suprema, which makes every entry a
-            lower estimate.
+        radius: Radius of the ball.
+        exact: True for quadratics, in closed form; False if the suprema were found by ascent, which makes every entry
+            a lower estimate.
     """
 
     names: tuple[str, ...]
-    one_sided: Floats
-    symmetric: Floats
-    realizable: Floats
-    minima: Floats
+    one_sided: Array
+    symmetric: Array
+    realizable: Array
+    minima: Array
     radius: float
     exact: bool
 
@@ -64,20 +64,15 @@ def transfer_measures(
     The L2 terms of two domains cancel, so all three measures come from the largest values of
     :math:`L_j - L_i` on the ball. For squared error that is a quadratic whose maximum has a closed form
     (a trust-region subproblem). Otherwise projected ascent starts from the centre, from both domains' own optima and
-    from random points of the sphere; a supremum found so can only be too small.
+    from random points of the sphere; a supremum found this way can only be too small.
 
     Args:
-        losses: The domains' losses.
-        center: Head in the middle of the ball, shape (C, D); the bounds want :func:`pareto_point`'s.
+        center: Head at the centre of the ball, shape (C, D); the bounds need that of :func:`pareto_point`.
         radius: √δ, above zero.
         method: `"auto"` is `"closed_form"` for squared error and `"ascent"` otherwise.
         restarts: Random starts of the ascent.
-        seed: Of the random starts.
-        minimizers: The domains' own optimal heads where they are known; they are computed otherwise.
-        progress: Called after each pair with the share of the pairs that is done.
-
-    Returns:
-        The measures.
+        minimizers: The domains' own optimal heads if known; computed otherwise.
+        progress: Called after each pair with the fraction of pairs done.
 
     Example:
         >>> X, domains = np.array([[1.0], [2.0]]), ["a", "b"]
@@ -86,7 +81,7 @@ def transfer_measures(
         array([[0. , 1.5],
                [0. , 0. ]])
     """
-    radius = check_positive("radius", radius, "It is √δ, the largest distance of a head from the centre.")
+    radius = check_radius(radius)
     check_count("restarts", restarts, 0)
     quadratic = losses.loss == "squared_error"
     check_choice("method", method, ("auto", "closed_form", "ascent"))
@@ -104,7 +99,7 @@ def transfer_measures(
     pairs = list(permutations(range(number), 2))
     for done, (i, j) in enumerate(pairs, 1):
         starts = ball.starts([heads[i], heads[j]], restarts, seed)
-        largest[i, j] = supremum(losses, basis[j] - basis[i], ball, starts, exact)
+        largest[i, j] = _supremum(losses, basis[j] - basis[i], ball, starts, exact)
         if progress is not None:
             progress(done / len(pairs))
     one_sided = largest - (minima[None, :] - minima[:, None])
@@ -126,38 +121,57 @@ def mixture_transfer(
     """One-sided transfer measure between two mixtures of the domains.
 
     Args:
-        losses: The domains' losses.
-        source: Weights of the source's mixture, shape (K,).
-        target: Weights of the target's mixture, shape (K,).
-        center: Head in the middle of the ball, shape (C, D).
+        source: Mixture weights of the source, shape (K,).
+        target: Mixture weights of the target, shape (K,).
+        center: Head at the centre of the ball, shape (C, D).
         radius: √δ, above zero.
         restarts: Random starts of the ascent.
-        seed: Of the random starts.
 
     Returns:
         T(source‖target); a lower estimate unless the loss is squared error.
     """
-    radius = check_positive("radius", radius, "It is √δ, the largest distance of a head from the centre.")
-    ball = Ball(losses.as_head(center), radius)
+    ball = Ball(losses.as_head(center), check_radius(radius))
     weights = [torch.as_tensor(w, dtype=torch.float64) for w in (source, target)]
     heads = [mixture_minimizer(losses, w) for w in weights]
     minima = [float(w.numpy() @ losses.values(head)) for w, head in zip(weights, heads, strict=True)]
     starts = ball.starts(heads, restarts, seed)
     exact = losses.loss == "squared_error"
-    return supremum(losses, weights[1] - weights[0], ball, starts, exact) - (minima[1] - minima[0])
+    return _supremum(losses, weights[1] - weights[0], ball, starts, exact) - (minima[1] - minima[0])
 
 
-def largest_pair(matrix: Floats) -> tuple[int, int]:
+def largest_pair(matrix: Array) -> tuple[int, int]:
     """Row and column of the largest entry off the diagonal."""
     off = np.where(np.eye(len(matrix), dtype=bool), -np.inf, matrix)
     row, column = np.unravel_index(int(off.argmax()), off.shape)
     return int(row), int(column)
 
 
-def supremum(losses: DomainLosses, mixture: Tensor, ball: Ball, starts: Tensor, exact: bool) -> float:
-    """Largest value of Σ_e a_e L_e on the ball for weights that sum to zero, exactly for quadratics."""
+@dataclass(frozen=True)
+class Ball:
+    """Heads within `radius` of `center` (C, D)."""
+
+    center: Tensor
+    radius: float
+
+    def project(self, heads: Tensor) -> Tensor:
+        """Project heads (S, C, D) onto the ball."""
+        offset = heads - self.center
+        length = offset.flatten(1).norm(dim=1)
+        shrink = self.radius / length.clamp(min=self.radius)
+        return torch.addcmul(self.center, offset, shrink[:, None, None])
+
+    def starts(self, toward: list[Tensor], restarts: int, seed: int) -> Tensor:
+        """Starts (S, C, D): the centre, the projections of given heads, random points of the sphere."""
+        generator = torch.Generator().manual_seed(seed)
+        noise = torch.randn(restarts, *self.center.shape, generator=generator, dtype=self.center.dtype)
+        sphere = self.center + self.radius * noise / noise.flatten(1).norm(dim=1).clamp(min=1e-300)[:, None, None]
+        return torch.cat([self.center[None], self.project(torch.stack(toward)), sphere])
+
+
+def _supremum(losses: DomainLosses, mixture: Tensor, ball: Ball, starts: Tensor, exact: bool) -> float:
+    """Largest value of Σ_e a_e L_e on the ball for weights that sum to zero, where the L2 terms cancel."""
     if not exact:
-        return largest_difference(losses, mixture, ball, starts)
+        return _ascend(WeightedLoss.mixture(losses, mixture), ball, starts)
     rows = losses.weights @ mixture
     residual = HEADS[losses.loss](losses.inputs @ ball.center.T, losses.targets).gradient
     values, vectors = torch.linalg.eigh((losses.inputs * rows[:, None]).T @ losses.inputs)
@@ -166,3 +180,101 @@ def supremum(losses: DomainLosses, mixture: Tensor, ball: Ball, starts: Tensor, 
     eigenvalues = values.repeat(len(slope)).numpy()
     at_center = float(mixture.numpy() @ losses.values(ball.center))
     return at_center + largest_quadratic(eigenvalues, slope.flatten().numpy(), ball.radius)
+
+
+def _ascend(function: WeightedLoss, ball: Ball, starts: Tensor, iterations: int = 500) -> float:
+    """Largest value found by projected gradient ascent with spectral steps, from all starts (S, C, D) at once."""
+    heads = starts
+    values, slopes = _values_and_slopes(function, heads)
+    steps = ball.radius / _lengths(slopes)
+    best = float(values.max())
+    for _ in range(iterations):
+        trial = ball.project(heads + steps[:, None, None] * slopes)
+        move = (trial - heads).flatten(1)
+        # A start has converged when its step leads back to the same head; it is dropped.
+        active = move.norm(dim=1) > 1e-9 * ball.radius
+        if not active.any():
+            break
+        if not active.all():
+            heads, slopes, trial, move = heads[active], slopes[active], trial[active], move[active]
+            values, steps = values[active], steps[active]
+        new_values, new_slopes = _values_and_slopes(function, trial)
+        better = new_values >= values + 1e-4 * (slopes.flatten(1) * move).sum(1)
+        # Barzilai-Borwein step from the latest curvature; a shorter step where the trial gained nothing.
+        bend = (move * (new_slopes - slopes).flatten(1)).sum(1).abs()
+        spectral = move.square().sum(1) / bend.clamp(min=1e-300)
+        longest = 1e3 * ball.radius / _lengths(new_slopes)
+        steps = torch.where(better, torch.minimum(spectral, longest), steps / 4)
+        keep = better[:, None, None]
+        heads, slopes = torch.where(keep, trial, heads), torch.where(keep, new_slopes, slopes)
+        values = torch.where(better, new_values, values)
+        best = max(best, float(values.max()))
+    return best
+
+
+def _lengths(slopes: Tensor) -> Tensor:
+    lengths: Tensor = slopes.flatten(1).norm(dim=1)
+    return lengths.clamp(min=1e-300)
+
+
+def _values_and_slopes(function: WeightedLoss, heads: Tensor) -> tuple[Tensor, Tensor]:
+    """Values (S,) and gradients (S, C, D) at heads (S, C, D), without the L2 term."""
+    number, outputs, width = heads.shape
+    rows = len(function.inputs)
+    logits = (function.inputs @ heads.reshape(-1, width).T).reshape(rows * number, outputs)
+    targets = function.targets.repeat_interleave(number, 0)
+    samples, residual = losses_and_residuals(function.loss, logits, targets)
+    weighted = residual.reshape(rows, number * outputs) * function.weights[:, None]
+    return function.weights @ samples.reshape(rows, number), (weighted.T @ function.inputs).reshape(heads.shape)
+
+
+def largest_quadratic(eigenvalues: Array, linear: Array, radius: float) -> float:
+    r"""Largest value of a quadratic function on a ball, given in the eigenbasis; closed form except for one root.
+
+    At the maximum of :math:`\frac12\langle x, Ax\rangle + \langle b, x\rangle` over :math:`\|x\| \le R` there is a
+    :math:`\mu \ge 0` with :math:`\mu I - A` positive semi-definite and :math:`(\mu I - A)x = b`; where :math:`\mu > 0`
+    the point lies on the sphere. In the eigenbasis of A the length of x decreases in μ beyond the largest eigenvalue.
+
+    Args:
+        eigenvalues: Eigenvalues of A, one per coordinate, in any order and with repetitions, shape (m,).
+        linear: b in the eigenbasis, shape (m,).
+        radius: Radius of the ball around 0.
+
+    Returns:
+        The largest value, at least 0.
+
+    Example:
+        >>> largest_quadratic(np.array([1.0, -1.0]), np.zeros(2), 2.0)
+        2.0
+        >>> largest_quadratic(np.array([-1.0]), np.array([1.0]), 2.0)
+        0.5
+    """
+    least = max(float(eigenvalues.max()), 0.0)
+    # Distances from the smallest allowed μ, not μ itself: near the hard case μ − λ keeps all its digits.
+    gaps = least - eigenvalues
+    size = float(np.linalg.norm(linear))
+    active = linear != 0
+
+    def point(above: float) -> Array:
+        x = np.zeros_like(linear)
+        with np.errstate(over="ignore", divide="ignore"):
+            x[active] = linear[active] / (above + gaps[active])
+        return x
+
+    def value(x: Array) -> float:
+        return float(0.5 * eigenvalues @ x**2 + linear @ x)
+
+    def excess(above: float) -> float:
+        with np.errstate(over="ignore"):
+            length = np.linalg.norm(point(above))
+        return float(1 / radius - (1 / length if length > 0 else np.inf))
+
+    if size == 0 or excess(0.0) <= 0:
+        # Inside, or the hard case: the remaining length goes along the top eigenvector, with either sign.
+        x = point(0.0)
+        return value(x) + 0.5 * least * max(radius**2 - float(x @ x), 0.0)
+    upper = size / radius
+    while excess(upper) > 0:
+        upper *= 2
+    x = point(brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=2000))
+    return value(x * (radius / np.linalg.norm(x)))

@@ -134,11 +134,11 @@ class MomentSample:
         Returns:
             `moment_gap_1` and `moment_gap_2`; nothing where there is one domain, or a feature is not finite.
         """
-        from momentalign.theory._moments import gaps_of
+        from momentalign.theory import tensor_moment_gaps
 
         if not self.usable or not bool(features.isfinite().all()):
             return []
-        gaps = gaps_of(features.double(), self.domains.to(features.device), int(self.domains.max()) + 1)
+        gaps = tensor_moment_gaps(features.double(), self.domains.to(features.device), int(self.domains.max()) + 1)
         values = {"moment_gap_1": gaps.average_mean, "moment_gap_2": gaps.average_covariance}
         return [
             {"step": step, "domain": None, "split": None, "metric": metric, "value": value}

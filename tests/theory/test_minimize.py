@@ -4,8 +4,8 @@ import torch
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from momentalign.theory import _newton
-from momentalign.theory._newton import WeightedLoss, domain_minimizers, minimizer, mixture_minimizer
+from momentalign.theory import _minimize
+from momentalign.theory._minimize import WeightedLoss, domain_minimizers, minimizer, mixture_minimizer
 from tests.references import assert_equal
 from tests.theory.problems import LOSSES, make_losses, random_head
 
@@ -33,7 +33,7 @@ def test_conjugate_gradients_agree_with_the_factorised_hessian(loss: str, monkey
     head = random_head(losses)
     right = torch.stack([head, 2 * head + 1])
     solved = function.solve(function.residuals(head), right)
-    monkeypatch.setattr(_newton, "DENSE", 0)
+    monkeypatch.setattr(_minimize, "DENSE", 0)
     assert_equal(function.solve(function.residuals(head), right), solved, 1e-8)
     for found, expected in zip(domain_minimizers(losses), dense, strict=True):
         assert_equal(found, expected, 1e-7)
@@ -49,7 +49,7 @@ def test_separable_and_badly_scaled_features() -> None:
 
 def test_says_when_it_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = make_losses()
-    monkeypatch.setattr(_newton, "_ITERATIONS", 1)
+    monkeypatch.setattr(_minimize, "_ITERATIONS", 1)
     function = WeightedLoss.mixture(losses, torch.full((3,), 1 / 3, dtype=torch.float64))
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 Newton steps"):
         minimizer(function, torch.zeros(losses.shape, dtype=torch.float64))

@@ -1,0 +1,206 @@
+"""A transfer report as plain text and as one self-contained web page."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from momentalign._format import printable
+from momentalign.theory._tables import (
+    DomainMatrix,
+    Quantity,
+    bound_rows,
+    domain_matrices,
+    domain_summaries,
+    headline,
+    subtitle,
+    target_rows,
+)
+
+if TYPE_CHECKING:
+    from momentalign.theory._report import TransferReport
+
+_WIDTH = 100
+_NAME_WIDTH = 16
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --dim: #5d646d; --paper: #ffffff; --line: #d9dde2; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8eaed; --dim: #a3abb5; --paper: #16181c; --line: #373c44; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 76rem; padding: 0 1rem; }
+h1 { margin: 0; font-size: 1.7rem; }
+h2 { margin: 2.2rem 0 .6rem; font-size: 1.2rem; }
+p { margin: .4rem 0; max-width: 48rem; }
+.dim, caption span { color: var(--dim); font-weight: normal; }
+.worst { font-size: 1.1rem; border-left: 4px solid #f59e0b; padding-left: .8rem; margin: 1rem 0; }
+.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr)); gap: 1.6rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
+caption span { display: block; font-size: .85rem; }
+th, td { padding: .3rem .55rem; border: 1px solid var(--line); text-align: right; }
+th { font-weight: 600; max-width: 12rem; overflow-wrap: break-word; }
+tbody th, td.text { text-align: left; }
+td.strong { color: #14161a; }
+td small { display: block; font-size: .75rem; }
+td.none { color: var(--dim); }
+""".strip()
+
+
+def report_text(report: "TransferReport") -> str:
+    """Render the report as plain text, worst pair first."""
+    pareto = report.pareto
+    names = [_short(name) for name in report.names]
+    domains = [
+        [_short(one.name), str(one.rows), *(_number(value) for value in one.numbers)]
+        for one in domain_summaries(report)
+    ]
+    header = ["domain", "rows", "loss", "its best", "gradient norm", "weight"]
+    parts = [
+        _wrapped("Transfer report: " + subtitle(report)),
+        _wrapped(headline(report)),
+        _wrapped(
+            "Centre of the ball: the weakly Pareto-optimal head with the smallest largest gradient norm, "
+            f"{pareto.largest_gradient_norm:.4g} (smallest combination of the gradients {pareto.check.norm:.1g})."
+        ),
+        "The domains at the centre\n" + _aligned(domains, header),
+    ]
+    for matrix in domain_matrices(report):
+        body = [[name, *row] for name, row in zip(names, _text_cells(matrix), strict=True)]
+        parts.append(f"{matrix.title} ({matrix.remark})\n" + _aligned(body, ["", *names]))
+    parts.append("Upper bounds on the transfer to a target in the convex hull\n" + _quantities(bound_rows(report)))
+    if report.hull is not None:
+        mixture = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, report.hull.weights, strict=True))
+        parts.append(_wrapped(f"Hull check: {report.hull.sentence} Closest mixture: {mixture}."))
+    if report.target is not None:
+        parts.append("The labelled target at the centre of the ball\n" + _quantities(target_rows(report)))
+    if report.notes:
+        parts.append("Notes\n" + "\n".join(_wrapped(f"- {note}", "  ") for note in report.notes))
+    return "\n\n".join(parts)
+
+
+def _short(name: str) -> str:
+    shown = printable(name)
+    return shown if len(shown) <= _NAME_WIDTH else shown[: _NAME_WIDTH - 1] + "…"
+
+
+def _text_cells(matrix: DomainMatrix) -> list[list[str]]:
+    """Entries as text, with their intervals; the diagonal stays empty."""
+    cells = [[_number(value) for value in row] for row in matrix.values]
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            if matrix.intervals is not None and cell != "–":
+                low, high = (ends[i, j] for ends in matrix.intervals)
+                row[j] = f"{cell} [{low:.3g}, {high:.3g}]"
+        row[i] = ""
+    return cells
+
+
+def _number(value: float) -> str:
+    return "–" if value != value else f"{value:.4g}"
+
+
+def _aligned(body: Sequence[Sequence[str]], header: Sequence[str]) -> str:
+    """Columns below their headers, the first left-aligned, the others right-aligned."""
+    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+    lines = []
+    for row in [header, *body]:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+def _quantities(rows: list[Quantity]) -> str:
+    width = max(len(row.name) for row in rows)
+    return "\n".join(f"  {row.name.ljust(width)}  {_number(row.value):>9}  {row.remark}" for row in rows)
+
+
+def _wrapped(sentence: str, indent: str = "") -> str:
+    return textwrap.fill(printable(sentence), _WIDTH, subsequent_indent=indent, break_long_words=False)
+
+
+def report_page(report: "TransferReport") -> str:
+    """Render the report as a page without scripts or network access, light and dark; names from data are escaped."""
+    pareto = report.pareto
+    columns = ["domain", "rows", "loss", "its best loss", "gradient norm", "weight in the centre's mixture"]
+    domains = [
+        [one.name, str(one.rows), *(f"{value:.4g}" for value in one.numbers)] for one in domain_summaries(report)
+    ]
+    sections = [
+        f"<h1>Transfer report</h1>\n<p class='dim'>{escape(subtitle(report))}</p>",
+        f"<p class='worst'>{escape(headline(report))}</p>",
+        "<h2>The domains at the centre of the ball</h2>\n<p>The centre is the weakly Pareto-optimal head with the "
+        f"smallest largest gradient norm, {pareto.largest_gradient_norm:.4g}; the smallest combination of the "
+        f"gradients there is {pareto.check.norm:.1g}.</p>\n" + _html_table(columns, domains),
+        "<h2>Between domains</h2>\n<p class='dim'>Source in rows, target in columns.</p>\n<div class='maps'>\n"
+        + "\n".join(_heat_map(matrix, report.names) for matrix in domain_matrices(report))
+        + "\n</div>",
+        "<h2>Upper bounds on the transfer to a target in the convex hull</h2>\n" + _quantity_table(bound_rows(report)),
+    ]
+    if report.hull is not None:
+        weights = [[name, f"{weight:.3f}"] for name, weight in zip(report.names, report.hull.weights, strict=True)]
+        sections.append(
+            f"<h2>Hull check</h2>\n<p>{escape(report.hull.sentence)}</p>\n"
+            + _html_table(["source", "weight in the closest mixture"], weights)
+        )
+    if report.target is not None:
+        sections.append("<h2>The labelled target at the centre</h2>\n" + _quantity_table(target_rows(report)))
+    if report.notes:
+        items = "\n".join(f"<li>{escape(note)}</li>" for note in report.notes)
+        sections.append(f"<h2>Notes</h2>\n<ul>\n{items}\n</ul>")
+    body = "\n".join(sections)
+    return (
+        "<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n<title>Transfer report</title>\n"
+        f"<style>\n{_STYLE}\n</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _heat_map(matrix: DomainMatrix, names: Sequence[str]) -> str:
+    """A matrix as a table whose cells are coloured by their share of the largest entry."""
+    finite = matrix.values[np.isfinite(matrix.values)]
+    largest = float(finite.max()) if finite.size else 0.0
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in names)
+    cells = ["".join(_heat_cell(matrix, i, j, largest) for j in range(len(names))) for i in range(len(names))]
+    rows = "\n".join(
+        f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in zip(names, cells, strict=True)
+    )
+    return (
+        f"<div class='scroll'><table><caption>{escape(matrix.title)}<span>{escape(matrix.remark)}</span></caption>\n"
+        f"<thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+    )
+
+
+def _heat_cell(matrix: DomainMatrix, i: int, j: int, largest: float) -> str:
+    value = float(matrix.values[i, j])
+    if i == j or not np.isfinite(value):
+        return f"<td class='none'>{'' if i == j else '–'}</td>"
+    share = min(max(value / largest, 0.0), 1.0) if largest > 0 else 0.0
+    # Above this the background is bright enough for dark text in dark mode as well.
+    strong = " class='strong'" if share > 0.7 else ""
+    interval = ""
+    if matrix.intervals is not None:
+        low, high = (ends[i, j] for ends in matrix.intervals)
+        interval = f"<small>{low:.3g} to {high:.3g}</small>"
+    return f"<td{strong} style='background: rgba(245, 158, 11, {0.9 * share:.2f})'>{value:.4g}{interval}</td>"
+
+
+def _quantity_table(rows: list[Quantity]) -> str:
+    return _html_table(["", "value", ""], [[row.name, f"{row.value:.4g}", row.remark] for row in rows], text_column=2)
+
+
+def _html_table(header: Sequence[str], rows: Iterable[Sequence[str]], text_column: int | None = None) -> str:
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in header)
+    lines = []
+    for first, *rest in rows:
+        cells = "".join(
+            f"<td{' class=' + repr('text') if index == text_column else ''}>{escape(cell)}</td>"
+            for index, cell in enumerate(rest, 1)
+        )
+        lines.append(f"<tr><th scope='row'>{escape(first)}</th>{cells}</tr>")
+    body = "\n".join(lines)
+    return f"<div class='scroll'><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
