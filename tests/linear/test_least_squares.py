@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 from momentalign import MomentAlignment
-from momentalign.linear import AlignedLeastSquares, Rows, fit_least_squares, fit_least_squares_path
+from momentalign.linear import AlignedLeastSquares, SortedRows, fit_least_squares, fit_least_squares_path
 from tests.references import domain_losses, make_batch
 
 SCALINGS = ("none", "classes", "parameters", "relative")
@@ -25,8 +25,10 @@ def reference(batch, head: np.ndarray, weight: float, scaling: str) -> tuple[flo
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_value_and_gradient_are_those_of_the_penalty(scaling: str, bias: bool) -> None:
     batch = make_batch("squared_error", bias=bias)
-    rows = Rows.sort(batch.features.numpy(), batch.targets.numpy(), batch.domains.numpy(), None, bias=bias)
-    value, gradient = AlignedLeastSquares(rows, 2.0, l2=0.1, scaling=scaling)(batch.head.numpy().ravel())
+    rows = SortedRows.sort(batch.features.numpy(), batch.targets.numpy(), batch.domains.numpy(), None, bias=bias)
+    objective = AlignedLeastSquares(rows, scaling=scaling)
+    objective.set_weights(2.0, 0.1)
+    value, gradient = objective(batch.head.numpy().ravel())
     expected, by_head = reference(batch, batch.head.numpy(), 2.0, scaling)
     assert value == pytest.approx(expected, rel=1e-10)
     np.testing.assert_allclose(gradient, by_head.ravel(), atol=1e-10 * np.abs(by_head).max())

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 
-from momentalign.linear import PenalisedObjective, Rows
-from momentalign.linear._direct import DIRECT
-from momentalign.linear._kernel import KernelTerm
-from momentalign.linear._objective import make_term
+from momentalign.linear import AlignmentObjective, SortedRows
+from momentalign.linear._spreads import GradientSpread, HessianSpread, KernelSpread, make_spread
 from tests.linear.problems import Problem, make_problem, reference
 
 SCALINGS = ("none", "classes", "parameters", "relative")
@@ -12,12 +10,18 @@ each_problem = pytest.mark.parametrize("classes", [1, 2, 3, 5], ids=["logistic",
 
 
 def make_objective(problem: Problem, weights: dict[int, float], bias: bool = True, **options: object):
-    rows = Rows.sort(problem.features, problem.targets, problem.domains, None, bias=bias)
+    rows = SortedRows.sort(problem.features, problem.targets, problem.domains, None, bias=bias)
     options = {"l2": 0.1, "scaling": "none", "loss": problem.loss, **options}
-    return PenalisedObjective(rows, max(problem.classes, 2), weights, **options)
+    objective = AlignmentObjective(rows, max(problem.classes, 2), **options)
+    objective.set_weights(by_name(weights))
+    return objective
 
 
-def assert_agrees(objective: PenalisedObjective, problem: Problem, weights: dict[int, float], scaling: str) -> None:
+def by_name(weights: dict[int, float]) -> dict[str, float]:
+    return {("gradient", "hessian", "order_3")[order - 1]: weight for order, weight in weights.items()}
+
+
+def assert_agrees(objective: AlignmentObjective, problem: Problem, weights: dict[int, float], scaling: str) -> None:
     head = np.random.default_rng(1).normal(size=objective.shape)
     value, gradient = objective(head.ravel())
     expected, by_head = reference(problem, head, weights, l2=0.1, scaling=scaling, bias=objective.rows.bias)
@@ -36,17 +40,17 @@ def test_value_and_gradient_are_those_of_the_penalty(classes: int, weights: dict
 
 @pytest.mark.parametrize("order", [1, 2])
 @each_problem
-def test_kernel_and_direct_terms_agree(classes: int, order: int) -> None:
+def test_kernel_and_direct_spreads_agree(classes: int, order: int) -> None:
     problem = make_problem(classes)
-    for term in (DIRECT[order], KernelTerm):
+    for spread in ((GradientSpread, HessianSpread)[order - 1], KernelSpread):
         objective = make_objective(problem, {}, scaling="relative")
         arguments = (
             (order, objective.loss, objective.rows)
-            if term is KernelTerm
+            if spread is KernelSpread
             else (objective.loss, objective.rows.number, objective.shape[1])
         )
-        objective._terms[order] = term(*arguments)
-        objective.set_weights({order: 2.0})
+        objective._spreads[order] = spread(*arguments)
+        objective.set_weights(by_name({order: 2.0}))
         assert_agrees(objective, problem, {order: 2.0}, "relative")
 
 
@@ -69,11 +73,12 @@ def test_sample_weights_are_repeated_rows(classes: int, scaling: str) -> None:
     problem, weights = make_problem(classes), {1: 1.0, 2: 1.0, 3: 1.0}
     times = np.random.default_rng(2).integers(0, 4, len(problem.targets))
     columns = (problem.features, problem.targets, problem.domains)
-    weighted = Rows.sort(*columns, 0.3 * times, bias=True)
-    repeated = Rows.sort(*(np.repeat(column, times, axis=0) for column in columns), None, bias=True)
+    weighted = SortedRows.sort(*columns, 0.3 * times, bias=True)
+    repeated = SortedRows.sort(*(np.repeat(column, times, axis=0) for column in columns), None, bias=True)
     values = []
     for rows in (weighted, repeated):
-        objective = PenalisedObjective(rows, max(classes, 2), weights, l2=0.1, scaling=scaling, loss=problem.loss)
+        objective = AlignmentObjective(rows, max(classes, 2), l2=0.1, scaling=scaling, loss=problem.loss)
+        objective.set_weights(by_name(weights))
         values.append(objective(np.linspace(-1, 1, np.prod(objective.shape))))
     assert values[0][0] == pytest.approx(values[1][0], rel=1e-12)
     np.testing.assert_allclose(values[0][1], values[1][1], rtol=1e-9, atol=1e-12)
@@ -99,31 +104,31 @@ def test_saturated_logits_stay_finite(classes: int, scale: float) -> None:
 
 def test_features_of_zero_count_as_aligned() -> None:
     problem = make_problem(3)
-    rows = Rows.sort(0 * problem.features, problem.targets, problem.domains, None, bias=False)
-    weighted, plain = (
-        PenalisedObjective(rows, 3, weights, l2=0.1, scaling="relative")(np.ones(12))
-        for weights in ({1: 1.0, 2: 1.0}, {})
-    )
+    rows = SortedRows.sort(0 * problem.features, problem.targets, problem.domains, None, bias=False)
+    objective = AlignmentObjective(rows, 3, l2=0.1, scaling="relative")
+    plain = objective(np.ones(12))
+    objective.set_weights({"gradient": 1.0, "hessian": 1.0})
+    weighted = objective(np.ones(12))
     assert weighted[0] == plain[0]
     assert (weighted[1] == plain[1]).all()
 
 
 def test_wide_features_take_the_kernel_and_many_rows_do_not() -> None:
     wide, tall = make_problem(3, n=60, d=200), make_problem(2, n=3000, d=4)
-    for problem, kind in ((wide, KernelTerm), (tall, DIRECT[2])):
+    for problem, kind in ((wide, KernelSpread), (tall, HessianSpread)):
         objective = make_objective(problem, {})
-        assert isinstance(make_term(2, objective.loss, objective.rows), kind)
+        assert isinstance(make_spread(2, objective.loss, objective.rows), kind)
 
 
 def test_order_three_says_how_many_rows_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.linear._objective.LARGEST", 50**2)
+    monkeypatch.setattr("momentalign.linear._spreads.KERNEL_ENTRIES", 50**2)
     with pytest.raises(ValueError, match=r"up to 50 rows, .* there are 60 rows"):
         make_objective(make_problem(2), {3: 1.0})
 
 
 def test_rows_are_sorted_and_their_shares_sum_to_one() -> None:
     problem = make_problem(2)
-    rows = Rows.sort(problem.features, problem.targets, problem.domains, None, bias=True)
+    rows = SortedRows.sort(problem.features, problem.targets, problem.domains, None, bias=True)
     assert rows.number == 3
     assert (np.diff(rows.domains) >= 0).all()
     np.testing.assert_allclose(np.add.reduceat(rows.shares, rows.starts[:-1]), 1)

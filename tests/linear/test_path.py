@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from momentalign.linear import PenalisedObjective, Rows, fit_head, fit_path
+from momentalign.linear import AlignmentObjective, SortedRows, fit_head, fit_path, solve_path
 from tests.linear.problems import Problem, make_problem, reference
 
 
@@ -52,12 +52,12 @@ def test_a_path_equals_separate_fits(classes: int) -> None:
 
 def test_larger_weights_mean_smaller_spreads() -> None:
     problem = make_problem(2, n=200)
-    rows = Rows.sort(*rows_of(problem), None, bias=True)
-    measure = PenalisedObjective(rows, 2, {1: 1.0}, l2=0.0)
-    plain = PenalisedObjective(rows, 2, {}, l2=0.0)
+    rows = SortedRows.sort(*rows_of(problem), None, bias=True)
+    measure = AlignmentObjective(rows, 2, l2=0.0)
+    measure.set_weights({"gradient": 1.0})
     path = fit_path(*rows_of(problem), [{1: weight} for weight in (0.0, 0.1, 1.0, 10.0)], scaling="none")
     heads = [np.append(head.coef, head.intercept) for head in path]
-    spreads = [measure(head)[0] - plain(head)[0] for head in heads]
+    spreads = [measure.terms(head)["gradient"] for head in heads]
     assert spreads == sorted(spreads, reverse=True)
     assert spreads[-1] < 0.7 * spreads[0]
 
@@ -65,7 +65,7 @@ def test_larger_weights_mean_smaller_spreads() -> None:
 def test_a_first_look_at_some_rows_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = make_problem(3, n=2000)
     direct = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, tol=1e-8)
-    monkeypatch.setattr("momentalign.linear._solver._SUBSET", 100)
+    monkeypatch.setattr("momentalign.linear._path._SUBSET", 100)
     looked = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, tol=1e-8)
     np.testing.assert_allclose(looked.coef, direct.coef, atol=1e-6)
 
@@ -76,8 +76,8 @@ def test_cheaper_preconditioners_find_the_same_solution(
 ) -> None:
     problem = make_problem(3, n=200)
     expected = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
-    monkeypatch.setattr("momentalign.linear._precondition._DENSE", dense)
-    monkeypatch.setattr("momentalign.linear._precondition._SQUARE", square)
+    monkeypatch.setattr("momentalign.linear._objective._DENSE", dense)
+    monkeypatch.setattr("momentalign.linear._objective._SQUARE", square)
     found = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
     np.testing.assert_allclose(found.coef, expected.coef, atol=1e-5)
 
@@ -133,3 +133,16 @@ def test_an_l2_for_each_setting_gives_the_fits_of_each_alone(classes: int) -> No
         assert head.objective == pytest.approx(alone.objective)
     with pytest.raises(ValueError, match="one for each of the 5 settings, but has 2"):
         fit_path(*rows_of(problem), settings, l2=[0.1, 0.2])
+
+
+def test_the_way_is_observed_and_every_setting_ticks() -> None:
+    problem = make_problem(2)
+    objective = AlignmentObjective(SortedRows.sort(*rows_of(problem), None, bias=False), 2, l2=0.01)
+    seen: list[float] = []
+    (solution,) = solve_path(objective, [{}], tol=1e-8, max_iter=100, watch=lambda value, head: seen.append(value))
+    assert seen == sorted(seen, reverse=True)
+    assert seen[0] == pytest.approx(np.log(2))
+    assert seen[-1] == solution.value
+    ticks: list[int] = []
+    solve_path(objective, [{}, {"gradient": 1.0}], tol=1e-4, max_iter=100, tick=lambda: ticks.append(1))
+    assert len(ticks) == 2

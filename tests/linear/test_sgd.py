@@ -1,19 +1,28 @@
 import numpy as np
 import pytest
+import torch
 
-from momentalign.linear import fit_head, fit_sgd
-from tests.linear.problems import make_problem
+from momentalign import CMA, GradientMatching
+from momentalign.linear import GroupWeights, LinearHead, fit_head, fit_sgd
+from tests.linear.problems import Problem, make_problem
+
+
+def columns(problem: Problem) -> tuple:
+    return problem.features, problem.targets, problem.domains
+
+
+def fit(problem: Problem, **options: object) -> LinearHead:
+    options = {"classes": max(problem.classes, 2), "epochs": 3, "batch_size": 20, "learning_rate": 0.1, **options}
+    return fit_sgd(*columns(problem), **options)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_full_batches_and_patience_reach_the_converged_solution(classes: int) -> None:
-    problem, weights = make_problem(classes), {1: 0.1, 2: 0.1}
-    columns, options = (
-        (problem.features, problem.targets, problem.domains),
-        {"l2": 0.1, "scaling": "none", "bias": True},
+    problem = make_problem(classes)
+    exact = fit_head(*columns(problem), {1: 0.1, 2: 0.1}, classes=classes, tol=1e-8, l2=0.1, scaling="none")
+    steps = fit(
+        problem, penalty=CMA(0.1, 0.1), l2=0.1, bias=True, epochs=400, batch_size=60, learning_rate=0.5, classes=classes
     )
-    exact = fit_head(*columns, weights, classes=classes, tol=1e-8, **options)
-    steps = fit_sgd(*columns, weights, classes=classes, epochs=400, batch_size=60, learning_rate=0.5, **options)
     np.testing.assert_allclose(steps.coef, exact.coef, atol=1e-3)
     np.testing.assert_allclose(
         steps.intercept - steps.intercept.mean(), exact.intercept - exact.intercept.mean(), atol=1e-3
@@ -22,36 +31,47 @@ def test_full_batches_and_patience_reach_the_converged_solution(classes: int) ->
 
 def test_the_seed_decides_and_the_weights_wait() -> None:
     problem = make_problem(2)
-    columns = (problem.features, problem.targets, problem.domains)
-    options = {"classes": 2, "epochs": 3, "batch_size": 20, "learning_rate": 0.1}
-    first, again, other = (fit_sgd(*columns, {1: 1.0}, seed=seed, **options) for seed in (1, 1, 2))
+    first, again, other = (fit(problem, penalty=GradientMatching(bias=False), seed=seed) for seed in (1, 1, 2))
     assert (first.coef == again.coef).all()
     assert (first.coef != other.coef).any()
-    plain = fit_sgd(*columns, {}, seed=1, **options)
-    waiting = fit_sgd(*columns, {1: 1e6}, seed=1, anneal_steps=9, **options)
+    plain = fit(problem, seed=1)
+    waiting = fit(problem, penalty=GradientMatching(1e6, bias=False, anneal_steps=9), seed=1)
     assert (plain.coef == waiting.coef).all()
 
 
-def test_a_batch_of_one_domain_is_no_cause_for_a_warning() -> None:
+def test_the_first_head_may_have_its_own_seed() -> None:
     problem = make_problem(2)
-    head = fit_sgd(
-        problem.features, problem.targets, np.sort(problem.domains), {1: 1.0, 2: 1.0}, classes=2, batch_size=1, epochs=1
-    )
-    assert np.isfinite(head.coef).all()
+    heads: dict[int, list[np.ndarray]] = {0: [], 1: []}
+    for seed, seen in heads.items():
+        watch = lambda step, loss, head, seen=seen: seen.append(head)  # noqa: E731
+        fit(problem, seed=seed, head_seed=0, learning_rate=1e-12, watch=watch)
+    np.testing.assert_allclose(heads[0][0], heads[1][0], atol=1e-9)
+    assert (fit(problem, seed=0, head_seed=0).coef != fit(problem, seed=1, head_seed=0).coef).any()
 
 
-@pytest.mark.parametrize("epochs", [1, 50])
-def test_divergence_is_said(epochs: int) -> None:
-    problem = make_problem(2)
-    with pytest.raises(ValueError, match=r"stopped being a number at step \d+\. Use a smaller learning_rate"):
-        fit_sgd(
-            1e3 * problem.features,
-            problem.targets,
-            problem.domains,
-            {1: 1.0},
-            classes=2,
-            scaling="none",
+def test_every_step_is_observed_and_divergence_ends_the_fit() -> None:
+    problem, steps = make_problem(2), []
+    head = fit(problem, watch=lambda step, loss, head: steps.append(step))
+    assert steps == list(range(9))
+    assert head.n_iter == 9
+    for epochs in (1, 50):
+        large = Problem(2, 1e3 * problem.features, problem.targets, problem.domains)
+        wild = fit(
+            large,
+            penalty=GradientMatching(bias=False, validate=False),
             batch_size=60,
             epochs=epochs,
             learning_rate=1e308,
         )
+        assert not wild.converged
+        assert wild.n_iter < 3
+
+
+def test_group_weights_move_to_the_domain_with_the_larger_loss() -> None:
+    weights = GroupWeights(0.5, 3)
+    losses, domains = torch.tensor([1.0, 3.0, 2.0], dtype=torch.float64), torch.tensor([0, 0, 1])
+    value = weights(losses, domains)
+    expected = np.exp([0.5 * 2.0, 0.5 * 2.0, 0.0])
+    expected /= expected.sum()
+    np.testing.assert_allclose(weights.q.numpy(), expected)
+    assert value.item() == pytest.approx(2.0 * expected[0] + 2.0 * expected[1])

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from momentalign.linear import PenalisedObjective, Rows, fit_head, fit_least_squares
-from momentalign.linear._precondition import Preconditioner
-from momentalign.linear._solver import Function, Solution, solve
+from momentalign.linear import AlignmentObjective, SortedRows, fit_head, fit_least_squares
+from momentalign.linear._solver import Preconditioner, Solution, ValueAndGradient, solve
 from tests.linear.problems import make_problem
 
 
@@ -13,7 +12,7 @@ def round_coordinates(head: np.ndarray) -> Preconditioner:
     return Preconditioner(np.ones_like(head))
 
 
-def solved(function: Function, start: np.ndarray, tol: float = 1e-4, max_iter: int = 1000) -> Solution:
+def solved(function: ValueAndGradient, start: np.ndarray, tol: float = 1e-4, max_iter: int = 1000) -> Solution:
     return solve(function, start, round_coordinates, tol=tol, max_iter=max_iter)
 
 
@@ -46,7 +45,8 @@ def test_where_float64_sees_no_progress_it_has_converged() -> None:
     columns = (1e5 * problem.features, problem.targets, problem.domains)
     head = fit_head(*columns, {1: 1.0}, tol=1e-12)
     assert head.converged
-    objective = PenalisedObjective(Rows.sort(*columns, None, bias=True), 2, {1: 1.0}, l2=1e-3, scaling="relative")
+    objective = AlignmentObjective(SortedRows.sort(*columns, None, bias=True), 2, l2=1e-3, scaling="relative")
+    objective.set_weights({"gradient": 1.0})
     assert np.abs(objective(np.append(head.coef, head.intercept))[1]).max() > 1e-12
     assert head.objective == pytest.approx(fit_head(*columns, {1: 1.0}, tol=1e-4).objective, rel=1e-12)
 
@@ -66,10 +66,11 @@ def test_a_start_near_the_solution_is_not_mistaken_for_it(distance: float) -> No
 
 def test_value_and_head_belong_together() -> None:
     problem = make_problem(3, n=200)
-    rows = Rows.sort(problem.features, problem.targets, problem.domains, None, bias=True)
+    rows = SortedRows.sort(problem.features, problem.targets, problem.domains, None, bias=True)
     for tol in (1e-3, 1e-14):
         head = fit_head(problem.features, problem.targets, problem.domains, {1: 1.0, 2: 1.0}, tol=tol)
-        objective = PenalisedObjective(rows, 3, {1: 1.0, 2: 1.0}, l2=1e-3, scaling="relative")
+        objective = AlignmentObjective(rows, 3, l2=1e-3, scaling="relative")
+        objective.set_weights({"gradient": 1.0, "hessian": 1.0})
         assert head.objective == objective(np.column_stack([head.coef, head.intercept]).ravel())[0]
 
 

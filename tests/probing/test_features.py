@@ -6,7 +6,6 @@ from sklearn.decomposition import PCA
 
 from momentalign.linear import fit_head
 from momentalign.probing import project
-from momentalign.probing._scores import predict
 from momentalign.sklearn import ISRMean
 from tests.probing.problems import spurious_data
 
@@ -51,7 +50,7 @@ def test_the_class_is_chosen_by_worst_group_validation_accuracy() -> None:
         train, val = features.train, features.splits["val"]
         unit = float(np.square(train.features).mean())
         head = fit_head(train.features, train.targets, classes=3, l2=1e-3 * unit, bias=False)
-        hits = predict(head, val.features) == val.targets
+        hits = head.predict(val.features) == val.targets
         worst.append(min(hits[val.groups == group].mean() for group in np.unique(val.groups)))
     assert len(set(worst)) == 3  # so that the choice can be wrong
     assert project(data).projection.isr_class == int(np.argmax(worst))

@@ -137,7 +137,7 @@ def test_another_failure_after_a_full_disk_is_one(tmp_path):
     assert state_of(job.folder, config) == ("failed", "worse")
 
 
-@pytest.mark.parametrize("part", ["source_of", "_named"])
+@pytest.mark.parametrize("part", ["feature_source", "_named"])
 def test_a_probe_that_fails_at_its_beginning_lets_go_of_its_folder(tmp_path, grouped, monkeypatch, part):
     (config,) = make_probe_plan([grouped], ["erm"], trials=1).runs
 
@@ -156,7 +156,7 @@ def test_a_probe_that_fails_at_its_beginning_lets_go_of_its_folder(tmp_path, gro
     with pytest.raises(ValueError, match="torn"):
         run_probe(config, tmp_path / "run")
     assert opened[0]._records is None  # closed, and with it the lock
-    if part == "source_of":  # the run had begun
+    if part == "feature_source":  # the run had begun
         about = read_run(tmp_path / "run")
         assert about["status"] == "failed"
         assert about["error"].startswith("The file is torn.")

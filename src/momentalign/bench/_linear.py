@@ -15,8 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
 from momentalign.linear import fit_head, fit_path
-from momentalign.probing import ProbeData, ProbeFeatures, find_method, project, recipe_for, run_protocol
-from momentalign.probing._solvers import Solver
+from momentalign.probing import ProbeData, ProbeFeatures, ProbeSolver, find_method, project, run_protocol
 
 _FITS, _GRID = "linear fit", "probing grid"
 _TOL = 1e-4  # that of LogisticRegression, and judged the same way: by the largest entry of the gradient
@@ -153,7 +152,7 @@ def _synthetic_probing_data(size: ProbingSize) -> ProbeData:
 
 def _one_fit(features: ProbeFeatures, laps: "_Laps") -> tuple[float, int]:
     """Seconds of a fit from a cold start, and its peak memory beyond the features."""
-    solver, method = Solver("converged", recipe_for("table")), find_method("cma")
+    solver, method = ProbeSolver("converged"), find_method("cma")
     setting = [{"gradient_weight": 1000.0, "hessian_weight": 1000.0}]
     laps.restart()
     solver.fit(features, method, setting, seed=0)

@@ -1,28 +1,30 @@
-r"""Least squares with gradients aligned across domains, from the domains' second moments alone.
+r"""Least squares with gradients aligned across domains, from the domains' second moments.
 
 The gradient of a domain's loss is W S_e − c_e', so with :math:`\Delta` for the distance from the domains' mean
 
 .. math:: \Big(\bar S + \lambda I + \frac{2w}{s}\,\frac1K\sum_e \Delta S_e^2\Big) W^\top
           = \bar c + \frac{2w}{s}\,\frac1K\sum_e \Delta S_e\,\Delta c_e
 
-solves the problem directly. Relative scaling divides by a quadratic of W: L-BFGS, on the moments as well. The Hessian
-of the squared error is S_e whatever the head: on fixed features there is nothing in order 2 to align.
+is solved directly. Relative scaling divides by a quadratic of W: L-BFGS, on the moments as well. The Hessian of the
+squared error is S_e whatever the head: on fixed features there is nothing in order 2 to align.
 
 Legend: S (K, d, d) second moments, c (K, d, o) moments with the targets, W (o, d) head, the bias last.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lstsq
 
+from momentalign._types import Array, Integers
 from momentalign._validation import SCALINGS, check_choice, check_weight
-from momentalign.linear._path import LinearHead, check_l2s
-from momentalign.linear._precondition import Preconditioner
-from momentalign.linear._rows import Array, Integers, Rows
-from momentalign.linear._solver import Solution, solve, warn_if_stopped
+from momentalign.linear._head import LinearHead
+from momentalign.linear._path import check_l2s
+from momentalign.linear._rows import SortedRows
+from momentalign.linear._solver import Preconditioner, Solution, solve, warn_if_stopped
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +36,7 @@ class Moments:
     t: Array
 
     @classmethod
-    def of(cls, rows: Rows, weights: Array) -> "Moments":
+    def of(cls, rows: SortedRows, weights: Array) -> "Moments":
         """Moments of each domain, (K, …)."""
         d, o, K = rows.X.shape[1], rows.targets.shape[1], rows.number
         S, c, t = np.zeros((K, d, d)), np.zeros((K, d, o)), np.zeros(K)
@@ -60,12 +62,10 @@ class AlignedLeastSquares:
 
     Args:
         rows: Features, targets (n, o), shares.
-        gradient_weight: Weight of the gradients' spread.
-        l2: Weight of half the squared norm of the coefficients.
         scaling: `"none"`, `"classes"` (o outputs count as C), `"parameters"` or `"relative"`.
     """
 
-    def __init__(self, rows: Rows, gradient_weight: float, *, l2: float, scaling: str) -> None:
+    def __init__(self, rows: SortedRows, *, scaling: str) -> None:
         each = Moments.of(rows, rows.shares)
         self.rows, self.mean = rows, each.mean()
         o, d = self.shape = (rows.targets.shape[1], rows.X.shape[1])
@@ -77,10 +77,10 @@ class AlignedLeastSquares:
             np.matmul(dS, dS).mean(0), np.matmul(dS, dc).mean(0), np.asarray(np.square(dc).sum((1, 2)).mean())
         )
         self._energy: Moments | None = None
-        self.set_weights(gradient_weight, l2)
+        self.set_weights(0.0, 0.0)
 
     def set_weights(self, gradient_weight: float, l2: float) -> None:
-        """Change the weights; the moments stay."""
+        """Change the weights; the moments are not computed again."""
         self.weight = gradient_weight if self.rows.number > 1 else 0.0
         self.l2 = np.full(self.shape[1], l2)
         if self.rows.bias:
@@ -88,7 +88,7 @@ class AlignedLeastSquares:
 
     @property
     def energy(self) -> Moments | None:
-        """What relative scaling divides by, as a quadratic of W; None where nothing is divided."""
+        """Divisor of relative scaling, as a quadratic of W; None without it."""
         if not self.relative or not self.weight:
             return None
         if self._energy is None:
@@ -118,16 +118,16 @@ class AlignedLeastSquares:
         return P
 
     def solve(self, weight: float) -> Array:
-        """Solution for a constant weight of the spread, flattened."""
+        """Solve for a constant weight of the spread; the flattened head."""
         P = self.mean.S + np.diag(self.l2) + 2.0 * weight * self.spread.S
         right = self.mean.c + 2.0 * weight * self.spread.c
-        # To unit diagonal, so that a column's unit of measurement does not decide what counts as zero.
+        # Scaled to unit diagonal, so that the rank does not depend on a column's unit of measurement.
         units = 1.0 / np.sqrt(np.maximum(P.diagonal(), np.finfo(float).tiny))
         solution: Array = lstsq(units[:, None] * P * units, units[:, None] * right, check_finite=False)[0]
         return (units[:, None] * solution).T.ravel()
 
     def fit(self, *, tol: float, max_iter: int) -> Solution:
-        """Solution for the weights that are set: direct, or by steps where a quotient is minimised."""
+        """Solve for the current weights: directly, or by L-BFGS where a quotient is minimised."""
         moments = self.energy
         if moments is None:
             head = self.solve(self.weight / self.scale)
@@ -149,27 +149,16 @@ def fit_least_squares(
     targets: NDArray[np.floating],
     domains: Integers | None = None,
     gradient_weight: float = 0.0,
-    *,
-    sample_weight: NDArray[np.floating] | None = None,
-    l2: float = 1e-3,
-    scaling: str = "relative",
-    bias: bool = True,
-    tol: float = 1e-4,
-    max_iter: int = 1000,
+    **options: Any,
 ) -> LinearHead:
     r"""Fit a linear regression, ½‖Wx − y‖², with gradients aligned across domains.
 
     Args:
         features: Shape (n, d).
         targets: Real numbers, shape (n, o).
-        domains: Where each row came from: any integers, shape (n,); None is one domain.
+        domains: Any integers, shape (n,); None is one domain.
         gradient_weight: Weight of the gradients' spread.
-        sample_weight: Weight of each row in its domain's mean, shape (n,).
-        l2: Weight of half the squared norm of the coefficients.
-        scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`; all but the last are solved directly.
-        bias: Whether the head has one.
-        tol: Largest entry of the gradient at the solution, relative to that at zero; for relative scaling.
-        max_iter: Most iterations, for relative scaling.
+        **options: Those of :func:`fit_least_squares_path`.
 
     Returns:
         The head, (o, d).
@@ -179,18 +168,7 @@ def fit_least_squares(
         >>> head.coef.round(6).item(), head.intercept.round(6).item()
         (2.0, 1.0)
     """
-    return fit_least_squares_path(
-        features,
-        targets,
-        domains,
-        [gradient_weight],
-        sample_weight=sample_weight,
-        l2=l2,
-        scaling=scaling,
-        bias=bias,
-        tol=tol,
-        max_iter=max_iter,
-    )[0]
+    return fit_least_squares_path(features, targets, domains, [gradient_weight], **options)[0]
 
 
 def fit_least_squares_path(
@@ -211,7 +189,7 @@ def fit_least_squares_path(
     Args:
         features: Shape (n, d).
         targets: Real numbers, shape (n, o).
-        domains: Where each row came from: any integers, shape (n,); None is one domain.
+        domains: Any integers, shape (n,); None is one domain.
         gradient_weights: Weights of the gradients' spread.
         sample_weight: Weight of each row in its domain's mean, shape (n,).
         l2: Weight of half the squared norm of the coefficients: one for all settings, or one for each.
@@ -231,18 +209,12 @@ def fit_least_squares_path(
     check_choice("scaling", scaling, SCALINGS)
     weights = [check_weight("gradient_weight", weight) for weight in gradient_weights]
     l2s = check_l2s(l2, len(weights))
-    rows = Rows.sort(features, targets.astype(np.float64), domains, sample_weight, bias=bias)
-    objective = AlignedLeastSquares(rows, 0.0, l2=0.0, scaling=scaling)
+    rows = SortedRows.sort(features, targets.astype(np.float64), domains, sample_weight, bias=bias)
+    objective = AlignedLeastSquares(rows, scaling=scaling)
     heads = []
-    for weight, each in zip(weights, l2s, strict=True):
-        objective.set_weights(weight, each)
+    for weight, value in zip(weights, l2s, strict=True):
+        objective.set_weights(weight, value)
         solution = objective.fit(tol=tol, max_iter=max_iter)
-        W = solution.head.reshape(objective.shape)
-        coef, intercept = (W[:, :-1], W[:, -1]) if bias else (W, np.zeros(len(W)))
-        heads.append(
-            LinearHead(
-                coef.copy(), intercept.copy(), {1: weight}, solution.value, solution.iterations, solution.converged
-            )
-        )
+        heads.append(LinearHead.of(solution, objective.shape, bias=bias, order_weights={1: weight}))
     warn_if_stopped(all(head.converged for head in heads), max_iter)
     return heads

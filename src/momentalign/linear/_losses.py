@@ -1,8 +1,8 @@
-r"""Classification losses of a linear head in NumPy: residual coordinates and how they move with the logits.
+r"""Classification losses of a linear head in NumPy: residual coordinates and their derivatives by the logits.
 
-A residual tensor :math:`\kappa_r` is known by q numbers a sample, its coordinates S (n, q), and a metric M with
+A residual tensor :math:`\kappa_r` has q coordinates per sample, S (n, q), and a metric M with
 :math:`\langle\kappa_r(i),\kappa_r(j)\rangle = S_i M S_j^\top`. Every alignment term is a function of S alone, so a loss
-owes three answers: S itself, M times something, and a derivative by S pulled back to the logits.
+provides S itself, products with M, and the pullback of a derivative by S to the logits.
 
 Legend: Z (n, o) logits, P (n, C) probabilities, S (n, q) coordinates, T (n, q) derivative by S.
 """
@@ -13,29 +13,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign.linear._rows import Array, Integers
+from momentalign._types import Array, Integers
 
 
-class State(NamedTuple):
-    """What a loss keeps of a block of rows: losses (b,), residuals (b, o), and what the other orders are made of."""
+class LossState(NamedTuple):
+    """Losses (b,), residuals (b, o) and intermediate results of a block of rows."""
 
     losses: Array
     residuals: Array
     parts: tuple[Array, ...]
 
 
-class Loss(ABC):
-    """A loss of `outputs` logits, whose classes count as `classes` in the scalings."""
+class HeadLoss(ABC):
+    """A loss of `outputs` logits, with `classes` classes for the scalings."""
 
     outputs: int
     classes: int
 
     @abstractmethod
-    def state(self, Z: Array, targets: Integers) -> State:
+    def state(self, Z: Array, targets: Integers) -> LossState:
         """Losses, residuals and parts of a block of rows."""
 
     @abstractmethod
-    def coordinates(self, order: int, state: State) -> Array:
+    def coordinates(self, order: int, state: LossState) -> Array:
         """S of an order; not negative at order 2."""
 
     @abstractmethod
@@ -43,15 +43,15 @@ class Loss(ABC):
         """S M, over the last axis."""
 
     @abstractmethod
-    def pullback(self, order: int, state: State, T: Array) -> Array:
-        """Derivative by the logits (b, o) of something whose derivative by S is T."""
+    def pullback(self, order: int, state: LossState, T: Array) -> Array:
+        """Derivative by the logits (b, o) of a function whose derivative by S is T."""
 
     @abstractmethod
     def width(self, order: int) -> int:
         """Number q of coordinates of an order."""
 
 
-class BinaryLoss(Loss):
+class BinaryLoss(HeadLoss):
     """Two classes and one logit, the difference of the two.
 
     Args:
@@ -64,24 +64,24 @@ class BinaryLoss(Loss):
     def __init__(self, classes: int) -> None:
         self.classes = classes
 
-    def state(self, Z: Array, targets: Integers) -> State:
-        # All from one exponential of −|z|: it cannot overflow, and p(1 − p) keeps its digits where p is next to 0 or 1.
+    def state(self, Z: Array, targets: Integers) -> LossState:
+        # One exponential of −|z| for all: it cannot overflow, and p(1 − p) keeps its digits where p is next to 0 or 1.
         sign = (2.0 * targets - 1.0)[:, None]
         margin = sign * Z
         small = np.exp(-np.abs(Z))
         losses = np.log1p(small) + np.maximum(-margin, 0.0)
         total = 1.0 + small
         residuals = -sign * np.where(margin >= 0, small, 1.0) / total
-        return State(losses[:, 0], residuals, (small / np.square(total), np.copysign((1.0 - small) / total, -Z)))
+        return LossState(losses[:, 0], residuals, (small / np.square(total), np.copysign((1.0 - small) / total, -Z)))
 
-    def coordinates(self, order: int, state: State) -> Array:
+    def coordinates(self, order: int, state: LossState) -> Array:
         variance, skew = state.parts
         return (state.residuals, variance, variance * skew)[order - 1]
 
     def metric(self, order: int, S: Array) -> Array:
         return S * float(self.classes**order)
 
-    def pullback(self, order: int, state: State, T: Array) -> Array:
+    def pullback(self, order: int, state: LossState, T: Array) -> Array:
         variance, skew = state.parts
         return T * (variance, variance * skew, variance * (1.0 - 6.0 * variance))[order - 1]
 
@@ -89,14 +89,11 @@ class BinaryLoss(Loss):
         return 1
 
 
-class SoftmaxLoss(Loss):
+class SoftmaxLoss(HeadLoss):
     """Cross-entropy of three classes or more.
 
     Order 2 in the C(C−1)/2 numbers p_a p_b, A = Σ p_a p_b (e_a − e_b)(e_a − e_b)ᵀ; order 3 in the entries a ≤ b ≤ c of
     the third central moment.
-
-    Args:
-        classes: C.
     """
 
     def __init__(self, classes: int) -> None:
@@ -105,7 +102,7 @@ class SoftmaxLoss(Loss):
         self._pairs = np.triu_indices(classes, 1)
         self._incidence = identity[self._pairs[0]] + identity[self._pairs[1]]
 
-    def state(self, Z: Array, targets: Integers) -> State:
+    def state(self, Z: Array, targets: Integers) -> LossState:
         shifted = Z - Z.max(1, keepdims=True)
         P = np.exp(shifted)
         totals = P.sum(1, keepdims=True)
@@ -116,9 +113,9 @@ class SoftmaxLoss(Loss):
         # The likely class's residual is minus the others' sum: 1 − p would lose its digits.
         residuals[rows, targets] = 0.0
         residuals[rows, targets] = -residuals.sum(1)
-        return State(losses, residuals, (P,))
+        return LossState(losses, residuals, (P,))
 
-    def coordinates(self, order: int, state: State) -> Array:
+    def coordinates(self, order: int, state: LossState) -> Array:
         (P,) = state.parts
         if order == 1:
             return state.residuals
@@ -142,7 +139,7 @@ class SoftmaxLoss(Loss):
         counted: Array = S * np.array([6.0, 3.0, 1.0])[(same_ab + same_bc).astype(int)]
         return counted
 
-    def pullback(self, order: int, state: State, T: Array) -> Array:
+    def pullback(self, order: int, state: LossState, T: Array) -> Array:
         (P,) = state.parts
         if order == 1:
             derivative: Array = T

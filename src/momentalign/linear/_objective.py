@@ -1,93 +1,125 @@
-r"""The penalised objective of a linear classifier and its gradient, full batch, without automatic differentiation.
+r"""Objectives of full-batch fits: value and gradient at a flattened head, and its curvature.
+
+:class:`AlignmentObjective` is the CMA family in NumPy, without automatic differentiation:
 
 .. math:: \frac1K\sum_e L_e + \frac{\lambda}{2}\|\mathrm{coef}\|^2
           + \sum_r w_r\,\frac{1}{s_r}\,\frac1K\sum_e\big\|\nabla^r L_e - \overline{\nabla^r L}\big\|^2
 
 with L_e the mean loss of domain e, rows weighted by their shares. Memory: the sorted copy of the rows, blocks of them,
-and a few numbers a row. Time of one evaluation at order 2: two passes of n·d² for each pair of classes.
+and a few numbers per row. Time of one evaluation at order 2: two passes of n·d² for each pair of classes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # ships no types
 
-from momentalign.linear._direct import DIRECT, DirectHessians, DirectTerm
-from momentalign.linear._kernel import LARGEST, KernelTerm
-from momentalign.linear._losses import BinaryLoss, Loss, SoftmaxLoss, State
-from momentalign.linear._rows import Array, Rows
-from momentalign.linear._threads import one_thread
+from momentalign._types import Array
+from momentalign.linear._losses import BinaryLoss, HeadLoss, LossState, SoftmaxLoss
+from momentalign.linear._rows import SortedRows
+from momentalign.linear._solver import Preconditioner
+from momentalign.linear._spreads import DirectSpread, HessianSpread, KernelSpread, make_spread
 
+ORDERS = {"gradient": 1, "hessian": 2, "order_3": 3}
+"""Order of each alignment term."""
+
+_NAMES = {order: name for name, order in ORDERS.items()}
 _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 
+_DENSE, _SQUARE = 1024, 4096
+"""Parameters up to which curvature is one exact matrix; features up to which it is one d × d matrix for all logits."""
 
-class PenalisedObjective:
-    r"""Domains' mean loss, L2 and alignment penalties as a function of the flattened head.
+_WIDE = 512
+"""Features from which on the products of a block are worth several threads."""
+
+
+class Objective(ABC):
+    """Mean of the domains' losses, L2 and weighted penalty terms as a function of the flattened head.
 
     The head is (o, d), d counting the bias as its last column: o = C logits, or one for two classes, the difference of
-    their logits. Two classes of the cross-entropy are measured as two logits all the same, so that the weights mean
-    what they mean in :class:`momentalign.CMA`.
+    their logits. :func:`solve_path` minimises it for many weights.
+    """
+
+    rows: SortedRows
+    shape: tuple[int, int]
+    weights: Mapping[Any, float]
+    l2: float
+    """Weight of half the squared norm of the coefficients; the bias is not penalised."""
+
+    @abstractmethod
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Set the weights by the names of the terms; terms that are not named have weight 0."""
+
+    @abstractmethod
+    def __call__(self, head: Array) -> tuple[float, Array]:
+        """Value and gradient."""
+
+    @abstractmethod
+    def terms(self, head: Array) -> dict[str, float]:
+        """The terms by name, without their weights."""
+
+    @abstractmethod
+    def coordinates(self, head: Array) -> Preconditioner:
+        """Coordinates in which the objective is nearly round around the head that was evaluated last."""
+
+    @abstractmethod
+    def subset(self, size: int) -> "Objective | None":
+        """The objective without penalties on every k-th row of each domain; None where k would be below 4."""
+
+
+class _Forward(NamedTuple):
+    """One pass over the rows: summed loss, states of the blocks, spreads by order, derivatives of kernel spreads."""
+
+    total: float
+    states: list[LossState]
+    spreads: dict[int, float]
+    slopes: dict[int, Array]
+
+
+class AlignmentObjective(Objective):
+    r"""Alignment of gradients, Hessians and third derivatives, in closed form.
+
+    Two classes of the cross-entropy have one logit but are measured as two, so that the weights mean what they mean in
+    :class:`momentalign.CMA`. Terms: `gradient`, `hessian`, `order_3`; those of weight 0 cost nothing.
 
     Args:
         rows: Features, class indices 0 … C − 1, shares.
         classes: C.
-        order_weights: Weight of each order, 1 to 3; orders of weight 0 cost nothing.
-        l2: λ; the bias is not penalised.
+        l2: λ.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
         loss: `"cross_entropy"`, or `"logistic"`: two classes measured as one logit.
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        classes: int,
-        order_weights: Mapping[int, float],
-        *,
-        l2: float,
-        scaling: str = "none",
-        loss: str = "cross_entropy",
+        self, rows: SortedRows, classes: int, *, l2: float, scaling: str = "none", loss: str = "cross_entropy"
     ) -> None:
         self.rows, self.l2, self.scaling = rows, l2, scaling
-        self.loss: Loss = (
+        self.loss: HeadLoss = (
             SoftmaxLoss(classes) if classes > 2 else BinaryLoss(classes=2 if loss == "cross_entropy" else 1)
         )
         self.shape = (self.loss.outputs, rows.X.shape[1])
         self._blocks = list(rows.blocks())
         self._lengths = rows.lengths if scaling == "relative" else np.empty(0)
-        self._terms: dict[int, DirectTerm | KernelTerm] = {}
+        self._spreads: dict[int, DirectSpread | KernelSpread] = {}
+        self.weights: dict[int, float] = {}
         self.scales: dict[int, float] = {}
         self._moments_at: Array | None = None
-        self.set_weights(order_weights)
 
-    def set_weights(self, order_weights: Mapping[int, float]) -> None:
-        """Change the weights; what has been set up for an order stays."""
+    def set_weights(self, weights: Mapping[str, float]) -> None:
         one = self.rows.number == 1  # nothing to align
-        self.weights = {order: weight for order, weight in order_weights.items() if weight and not one}
+        self.weights = {ORDERS[name]: weight for name, weight in weights.items() if weight and not one}
         for order in self.weights:
-            if order not in self._terms:
-                self._terms[order] = make_term(order, self.loss, self.rows)
+            if order not in self._spreads:
+                self._spreads[order] = make_spread(order, self.loss, self.rows)
 
     def __call__(self, head: Array) -> tuple[float, Array]:
-        """Value and gradient at a flattened head."""
         W, K = head.reshape(self.shape), self.rows.number
-        direct = {r: term for r in self.weights if isinstance(term := self._terms[r], DirectTerm)}
-        for term in direct.values():
-            term.reset()
-        total, energies, states = 0.0, dict.fromkeys(self.weights, 0.0), []
-        with one_thread(self.shape[1]):
-            for domain, block, X, u, state in self._states(head):
-                states.append(state)
-                total += float(u @ state.losses)
-                for r in self.weights:
-                    S = self.loss.coordinates(r, state)
-                    if r in direct:
-                        direct[r].add(domain, X, S, u)
-                    if self.scaling == "relative":
-                        energies[r] += self._energy(r, block, S) / K
-        kernel = {r: self._kernel_spread(r, states) for r in self.weights if r not in direct}
-        spreads = {r: direct[r].spread() if r in direct else kernel[r][0] for r in self.weights}
-        scales = self.scales = {r: self._scale(r, energies[r]) for r in self.weights}
-        self._moments_at = head.copy() if 2 in direct else None
-
+        total, states, spreads, slopes = self._forward(head)
+        scales = self.scales
         penalised = W[:, :-1] if self.rows.bias else W
         value = total / K + 0.5 * self.l2 * float(np.vdot(penalised, penalised))
         value += sum(w * spreads[r] / scales[r] for r, w in self.weights.items())
@@ -95,12 +127,13 @@ class PenalisedObjective:
         gradient = self.l2 * W
         if self.rows.bias:
             gradient[:, -1] = 0.0
-        with one_thread(self.shape[1]):
+        with _one_thread(self.shape[1]):
             for (domain, block), state in zip(self._blocks, states, strict=True):
                 X, u = self.rows.X[block], self.rows.shares[block]
                 by_logits = state.residuals * (u / K)[:, None]
                 for r, weight in self.weights.items():
-                    T = direct[r].pull(domain, X) * u[:, None] if r in direct else kernel[r][1][block]
+                    spread = self._spreads[r]
+                    T = spread.pull(domain, X) * u[:, None] if isinstance(spread, DirectSpread) else slopes[r][block]
                     if self.scaling == "relative" and np.isfinite(scales[r]):
                         S = self.loss.coordinates(r, state)
                         share = (2.0 / K * spreads[r] / scales[r]) * u * self._lengths[block] ** r
@@ -109,18 +142,76 @@ class PenalisedObjective:
                 gradient += by_logits.T @ X
         return value, gradient.ravel()
 
-    def pair_moments(self, head: Array) -> Array:
-        """Weighted second moments of the pairs of classes in each domain, (K, q, d, d)."""
-        term = self._terms.get(2)
-        if isinstance(term, DirectHessians) and self._moments_at is not None and np.array_equal(self._moments_at, head):
-            return term.derivatives
-        term = DirectHessians(self.loss, self.rows.number, self.shape[1])
-        with one_thread(self.shape[1]):
-            for domain, _, X, u, state in self._states(head):
-                term.add(domain, X, self.loss.coordinates(2, state), u)
-        return term.derivatives
+    def terms(self, head: Array) -> dict[str, float]:
+        spreads = self._forward(head).spreads
+        return {_NAMES[order]: spread / self.scales[order] for order, spread in spreads.items()}
 
-    def mean_moments(self, head: Array, *, diagonal: bool) -> Array:
+    def domain_losses(self, head: Array) -> Array:
+        """Mean loss of each domain, shape (K,)."""
+        losses = np.zeros(self.rows.number)
+        for domain, _, _, u, state in self._states(head):
+            losses[domain] += u @ state.losses
+        return losses
+
+    def subset(self, size: int) -> "AlignmentObjective | None":
+        step = len(self.rows.X) // size
+        if step < 4:
+            return None
+        return AlignmentObjective(self.rows.thinned(step), max(self.loss.classes, 2), l2=self.l2)
+
+    def coordinates(self, head: Array) -> Preconditioner:
+        r"""Gauss-Newton coordinates, :math:`\bar H + \lambda I + 2\frac{w_1}{s_1}\frac1K\sum_e (H_e - \bar H)^2`."""
+        H = self.curvatures(head)
+        mean = H.mean(0)
+        penalty: Array | float = 0.0
+        if self.weights.get(1):
+            units = self.loss.metric(1, np.ones(self.loss.width(1)))[0]
+            deviations = H - mean
+            squares = np.matmul(deviations, deviations) if mean.ndim == 2 else deviations**2
+            penalty = 2.0 * units * self.weights[1] / self.scales[1] * squares.mean(0)
+        return self.precondition(mean, penalty)
+
+    def precondition(self, mean: Array, penalty: Array | float) -> Preconditioner:
+        """Coordinates from the loss's mean curvature, as :meth:`curvatures` has it, and the penalties' curvature."""
+        C, d = self.shape
+        diagonal = np.full((len(mean) // d, d), self.l2)
+        if self.rows.bias:
+            diagonal[:, -1] = 0.0
+        P = mean + (np.diag(diagonal.ravel()) if mean.ndim == 2 else diagonal.ravel()) + penalty
+        if C > 1 and mean.shape == (C * d, C * d):
+            # Adding one vector to all logits' heads changes no probability: no curvature there, and no step goes there.
+            P = P + np.kron(np.full((C, C), 1.0 / C), np.eye(d) * (np.trace(mean) / len(mean)))
+        return Preconditioner(P)
+
+    def curvatures(self, head: Array) -> Array:
+        """Hessians of the domains' losses, (K, od, od); mean diagonal blocks (K, d, d), or (K, d), for large heads."""
+        outputs, d = self.shape
+        if outputs * d > _DENSE:
+            return self._mean_blocks(head, diagonal=d > _SQUARE)
+        moments = self._pair_moments(head)
+        if outputs == 1:
+            return moments[:, 0]
+        K = len(moments)
+        a, b = np.triu_indices(outputs, 1)
+        H = np.zeros((K, outputs, outputs, d, d))
+        H[:, a, b] = H[:, b, a] = -moments
+        every = np.arange(outputs)
+        H[:, every, every] = -H.sum(1)
+        return H.transpose(0, 1, 3, 2, 4).reshape(K, outputs * d, outputs * d)
+
+    def _pair_moments(self, head: Array) -> Array:
+        """Weighted second moments of the pairs of classes in each domain, (K, q, d, d)."""
+        spread = self._spreads.get(2)
+        known = self._moments_at is not None and np.array_equal(self._moments_at, head)
+        if isinstance(spread, HessianSpread) and known:
+            return spread.derivatives
+        spread = HessianSpread(self.loss, self.rows.number, self.shape[1])
+        with _one_thread(self.shape[1]):
+            for domain, _, X, u, state in self._states(head):
+                spread.add(domain, X, self.loss.coordinates(2, state), u)
+        return spread.derivatives
+
+    def _mean_blocks(self, head: Array, *, diagonal: bool) -> Array:
         """Mean over the logits of the domains' Hessians' diagonal blocks, (K, d, d), or their diagonals (K, d)."""
         d = self.shape[1]
         moments = np.zeros((self.rows.number, d) if diagonal else (self.rows.number, d, d))
@@ -131,15 +222,35 @@ class PenalisedObjective:
             moments[domain] += np.square(Y).sum(0) if diagonal else Y.T @ Y
         return moments
 
-    def subset(self, size: int) -> "PenalisedObjective | None":
-        """The objective without penalties on every k-th row of each domain; None where k would be below 4."""
-        step = len(self.rows.X) // size
-        if step < 4:
-            return None
-        classes = max(self.loss.classes, 2)
-        return PenalisedObjective(self.rows.thinned(step), classes, {}, l2=self.l2)
+    def _forward(self, head: Array) -> _Forward:
+        """Loss and spreads; sets :attr:`scales`."""
+        direct = {r: spread for r in self.weights if isinstance(spread := self._spreads[r], DirectSpread)}
+        for spread in direct.values():
+            spread.reset()
+        total, energies, states = 0.0, dict.fromkeys(self.weights, 0.0), []
+        with _one_thread(self.shape[1]):
+            for domain, block, X, u, state in self._states(head):
+                states.append(state)
+                total += float(u @ state.losses)
+                for r in self.weights:
+                    S = self.loss.coordinates(r, state)
+                    if r in direct:
+                        direct[r].add(domain, X, S, u)
+                    if self.scaling == "relative":
+                        energies[r] += self._energy(r, block, S) / self.rows.number
+        spreads, slopes = {}, {}
+        for r in self.weights:
+            chosen = self._spreads[r]
+            if isinstance(chosen, DirectSpread):
+                spreads[r] = chosen.spread()
+            else:
+                S = np.concatenate([self.loss.coordinates(r, state) for state in states])
+                spreads[r], slopes[r] = chosen.spread(S)
+        self.scales = {r: self._scale(r, energies[r]) for r in self.weights}
+        self._moments_at = head.copy() if 2 in direct else None
+        return _Forward(total, states, spreads, slopes)
 
-    def _states(self, head: Array) -> Iterator[tuple[int, slice, Array, Array, State]]:
+    def _states(self, head: Array) -> Iterator[tuple[int, slice, Array, Array, LossState]]:
         W = head.reshape(self.shape)
         for domain, block in self._blocks:
             X = self.rows.X[block]
@@ -150,45 +261,26 @@ class PenalisedObjective:
         return float(np.einsum("b,bq,bq->", weights, S, self.loss.metric(order, S)))
 
     def _scale(self, order: int, energy: float) -> float:
-        """What divides a term; infinite where energies underflow, so that 0/0 counts as 0."""
+        """Divisor of a term; infinite where energies underflow, so that 0/0 counts as 0."""
         classes, dimension = self.loss.classes, self.shape[1]
         if self.scaling == "relative":
             floor = max(1.0, float(self._lengths.max())) ** order * _TINY
             return energy if energy > floor else np.inf
         return float({"none": 1, "classes": classes**order, "parameters": (dimension * classes) ** 2}[self.scaling])
 
-    def _kernel_spread(self, order: int, states: list[State]) -> tuple[float, Array]:
-        term = self._terms[order]
-        assert isinstance(term, KernelTerm)
-        return term.spread(np.concatenate([self.loss.coordinates(order, state) for state in states]))
 
+def _one_thread(dimension: int) -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread while blocks of few features are multiplied.
 
-def make_term(order: int, loss: Loss, rows: Rows) -> DirectTerm | KernelTerm:
-    """The cheaper way to an order.
-
-    Args:
-        order: 1 to 3.
-        loss: Of the fit.
-        rows: Of the fit.
-
-    Returns:
-        The term.
-
-    Raises:
-        ValueError: Order 3 of too many rows.
+    A product of a megabyte takes a fraction of a millisecond. Handing half of it to another thread costs about as much
+    as it saves on an idle machine, and ten times as much on a busy one.
     """
-    (n, d), q = rows.X.shape, loss.width(order)
-    if order == 1:
-        return DIRECT[1](loss, rows.number, d)
-    if order == 2:
-        # Flops; a product with few columns waits for memory, as if it had eight.
-        direct, kernel = 3 * n * d**2 * q, 2 * n**2 * max(q, 8)
-        if direct <= kernel or n**2 > LARGEST:
-            return DIRECT[2](loss, rows.number, d)
-        return KernelTerm(order, loss, rows)
-    if n**2 > LARGEST or n * q > LARGEST:
-        raise ValueError(
-            f"Alignment of order 3 takes up to {int(LARGEST**0.5)} rows, and {LARGEST} rows times coordinates, but "
-            f"there are {n} rows of {q} coordinates. Use fewer rows or classes, or orders 1 and 2."
-        )
-    return KernelTerm(order, loss, rows)
+    if dimension >= _WIDE:
+        return nullcontext()
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

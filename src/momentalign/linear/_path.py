@@ -1,44 +1,82 @@
-r"""Fits of a linear head over a grid of weights, each started where the nearest one ended."""
+"""Fits over a grid of weights, each started at the solution of the nearest one before it."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._batch import check_order
+from momentalign._types import Array, Integers
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear._objective import PenalisedObjective
-from momentalign.linear._precondition import gauss_newton
-from momentalign.linear._rows import Array, Integers, Rows
-from momentalign.linear._solver import Solution, solve, solve_plain, warn_if_stopped
+from momentalign.linear._head import LinearHead
+from momentalign.linear._objective import ORDERS, AlignmentObjective, Objective
+from momentalign.linear._rows import SortedRows
+from momentalign.linear._solver import Solution, ValueAndGradient, solve, warn_if_stopped
 
-Key = TypeVar("Key")
+Watch = Callable[[float, Array], None]
+"""Called with value and head after every evaluation that is lower than all before it."""
+
+_SUBSET = 4096
+"""Rows of the subset that a large fit without penalties starts on, or twenty per feature."""
 
 
-@dataclass(frozen=True, eq=False)
-class LinearHead:
-    """A fitted head.
+def solve_path(
+    objective: Objective,
+    settings: Sequence[Mapping[str, float]],
+    *,
+    l2: Sequence[float] | None = None,
+    tol: float,
+    max_iter: int,
+    watch: Watch | None = None,
+    tick: Callable[[], None] | None = None,
+) -> list[Solution]:
+    """Minimise an objective for every setting of its weights.
 
-    Attributes:
-        coef: Shape (C, d), (1, d) for two classes.
-        intercept: Shape (C,) or (1,); zeros where the head has none.
-        order_weights: Weight of each order.
-        objective: Value of the penalised objective.
-        n_iter: Iterations of the solver, those without penalties included.
-        converged: Whether the gradient came below the tolerance within them, or the objective as low as float64 can
-            tell. SGD has no tolerance to meet: whether its losses stayed finite.
+    The fit without penalties comes first, once for each L2; the settings follow from the smallest to the largest, each
+    from the solution of the nearest one before it. A setting takes a few evaluations that way.
+
+    Args:
+        objective: Its weights and L2 are changed.
+        settings: Weight of each term by its name.
+        l2: L2 of each setting; None takes the objective's for all.
+        tol: Largest entry of the gradient at a solution.
+        max_iter: Most iterations of a setting, and of the fit without penalties.
+        watch: Observes the heads on the way; the fit without penalties then starts from zero with all rows.
+        tick: Called after each setting.
+
+    Returns:
+        A solution for each setting, in their order, its iterations with those of the fit without penalties.
     """
-
-    coef: Array
-    intercept: Array
-    order_weights: dict[int, float]
-    objective: float
-    n_iter: int
-    converged: bool
+    l2s = [objective.l2] * len(settings) if l2 is None else list(l2)
+    limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    plain: dict[float, Solution] = {}
+    for value in sorted(set(l2s), reverse=True):
+        # From the smallest head to the largest: the last solution is nearer than zero is.
+        objective.l2, start = value, plain[min(plain)].head if plain else np.zeros(math.prod(objective.shape))
+        objective.set_weights({})
+        subset = None if plain or watch is not None else objective.subset(max(_SUBSET, 20 * objective.shape[1]))
+        if subset is not None:
+            start = solve(subset, start, subset.coordinates, **limits).head
+        plain[value] = solve(_watched(objective, watch), start, objective.coordinates, **limits)
+    solved: list[tuple[Mapping[str, float], float, Array]] = [({}, value, plain[value].head) for value in plain]
+    solutions: dict[int, Solution] = {}
+    for index in sorted(range(len(settings)), key=lambda index: (sum(settings[index].values()), -l2s[index])):
+        setting, objective.l2 = settings[index], l2s[index]
+        objective.set_weights(setting)
+        solutions[index] = before = plain[objective.l2]
+        if objective.weights:
+            here = (setting, objective.l2)
+            start = min(solved, key=lambda other: _distance(other[:2], here))[2]
+            solution = solve(_watched(objective, watch), start, objective.coordinates, **limits)
+            solved.append((*here, solution.head))
+            solutions[index] = solution._replace(
+                iterations=before.iterations + solution.iterations, converged=before.converged and solution.converged
+            )
+        if tick is not None:
+            tick()
+    return [solutions[index] for index in range(len(settings))]
 
 
 def fit_head(
@@ -46,31 +84,16 @@ def fit_head(
     targets: Integers,
     domains: Integers | None = None,
     order_weights: Mapping[int, float] | None = None,
-    *,
-    classes: int | None = None,
-    sample_weight: NDArray[np.floating] | None = None,
-    l2: float = 1e-3,
-    scaling: str = "relative",
-    loss: str = "cross_entropy",
-    bias: bool = True,
-    tol: float = 1e-4,
-    max_iter: int = 1000,
+    **options: Any,
 ) -> LinearHead:
     r"""Fit one linear classifier: :func:`fit_path` for a single setting.
 
     Args:
         features: Shape (n, d).
         targets: Class indices 0 … C − 1, shape (n,).
-        domains: Where each row came from: any integers, shape (n,); None is one domain.
+        domains: Any integers, shape (n,); None is one domain.
         order_weights: Weight of each order, `{1: w1, 2: w2, 3: w3}`; None aligns nothing.
-        classes: C, where the targets do not hold the last class.
-        sample_weight: Weight of each row in its domain's mean, shape (n,).
-        l2: Weight of half the squared norm of the coefficients.
-        scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
-        loss: `"cross_entropy"`, or `"logistic"`: two classes whose derivatives are those of one logit.
-        bias: Whether the head has one.
-        tol: Largest entry of the gradient at the solution.
-        max_iter: Most iterations of each part, without penalties and with them.
+        **options: Those of :func:`fit_path`.
 
     Returns:
         The head.
@@ -81,20 +104,7 @@ def fit_head(
         >>> head.coef.shape, head.converged
         ((1, 1), True)
     """
-    return fit_path(
-        features,
-        targets,
-        domains,
-        [order_weights or {}],
-        classes=classes,
-        sample_weight=sample_weight,
-        l2=l2,
-        scaling=scaling,
-        loss=loss,
-        bias=bias,
-        tol=tol,
-        max_iter=max_iter,
-    )[0]
+    return fit_path(features, targets, domains, [order_weights or {}], **options)[0]
 
 
 def fit_path(
@@ -112,25 +122,21 @@ def fit_path(
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> list[LinearHead]:
-    r"""Fit a linear classifier for every setting of the weights.
-
-    The rows are sorted once and the fit without penalties is made once for each L2; the settings follow from the
-    smallest to the largest, each from the solution of the nearest one before it. A setting costs a few evaluations
-    that way.
+    r"""Fit a linear classifier for every setting of the alignment weights; see :func:`solve_path`.
 
     Args:
         features: Shape (n, d).
         targets: Class indices 0 … C − 1, shape (n,).
-        domains: Where each row came from: any integers, shape (n,); None is one domain.
+        domains: Any integers, shape (n,); None is one domain.
         order_weights: A dictionary `{1: w1, 2: w2, 3: w3}` for each setting.
-        classes: C, where the targets do not hold the last class.
+        classes: C, where the targets do not contain the last class.
         sample_weight: Weight of each row in its domain's mean, shape (n,).
         l2: Weight of half the squared norm of the coefficients: one for all settings, or one for each.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
         loss: `"cross_entropy"`, or `"logistic"`: two classes whose derivatives are those of one logit.
         bias: Whether the head has one.
         tol: Largest entry of the gradient at a solution.
-        max_iter: Most iterations of each setting.
+        max_iter: Most iterations of each setting, and of the fit without penalties.
 
     Returns:
         A head for each setting, in their order.
@@ -144,38 +150,48 @@ def fit_path(
     check_choice("scaling", scaling, SCALINGS)
     check_choice("loss", loss, ("cross_entropy", "logistic"))
     check_count("max_iter", max_iter, 1)
-    settings = [_check_setting(setting) for setting in order_weights]
-    l2s = check_l2s(l2, len(settings))
+    orders = [_check_setting(setting) for setting in order_weights]
+    l2s = check_l2s(l2, len(orders))
     _check_lengths(features, targets=targets, domains=domains, sample_weight=sample_weight)
     number = max(int(targets.max()) + 1, 2) if classes is None else classes
     if loss == "logistic" and number > 2:
         raise ValueError(f"loss 'logistic' takes two classes, but there are {number}. Use loss='cross_entropy'.")
-    rows = Rows.sort(features, targets, domains, sample_weight, bias=bias)
-    objective = PenalisedObjective(rows, number, {}, l2=0.0, scaling=scaling, loss=loss)
+    rows = SortedRows.sort(features, targets, domains, sample_weight, bias=bias)
+    objective = AlignmentObjective(rows, number, l2=0.0, scaling=scaling, loss=loss)
+    names = {order: name for name, order in ORDERS.items()}
+    settings = [{names[order]: weight for order, weight in setting.items()} for setting in orders]
+    solutions = solve_path(objective, settings, l2=l2s, tol=tol, max_iter=max_iter)
+    warn_if_stopped(all(solution.converged for solution in solutions), max_iter)
+    return [
+        LinearHead.of(solution, objective.shape, bias=bias, order_weights=setting)
+        for solution, setting in zip(solutions, orders, strict=True)
+    ]
 
-    plain: dict[float, Solution] = {}
-    for value in sorted(set(l2s), reverse=True):
-        # From the smallest head to the largest: the last solution is nearer than zero is.
-        objective.l2, start = value, plain[min(plain)].head if plain else None
-        plain[value] = solve_plain(objective, tol=tol, max_iter=max_iter, start=start)
-    solved: list[tuple[dict[int, float], float, Array]] = [({}, value, plain[value].head) for value in plain]
-    solutions: dict[int, Solution] = {}
-    for index in sorted(range(len(settings)), key=lambda index: (sum(settings[index].values()), -l2s[index])):
-        setting, objective.l2 = settings[index], l2s[index]
-        objective.set_weights(setting)
-        before = plain[objective.l2]
-        if not objective.weights:
-            solutions[index] = before
-            continue
-        here = (setting, objective.l2)
-        start = min(solved, key=lambda other: _distance(other[:2], here))[2]
-        aligned = solve(objective, start, partial(gauss_newton, objective), tol=tol, max_iter=max_iter)
-        solved.append((*here, aligned.head))
-        solutions[index] = aligned._replace(
-            iterations=before.iterations + aligned.iterations, converged=before.converged and aligned.converged
-        )
-    warn_if_stopped(all(solution.converged for solution in solutions.values()), max_iter)
-    return [_as_head(solutions[index], objective, setting) for index, setting in enumerate(settings)]
+
+def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
+    """Check one L2 for all settings, or one for each; return one for each."""
+    if not isinstance(l2, Sequence):
+        return [check_weight("l2", l2)] * settings
+    if len(l2) != settings:
+        raise ValueError(f"'l2' should be a number, or one for each of the {settings} settings, but has {len(l2)}.")
+    return [check_weight("l2", value) for value in l2]
+
+
+def _watched(objective: Objective, watch: Watch | None) -> ValueAndGradient:
+    """The objective, observed; what is lowest is counted anew for each fit."""
+    if watch is None:
+        return objective
+    lowest = math.inf
+
+    def function(head: Array) -> tuple[float, Array]:
+        nonlocal lowest
+        value, gradient = objective(head)
+        if value < lowest:
+            lowest = value
+            watch(value, head.copy())
+        return value, gradient
+
+    return function
 
 
 def _check_setting(setting: Mapping[int, float]) -> dict[int, float]:
@@ -195,26 +211,9 @@ def _check_lengths(features: NDArray[np.floating], **columns: NDArray[np.generic
             )
 
 
-def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
-    """An L2 for each setting, from one for all or one for each."""
-    if not isinstance(l2, Sequence):
-        return [check_weight("l2", l2)] * settings
-    if len(l2) != settings:
-        raise ValueError(f"'l2' should be a number, or one for each of the {settings} settings, but has {len(l2)}.")
-    return [check_weight("l2", value) for value in l2]
-
-
-def weight_distance(one: Mapping[Key, float], other: Mapping[Key, float]) -> float:
-    """How far apart two settings of the weights are, in decades above a thousandth."""
-    return sum(abs(math.log10((one.get(key, 0.0) + 1e-3) / (other.get(key, 0.0) + 1e-3))) for key in {*one, *other})
-
-
-def _distance(one: tuple[Mapping[int, float], float], other: tuple[Mapping[int, float], float]) -> float:
-    """How far apart two settings are, weights and L2, the latter in decades above a millionth."""
-    return weight_distance(one[0], other[0]) + abs(math.log10((one[1] + 1e-6) / (other[1] + 1e-6)))
-
-
-def _as_head(solution: Solution, objective: PenalisedObjective, setting: dict[int, float]) -> LinearHead:
-    W = solution.head.reshape(objective.shape)
-    coef, intercept = (W[:, :-1], W[:, -1]) if objective.rows.bias else (W, np.zeros(len(W)))
-    return LinearHead(coef.copy(), intercept.copy(), setting, solution.value, solution.iterations, solution.converged)
+def _distance(one: tuple[Mapping[str, float], float], other: tuple[Mapping[str, float], float]) -> float:
+    """Distance of two settings: weights in decades above a thousandth, and L2 in decades above a millionth."""
+    (weights, l2), (other_weights, other_l2) = one, other
+    names = sorted({*weights, *other_weights})
+    decades = [math.log10((weights.get(name, 0.0) + 1e-3) / (other_weights.get(name, 0.0) + 1e-3)) for name in names]
+    return sum(abs(value) for value in decades) + abs(math.log10((l2 + 1e-6) / (other_l2 + 1e-6)))

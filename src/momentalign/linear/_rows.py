@@ -1,4 +1,4 @@
-"""The rows of a fit, sorted by domain once, with what each of them weighs."""
+"""Training rows sorted by domain, with their weights."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,23 +7,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.integer]
+from momentalign._types import Array, Integers
 
 _NUMBERS = 2**17
-"""Numbers in a block of rows: 1 MiB, which stays in a core's own cache between the products that read it."""
+"""Numbers in a block of rows: 1 MiB, which stays in a core's cache between the products that read it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """n rows of K domains, each domain's rows side by side.
+class SortedRows:
+    """n rows of K domains, sorted by domain.
 
     Attributes:
         X: Features (n, d); with a bias d counts it, as a last column of ones.
         targets: Class indices (n,), or real numbers (n, o).
-        shares: What a row weighs in its domain's mean (n,); they sum to one in each domain.
-        starts: Where each domain starts, and n; (K + 1,).
-        bias: Whether the last column of X is the constant.
+        shares: Weight of each row in its domain's mean (n,); they sum to one in each domain.
+        starts: Index of each domain's first row, and n; (K + 1,).
+        bias: Whether the last column of X is constant.
     """
 
     X: Array
@@ -42,18 +41,7 @@ class Rows:
         *,
         bias: bool,
     ) -> Self:
-        """Copy the rows in order of their domains; rows without weight are left out.
-
-        Args:
-            features: Shape (n, d).
-            targets: Shape (n,) or (n, o).
-            domains: Any integers, shape (n,); None is one domain.
-            sample_weight: Not negative, shape (n,); None is one each.
-            bias: Whether to append a column of ones.
-
-        Returns:
-            The sorted rows.
-        """
+        """Copy the rows in order of their domains; rows of weight 0 are dropped, and no domains are one domain."""
         labels = np.zeros(len(features), dtype=np.int64) if domains is None else domains
         order = np.argsort(labels, kind="stable")
         if sample_weight is not None:
@@ -94,7 +82,7 @@ class Rows:
         return lengths
 
     def blocks(self) -> Iterator[tuple[int, slice]]:
-        """Slices of rows, each within one domain, with the domain's number."""
+        """Slices of rows, each within one domain, with the domain's index."""
         size = max(256, _NUMBERS // self.X.shape[1])
         for domain in range(self.number):
             first, end = int(self.starts[domain]), int(self.starts[domain + 1])

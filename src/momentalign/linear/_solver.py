@@ -1,46 +1,67 @@
-"""L-BFGS on a penalised objective, in float64 and in coordinates that suit it."""
+r"""Preconditioned L-BFGS in float64.
+
+The solver moves in R·head, with R the Cholesky factor of the curvature P = R'R at the start: there the objective is
+nearly round, and few steps are needed.
+"""
 
 import math
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from momentalign.linear._objective import PenalisedObjective
-from momentalign.linear._precondition import Preconditioner, gauss_newton
-from momentalign.linear._rows import Array
+from momentalign._types import Array
 
-Function = Callable[[Array], tuple[float, Array]]
+ValueAndGradient = Callable[[Array], tuple[float, Array]]
 """Value and gradient at a flattened head."""
 
-Coordinates = Callable[[Array], Preconditioner]
-"""Coordinates from the head that a function was evaluated at last."""
-
-_SUBSET = 4096
-"""Rows that a first look at a large fit takes, or twenty a feature."""
-
 _LEG = 10
-"""Iterations after which curvature is taken anew where the solver has arrived; twice as many each time."""
+"""Iterations before the coordinates are computed again; twice as many each time."""
 
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
-"""Part of a value that float64 does not tell from none."""
+"""Relative difference of two values that counts as rounding."""
 
 _LITTLE = 1e-8
-"""Part of a value that curvature may promise of a step, and no step gain, at a solution."""
+"""Relative decrease that the curvature may still predict at a solution, where no step achieves it."""
 
 _SHORTEST = math.sqrt(np.finfo(np.float64).tiny)
 
 
-class Solution(NamedTuple):
-    """A head (flattened), the objective there, and how it was reached.
+class Preconditioner:
+    """Change of coordinates to R·head with R'R = P.
 
-    Converged says that no entry of the gradient exceeds the tolerance, or that float64 sees nothing left to gain: in
-    coordinates taken anew no step lowers the value by more than its rounding, and curvature promises less than 1e-8 of
-    it. Where iterations ran out, or steps failed though more was promised, it is not.
+    Args:
+        P: Curvature: a matrix over the flattened head, or over the features, for all logits; or a diagonal.
+    """
+
+    def __init__(self, P: Array) -> None:
+        # Constant columns have no curvature without L2: a little keeps R regular, and their gradient is 0.
+        least = 1e-10 * float((P if P.ndim == 1 else P.diagonal()).mean()) + np.finfo(float).tiny
+        self._R: Array = np.sqrt(P + least) if P.ndim == 1 else cholesky(P + least * np.eye(len(P)))
+
+    def back(self, point: Array, *, gradient: bool = False) -> Array:
+        """Map a point to its head; or a gradient by the head to the gradient by the point."""
+        V = point.reshape(-1, len(self._R))
+        if self._R.ndim == 1:
+            return np.divide(V, self._R).ravel()
+        solved: Array = solve_triangular(self._R, V.T, trans=int(gradient), check_finite=False)
+        return solved.T.ravel()
+
+
+Coordinates = Callable[[Array], Preconditioner]
+"""Coordinates from the head that a function was evaluated at last."""
+
+
+class Solution(NamedTuple):
+    """A flattened head, the objective there, and how it was reached.
+
+    Converged means that no entry of the gradient exceeds the tolerance, or that nothing is left to gain in float64: in
+    new coordinates no step lowers the value by more than its rounding, and the curvature predicts a relative decrease
+    below 1e-8. A solver that ran out of iterations, or whose steps failed though more was predicted, has not converged.
     """
 
     head: Array
@@ -49,18 +70,13 @@ class Solution(NamedTuple):
     converged: bool
 
 
-def minimise(function: Function, start: Array, coordinates: Coordinates, *, tol: float, max_iter: int) -> Solution:
+def minimise(
+    function: ValueAndGradient, start: Array, coordinates: Coordinates, *, tol: float, max_iter: int
+) -> Solution:
     """Minimise from `start` until no entry of the gradient exceeds `tol` or a step gains nothing.
 
-    Args:
-        function: Value and gradient at a flattened head.
-        start: Flattened head.
-        coordinates: Coordinates from the head that `function` was evaluated at last.
-        tol: Largest entry of the gradient by the head, as in scikit-learn's LogisticRegression.
-        max_iter: Most iterations.
-
-    Returns:
-        The solution; not converged where it stopped on its way, and new coordinates may help.
+    `tol` is the largest entry of the gradient by the head, as in scikit-learn's LogisticRegression. A solution that has
+    not converged stopped on its way, and new coordinates may help.
     """
     value, gradient = function(start)
     if np.abs(gradient).max() <= tol or max_iter < 1:
@@ -98,27 +114,16 @@ def minimise(function: Function, start: Array, coordinates: Coordinates, *, tol:
     return Solution(reached[0], reached[1], int(result.nit), converged)
 
 
-def solve(function: Function, start: Array, coordinates: Coordinates, *, tol: float, max_iter: int) -> Solution:
-    """Minimise from `start`, with the coordinates taken anew where the solver has arrived.
-
-    Args:
-        function: Value and gradient at a flattened head.
-        start: Flattened head.
-        coordinates: Coordinates from the head that `function` was evaluated at last.
-        tol: Largest entry of the gradient by the head.
-        max_iter: Most iterations.
-
-    Returns:
-        The solution; not converged where iterations ran out, or new coordinates gained nothing.
-    """
+def solve(function: ValueAndGradient, start: Array, coordinates: Coordinates, *, tol: float, max_iter: int) -> Solution:
+    """Minimise from `start`, with new coordinates every few iterations, until they gain nothing."""
     head, value, iterations, leg = start, math.inf, 0, _LEG
     while True:
         most = min(leg, max_iter - iterations)
-        found = minimise(function, head, coordinates, tol=tol, max_iter=most)
-        iterations += found.iterations
-        if found.converged or iterations >= max_iter or not _lower(found.value, value):
-            return found._replace(iterations=iterations)
-        head, value, leg = found.head, found.value, 2 * leg
+        solution = minimise(function, head, coordinates, tol=tol, max_iter=most)
+        iterations += solution.iterations
+        if solution.converged or iterations >= max_iter or not _lower(solution.value, value):
+            return solution._replace(iterations=iterations)
+        head, value, leg = solution.head, solution.value, 2 * leg
 
 
 def _lower(value: float, before: float) -> bool:
@@ -126,29 +131,8 @@ def _lower(value: float, before: float) -> bool:
     return value < before - _ROUNDING * abs(value)
 
 
-def solve_plain(objective: PenalisedObjective, *, tol: float, max_iter: int, start: Array | None = None) -> Solution:
-    """Minimise without penalties; without a start, from zero, and a large fit first looks at some of its rows.
-
-    Args:
-        objective: Its weights are set to none.
-        tol: As for :func:`solve`.
-        max_iter: Most iterations.
-        start: Flattened head, or None.
-
-    Returns:
-        The solution, with the iterations over all rows.
-    """
-    objective.set_weights({})
-    if start is None:
-        start = np.zeros(objective.shape[0] * objective.shape[1])
-        subset = objective.subset(max(_SUBSET, 20 * objective.shape[1]))
-        if subset is not None:
-            start = solve(subset, start, partial(gauss_newton, subset), tol=tol, max_iter=max_iter).head
-    return solve(objective, start, partial(gauss_newton, objective), tol=tol, max_iter=max_iter)
-
-
 def warn_if_stopped(converged: bool, max_iter: int) -> None:
-    """Say that the solver has not arrived, in the words that scikit-learn's users know."""
+    """Warn as scikit-learn does about a solver that has not converged."""
     if not converged:
         warnings.warn(
             "The solver stopped before its gradient came below 'tol': it ran out of "

@@ -1,27 +1,29 @@
-"""Linear heads on fixed features: the worst-group protocol of the paper."""
+"""The worst-group linear-probing protocol of the paper: linear heads on fixed features."""
 
 from momentalign.probing._config import grid_size, make_probe_config
 from momentalign.probing._data import ProbeData
-from momentalign.probing._features import ProbeFeatures, Projection, project
+from momentalign.probing._features import ProbeFeatures, ProbeScores, Projection, project
+from momentalign.probing._fit import ProbeSolver
 from momentalign.probing._methods import METHODS, PROTOCOL_METHODS, ProbeMethod, find_method, method_grid
 from momentalign.probing._protocol import run_protocol
-from momentalign.probing._recipes import Recipe, recipe_for
-from momentalign.probing._result import Fit, MethodResult, ProtocolResult
-from momentalign.probing._run import run_probe
-from momentalign.probing._scores import Scores
+from momentalign.probing._recipes import ProbeRecipe, recipe_for
+from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult
+from momentalign.probing._run import feature_source, run_probe
 
 __all__ = [
     "METHODS",
     "PROTOCOL_METHODS",
-    "Fit",
     "MethodResult",
     "ProbeData",
     "ProbeFeatures",
+    "ProbeFit",
     "ProbeMethod",
+    "ProbeRecipe",
+    "ProbeScores",
+    "ProbeSolver",
     "Projection",
     "ProtocolResult",
-    "Recipe",
-    "Scores",
+    "feature_source",
     "find_method",
     "grid_size",
     "make_probe_config",

@@ -1,4 +1,4 @@
-"""A probe as a run: its configuration, from a file of features, a method and a place in the method's grid."""
+"""Configuration of a probe as a run: a file of features, a method and an index in its grid."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -8,13 +8,13 @@ from typing import Any
 from momentalign._validation import check_choice, check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
+from momentalign.probing._fit import L2, MAX_ITER, TOL
 from momentalign.probing._methods import SOLVERS, find_method, method_grid
 from momentalign.probing._recipes import BATCH, LEARNING_RATE, recipe_for
-from momentalign.probing._solvers import L2, MAX_ITER, TOL
 from momentalign.training import RunConfig
 
-RECORDS = 100
-"""Records that a run of SGD has, about."""
+_RECORDS = 100
+"""Approximate number of records of a run of SGD."""
 
 
 def make_probe_config(
@@ -32,16 +32,16 @@ def make_probe_config(
     """Make the configuration of one probe.
 
     Args:
-        dataset: A file of features as `momentalign embed` writes one; or, with `data`, what to call them.
+        dataset: A file of features as written by `momentalign embed`; or, with `data`, their name.
         method: Name of the method.
-        hparams_seed: Place in the method's grid; 0 is the published best set where there is one, else the first.
+        hparams_seed: Index in the method's grid; 0 is the published best set where there is one, else the first.
         trial: The seed: a bootstrap of the training rows (converged), or the order of the batches (SGD).
         solver: `"converged"` or `"sgd"`.
         recipe: `"waterbirds"`, `"celeba"`, `"multinli"` or `"table"`.
-        hparams: Values that stand whatever the grid says.
+        hparams: Values that override those of the grid.
         record_every: Steps from one record to the next; None records every pass of the converged solver, and SGD about
             a hundred times.
-        data: The features, where they are in memory.
+        data: The features, if they are in memory.
 
     Returns:
         The configuration. Its `steps` are those of SGD, or the most iterations of a fit of the converged solver.
@@ -82,7 +82,7 @@ def make_probe_config(
         steps = -(-rows // check_count("batch_size", values["batch_size"], 1)) * check_count(
             "epochs", values["epochs"], 1
         )
-    default = 1 if solver == "converged" else max(1, steps // RECORDS)
+    default = 1 if solver == "converged" else max(1, steps // _RECORDS)
     return RunConfig(
         dataset=path,
         algorithm=found.name,
@@ -105,11 +105,11 @@ def grid_size(
 
 
 def open_data(path: str) -> ProbeData:
-    """Read a file of features, or take the one that the last call read if it has not changed since."""
+    """Read a file of features; the last one is cached while the file does not change."""
     file = Path(path)
     return _read(path, file.stat().st_mtime_ns if file.exists() else 0)
 
 
 @lru_cache(maxsize=1)
-def _read(path: str, changed: int) -> ProbeData:
+def _read(path: str, modified: int) -> ProbeData:
     return ProbeData.from_file(path)

@@ -1,4 +1,4 @@
-"""What a worst-group probe is made of: fixed features with label, domain, group and split."""
+"""Data of the protocol: fixed features with class, domain, group and split of each row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from momentalign.tables import label_name, read_table
 
-Integers = NDArray[np.int64]
-SPLITS = ("train", "val", "test")
+Codes = NDArray[np.int64]
+SPLIT_NAMES = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeData:
-    """Features that stay as they are, and four labels for each row.
-
-    :meth:`from_arrays` and :meth:`from_file` make one from labels of any kind.
+    """Fixed features and four labels of each row, as indices; see :meth:`from_arrays` and :meth:`from_file`.
 
     Args:
-        name: What the data are called in tables.
+        name: Printed in tables.
         features: Numbers, shape (n, d).
         targets: Classes as indices, shape (n,).
         domains: Domains as indices, shape (n,).
@@ -30,7 +28,7 @@ class ProbeData:
         classes: Names of the classes.
         domain_names: Names of the domains.
         group_names: Names of the groups.
-        notes: What was done to the rows on the way, a sentence each.
+        notes: Changes made to the rows, a sentence each.
 
     Example:
         >>> X = np.arange(16.0).reshape(8, 2)
@@ -41,10 +39,10 @@ class ProbeData:
 
     name: str
     features: NDArray[np.floating]
-    targets: Integers
-    domains: Integers
-    groups: Integers
-    splits: Integers
+    targets: Codes
+    domains: Codes
+    groups: Codes
+    splits: Codes
     classes: tuple[str, ...]
     domain_names: tuple[str, ...]
     group_names: tuple[str, ...]
@@ -63,18 +61,18 @@ class ProbeData:
         names: Mapping[str, Sequence[str]] | None = None,
         notes: Sequence[str] = (),
     ) -> Self:
-        """Take arrays.
+        """Make the data from arrays with labels of any kind.
 
         Args:
             features: Finite numbers, shape (n, d).
             targets: Classes, strings or numbers, shape (n,).
-            domains: Where each row came from, shape (n,).
+            domains: Domains, strings or numbers, shape (n,).
             splits: `"train"`, `"val"` and `"test"`, or 0, 1 and 2, shape (n,).
             groups: Groups, shape (n,); None takes the pairs of class and domain.
-            name: What the data are called in tables.
+            name: Printed in tables.
             names: Names of classes, domains and groups in the order of their indices, by `"target"`, `"domain"` and
                 `"group"`; without them labels are numbered as they sort.
-            notes: What was done to the rows before.
+            notes: Changes made to the rows, a sentence each.
 
         Returns:
             The data.
@@ -171,18 +169,18 @@ class ProbeData:
         )
 
     def rows(self, split: str) -> NDArray[np.intp]:
-        """Numbers of a split's rows."""
-        return np.flatnonzero(self.splits == SPLITS.index(split))
+        """Indices of a split's rows."""
+        return np.flatnonzero(self.splits == SPLIT_NAMES.index(split))
 
     def __repr__(self) -> str:
-        sizes = " + ".join(str(len(self.rows(split))) for split in SPLITS)
+        sizes = " + ".join(str(len(self.rows(split))) for split in SPLIT_NAMES)
         return (
             f"{type(self).__name__}({self.name!r}, {sizes} rows of {self.features.shape[1]} features, "
             f"{len(self.classes)} classes, {len(self.domain_names)} domains, {len(self.group_names)} groups)"
         )
 
     def _check(self) -> None:
-        for split in SPLITS:
+        for split in SPLIT_NAMES:
             if not len(self.rows(split)):
                 raise ValueError(
                     f"{self.name} should have rows of splits train, val and test, but has none of '{split}'."
@@ -200,18 +198,18 @@ class ProbeData:
                 )
 
 
-def _encode(column: NDArray[Any], names: Sequence[str] | None) -> tuple[list[str], Integers]:
-    """Names in order, and the place of each row's among them; numbers are in the order of numbers."""
+def _encode(column: NDArray[Any], names: Sequence[str] | None) -> tuple[list[str], Codes]:
+    """Names in sorted order, and the index of each row's name; numbers are sorted as numbers."""
     labels, codes = np.unique(column, return_inverse=True)
-    found = [label_name(label) for label in labels]
-    if names is not None and set(found) <= set(names):
-        places = np.array([list(names).index(name) for name in found], dtype=np.int64)
-        return list(names), places[codes]
-    return found, codes.astype(np.int64)
+    present = [label_name(label) for label in labels]
+    if names is not None and set(present) <= set(names):
+        indices = np.array([list(names).index(name) for name in present], dtype=np.int64)
+        return list(names), indices[codes]
+    return present, codes.astype(np.int64)
 
 
-def _split_codes(column: NDArray[Any]) -> Integers:
-    known = {name: code for code, split in enumerate(SPLITS) for name in (split, str(code))}
+def _split_codes(column: NDArray[Any]) -> Codes:
+    known = {name: code for code, split in enumerate(SPLIT_NAMES) for name in (split, str(code))}
     labels, codes = np.unique(column.astype(str), return_inverse=True)
     unknown = [label for label in labels if label not in known]
     if unknown:

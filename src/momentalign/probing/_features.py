@@ -1,4 +1,4 @@
-"""PCA and ISR-Mean, fitted on the training rows: the features that the head of a probe sees."""
+"""Input of the heads: PCA and ISR-Mean fitted on the training rows; and the accuracies of their output."""
 
 from dataclasses import dataclass
 
@@ -6,20 +6,55 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from momentalign.linear import fit_head
-from momentalign.probing._data import SPLITS, Integers, ProbeData
-from momentalign.probing._scores import Scores, predict
+from momentalign._types import Array
+from momentalign.linear import LinearHead, fit_head
+from momentalign.probing._data import SPLIT_NAMES, Codes, ProbeData
 from momentalign.sklearn import ISRMean
-
-Array = NDArray[np.float64]
 
 COMPONENTS = 100
 """Principal components that the paper keeps."""
 
 
 @dataclass(frozen=True, eq=False)
+class ProbeScores:
+    """Accuracies in 0 … 1 over some rows.
+
+    Args:
+        average: Over all rows.
+        worst: Of the worst group that has rows.
+        groups: Of each group; NaN for one without rows.
+        domains: Of each domain; NaN for one without rows.
+    """
+
+    average: float
+    worst: float
+    groups: Array
+    domains: Array
+
+    @classmethod
+    def of(
+        cls,
+        hits: NDArray[np.bool_],
+        domains: Codes,
+        groups: Codes,
+        *,
+        num_domains: int,
+        num_groups: int,
+    ) -> "ProbeScores":
+        """Compute the accuracies from the rows that a head gets right and the indices of domains and groups, all (n,).
+
+        Example:
+            >>> right = np.array([True, True, False, True])
+            >>> ProbeScores.of(right, np.zeros(4, int), np.array([0, 0, 1, 1]), num_domains=1, num_groups=2).worst
+            0.5
+        """
+        by_group, by_domain = _means(hits, groups, num_groups), _means(hits, domains, num_domains)
+        return cls(float(hits.mean()), float(np.nanmin(by_group)), by_group, by_domain)
+
+
+@dataclass(frozen=True, eq=False)
 class Projection:
-    """From features to what the head sees, :math:`(x - m) A`.
+    """Affine map from features to the input of the head, :math:`(x - m) A`.
 
     Args:
         mean: m, shape (d,).
@@ -42,23 +77,17 @@ class Projection:
 
 @dataclass(frozen=True, eq=False)
 class ProbeSplit:
-    """Rows of one split as the head sees them."""
+    """Projected rows of one split."""
 
     features: Array
-    targets: Integers
-    domains: Integers
-    groups: Integers
+    targets: Codes
+    domains: Codes
+    groups: Codes
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeFeatures:
-    """The splits of a data set after its projection, and what they are called.
-
-    Args:
-        data: Where they come from.
-        projection: How.
-        splits: Train, val and test.
-    """
+    """The projected splits of a data set: train, val and test."""
 
     data: ProbeData
     projection: Projection
@@ -69,11 +98,11 @@ class ProbeFeatures:
         """The training rows."""
         return self.splits["train"]
 
-    def score(self, hits: NDArray[np.bool_], split: str) -> Scores:
-        """Accuracies on a split."""
+    def score(self, head: LinearHead, split: str) -> ProbeScores:
+        """Accuracies of a head on a split."""
         rows = self.splits[split]
-        return Scores.of(
-            hits,
+        return ProbeScores.of(
+            head.predict(rows.features) == rows.targets,
             rows.domains,
             rows.groups,
             num_domains=len(self.data.domain_names),
@@ -90,21 +119,21 @@ def project(
     isr_scale: float = 0.0,
     unit_scale: bool = True,
 ) -> ProbeFeatures:
-    """PCA of the training rows, then ISR-Mean.
+    """Fit PCA and ISR-Mean on the training rows and project all rows.
 
     Args:
         data: The features.
         components: Principal components to keep; fewer where there are fewer columns.
         isr: Whether to apply ISR-Mean.
-        isr_class: Class that ISR compares, as an index; None tries all of them and takes the one with which plain
-            logistic regression has the best worst-group accuracy on the validation rows, the first on ties.
-        isr_scale: What multiplies the spurious coordinates; 0 removes them.
-        unit_scale: Whether to divide all coordinates by one number, after which the principal components' mean square
-            on the training rows is one. Absolute penalty weights mean little without it: the gradients' spread grows
-            with the features' square, the Hessians' with their fourth power.
+        isr_class: Class that ISR compares, as an index; None takes the one with which plain logistic regression has the
+            best worst-group accuracy on the validation rows, the first on ties.
+        isr_scale: Factor of the spurious coordinates; 0 removes them.
+        unit_scale: Whether to scale all coordinates to a mean square of one over the training rows. Absolute penalty
+            weights mean little without it: the gradients' spread grows with the features' square, the Hessians' with
+            their fourth power.
 
     Returns:
-        The splits as a head sees them.
+        The projected splits.
 
     Raises:
         ValueError: No such class, or none that all training domains have.
@@ -127,7 +156,7 @@ def project(
         asked = "" if isr_class is None else f"'isr_class' is {isr_class}; "
         names = ", ".join(f"{label} ({data.classes[label]})" for label in shared) or "none"
         raise ValueError(f"ISR compares a class that all training domains have. {asked}such classes: {names}.")
-    found = []
+    scored = []
     for label in candidates:
         recovery = ISRMean(n_components=None, target_class=label, scale=isr_scale).fit(reduced, y, domains=e)
         scales = np.ones(most)
@@ -135,13 +164,13 @@ def project(
         features = _apply(data, Projection(pca.mean_, rotation @ (recovery.basis_ * scales), label))
         if len(candidates) == 1:
             return features
-        found.append((_plain_worst_group(features), features))
-    return max(found, key=lambda pair: pair[0])[1]
+        scored.append((_plain_worst_group(features), features))
+    return max(scored, key=lambda pair: pair[0])[1]
 
 
 def _apply(data: ProbeData, projection: Projection) -> ProbeFeatures:
     splits = {}
-    for split in SPLITS:
+    for split in SPLIT_NAMES:
         rows = data.rows(split)
         splits[split] = ProbeSplit(
             projection(data.features[rows]), data.targets[rows], data.domains[rows], data.groups[rows]
@@ -151,9 +180,16 @@ def _apply(data: ProbeData, projection: Projection) -> ProbeFeatures:
 
 def _plain_worst_group(features: ProbeFeatures) -> float:
     """Worst-group accuracy on the validation rows of logistic regression on the training rows."""
-    train, val = features.train, features.splits["val"]
+    train = features.train
     unit = float(np.square(train.features).mean())
     head = fit_head(
         train.features, train.targets, classes=len(features.data.classes), l2=1e-3 * unit, bias=False, scaling="none"
     )
-    return features.score(predict(head, val.features) == val.targets, "val").worst
+    return features.score(head, "val").worst
+
+
+def _means(hits: NDArray[np.bool_], codes: Codes, number: int) -> Array:
+    sizes = np.bincount(codes, minlength=number)
+    right = np.bincount(codes, weights=hits, minlength=number)
+    means: Array = np.divide(right, sizes, out=np.full(number, np.nan), where=sizes > 0)
+    return means

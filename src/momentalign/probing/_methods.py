@@ -1,23 +1,29 @@
-"""The methods of the probing protocol by name: their grids, and how each of the two solvers takes them."""
+"""Methods of the probing protocol: name, grid of hyper-parameters, penalty class."""
 
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from momentalign._validation import check_choice
-from momentalign.linear import Rows
-from momentalign.penalties import DomainPenalty, Fishr, MomentAlignment
-from momentalign.probing import _terms as terms
-from momentalign.probing._objectives import SCALING, AlignmentObjective, Objective, TermObjective
-from momentalign.probing._recipes import Recipe
-from momentalign.probing._terms import Terms
+from momentalign.linear import (
+    AlignmentObjective,
+    BatchPenalty,
+    DomainwisePenalty,
+    Objective,
+    PenaltyObjective,
+    SortedRows,
+)
+from momentalign.penalties import HGP, IRM, DomainPenalty, Fishr, Hutchinson, MomentAlignment, VREx
+from momentalign.probing._recipes import ProbeRecipe
 
 Hparams = Mapping[str, float]
 SOLVERS = ("converged", "sgd")
 
-_TENS = tuple(10.0**k for k in range(-3, 6))
-_RELATIVE = (0.1, 1.0, 10.0, 100.0, 1e3)
-_ALIGNMENT = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
+PUBLISHED_SCALING = "parameters"
+"""Units of the published weights of moment alignment: each spread divided by (dC)²."""
+
+_ORDERS = {"gradient_weight": 1, "hessian_weight": 2, "third_weight": 3}
 
 
 @dataclass(frozen=True)
@@ -28,78 +34,82 @@ class ProbeMethod:
         name: As people type it.
         label: As tables print it.
         grid: Values of each hyper-parameter.
-        weights: Weights of the terms from hyper-parameters.
-        terms: Its penalty from the domains' own sums; None for moment alignment, and where there is no penalty.
-        penalty: Makes the penalty that SGD adds where it is more than its terms, from hyper-parameters, annealing steps
-            and number of domains.
-        scaling: Units of the weights, where moment alignment is the penalty.
-        initial_weight: Weight of the terms before annealing is over.
+        penalty: Makes the penalty from hyper-parameters and the options that all penalties take; None for no penalty.
+        scaling: Units of the weights, for moment alignment.
         tuned: Solvers for which the grid makes a difference.
-        note: What to say of the method beside its numbers, by solver.
+        note: Printed beside the numbers, by solver.
         same_as: Method whose fit this one is.
     """
 
     name: str
     label: str
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    weights: Callable[[Hparams], dict[str, float]] = lambda _: {}
-    terms: Terms | None = None
-    penalty: Callable[[Hparams, int, int], DomainPenalty] | None = None
-    scaling: str = SCALING
-    initial_weight: float = 0.0
+    penalty: Callable[..., DomainPenalty] | None = None
+    scaling: str = PUBLISHED_SCALING
     tuned: tuple[str, ...] = SOLVERS
     note: Mapping[str, str] = field(default_factory=dict)
     same_as: str | None = None
 
     @property
-    def penalised(self) -> bool:
-        """Whether a penalty is added to the loss, which annealing can put off."""
-        return self.terms is not None or self.penalty is not None
+    def pools_rows(self) -> bool:
+        """Whether rows count alike in the loss, whatever their domain."""
+        return (self.same_as or self.name) == "erm"
 
-    def objective(self, rows: Rows, classes: int, l2: float) -> Objective:
-        """What the converged solver minimises, its weights yet to be set."""
-        if self.terms is not None:
-            return TermObjective(rows, classes, l2=l2, terms=self.terms)
-        return AlignmentObjective(rows, classes, l2=l2, scaling=self.scaling)
+    def make_penalty(self, hparams: Hparams, **options: Any) -> DomainPenalty:
+        """Make the penalty of a head without bias."""
+        assert self.penalty is not None
+        return self.penalty(**{name: hparams[name] for name in self.grid}, validate=False, **options)
+
+    def batch_penalty(self, hparams: Hparams, num_domains: int) -> BatchPenalty | None:
+        """The penalty that SGD adds to the loss of a batch, by the cheapest way."""
+        if self.penalty is None:
+            return None
+        steps = int(hparams.get("anneal_steps", 0))
+        penalty = self.make_penalty(hparams, anneal_steps=steps, num_domains=num_domains)
+        return penalty if isinstance(penalty, Fishr | MomentAlignment) else DomainwisePenalty(penalty)
+
+    def weights(self, hparams: Hparams) -> dict[str, float]:
+        """Weights of the terms for the converged solver."""
+        if self.penalty is None:
+            return {}
+        penalty = self.make_penalty(hparams)
+        if isinstance(penalty, Fishr):
+            # With all rows in every step the average over steps converges to v/(1 − γ), of which v alone has a
+            # gradient: the method ends where the plain penalty with weight λ/(1 − γ) does.
+            return {name: weight / (1.0 - penalty.momentum) for name, weight in penalty.weights.items()}
+        return penalty.weights
+
+    def objective(self, rows: SortedRows, classes: int, l2: float) -> Objective:
+        """Objective of the converged solver, without weights."""
+        first = {name: values[0] for name, values in self.grid.items()}
+        penalty = None if self.penalty is None else self.make_penalty(first)
+        if penalty is None or isinstance(penalty, MomentAlignment):
+            return AlignmentObjective(rows, classes, l2=l2, scaling=self.scaling)
+        return PenaltyObjective(rows, classes, penalty, l2=l2)
+
+
+def _without_bias(penalty: type[DomainPenalty]) -> Callable[..., DomainPenalty]:
+    return lambda **options: penalty(bias=False, **options)
 
 
 def _alignment(
-    name: str, label: str, grid: Mapping[str, tuple[float, ...]], scaling: str = SCALING, note: str = ""
+    name: str, label: str, grid: Mapping[str, tuple[float, ...]], scaling: str = PUBLISHED_SCALING, note: str = ""
 ) -> ProbeMethod:
-    """Moment alignment with some of the orders, by default in the units of the published weights."""
-    names = {"gradient_weight": "gradient", "hessian_weight": "hessian", "third_weight": "order_3"}
+    """Moment alignment of some orders, by default in the units of the published weights."""
 
-    def weights(hparams: Hparams) -> dict[str, float]:
-        return {names[key]: hparams[key] for key in grid}
+    def penalty(**options: Any) -> DomainPenalty:
+        weights = {_ORDERS[key]: options.pop(key) for key in grid}
+        route = "direct" if max(weights) < 3 else "gram"  # few features for the rows of a batch
+        return MomentAlignment(weights, scaling=scaling, bias=False, route=route, **options)
 
-    def penalty(hparams: Hparams, anneal_steps: int, domains: int) -> DomainPenalty:
-        orders = {place: hparams[key] for place, key in enumerate(names, 1) if key in grid}
-        return MomentAlignment(
-            orders,
-            scaling=scaling,
-            bias=False,
-            anneal_steps=anneal_steps,
-            num_domains=domains,
-            validate=False,
-            route="direct" if max(orders) < 3 else "gram",  # few features for the rows of a batch
-        )
-
-    notes = dict.fromkeys(SOLVERS, note) if note else {}
-    return ProbeMethod(name, label, grid, weights, penalty=penalty, scaling=scaling, note=notes)
+    return ProbeMethod(name, label, grid, penalty, scaling, note=dict.fromkeys(SOLVERS, note) if note else {})
 
 
-def _hessian_weights(hparams: Hparams) -> dict[str, float]:
-    return {"gradient": hparams["gradient_weight"], "hessian": hparams["hessian_weight"]}
-
-
-def _fishr_weights(hparams: Hparams) -> dict[str, float]:
-    # With all rows in every step the average over steps ends at v/(1 − γ), of which v alone has a gradient: the method
-    # ends where the plain penalty with weight λ/(1 − γ) does.
-    return {"gradient_variance": hparams["weight"] / (1.0 - hparams["momentum"])}
-
-
+_TENS = tuple(10.0**k for k in range(-3, 6))
 _FEW = {"weight": (1.0, 10.0, 100.0, 1e3, 1e4)}
 _SECOND_ORDER = {"gradient_weight": (0.1, 1.0, 10.0, 100.0, 1e3), "hessian_weight": _TENS}
+_RELATIVE = (0.1, 1.0, 10.0, 100.0, 1e3)
+_ALIGNMENT = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
 
 METHODS: dict[str, ProbeMethod] = {
     method.name: method
@@ -117,35 +127,12 @@ METHODS: dict[str, ProbeMethod] = {
             "fishr",
             "Fishr",
             {"weight": (10.0, 100.0, 1e3, 1e4), "momentum": (0.9, 0.9225, 0.945, 0.9675, 0.99)},
-            _fishr_weights,
-            terms.fishr,
-            lambda hparams, steps, domains: Fishr(
-                hparams["weight"],
-                momentum=hparams["momentum"],
-                anneal_steps=steps,
-                bias=False,
-                num_domains=domains,
-                validate=False,
-            ),
+            _without_bias(Fishr),
         ),
-        ProbeMethod("hgp", "HGP", _SECOND_ORDER, _hessian_weights, terms.hgp),
-        ProbeMethod("hutchinson", "Hutchinson", _SECOND_ORDER, _hessian_weights, terms.hutchinson),
-        ProbeMethod(
-            "irm",
-            "IRM",
-            _FEW,
-            lambda hparams: {"gradient_norm": hparams["weight"]},
-            terms.irm,
-            initial_weight=1.0,
-        ),
-        ProbeMethod(
-            "vrex",
-            "VREx",
-            _FEW,
-            lambda hparams: {"loss_variance": hparams["weight"]},
-            terms.vrex,
-            initial_weight=1.0,
-        ),
+        ProbeMethod("hgp", "HGP", _SECOND_ORDER, _without_bias(HGP)),
+        ProbeMethod("hutchinson", "Hutchinson", _SECOND_ORDER, _without_bias(Hutchinson)),
+        ProbeMethod("irm", "IRM", _FEW, _without_bias(IRM)),
+        ProbeMethod("vrex", "VREx", _FEW, VREx),
         ProbeMethod(
             "groupdro",
             "GroupDRO",
@@ -188,25 +175,25 @@ PROTOCOL_METHODS = (
     "cma",
     "cma-relative",
 )
-"""What :func:`run_protocol` compares unless told otherwise."""
+"""Methods that :func:`run_protocol` compares by default."""
 
 
 def find_method(name: str) -> ProbeMethod:
-    """A method by its name; a name that does not exist is answered with the nearest one."""
+    """Look up a method; the error for an unknown name suggests the nearest one."""
     return METHODS[check_choice("method", name, METHODS)]
 
 
-def method_grid(name: str, solver: str, recipe: Recipe, *, train_rows: int) -> list[dict[str, float]]:
+def method_grid(name: str, solver: str, recipe: ProbeRecipe, *, train_rows: int) -> list[dict[str, float]]:
     """Hyper-parameter sets of a method, the published best one first where there is one.
 
     Args:
         name: Of the method.
         solver: `"converged"` or `"sgd"`; the latter has annealing steps as well.
         recipe: Of the data set.
-        train_rows: Number of training rows, which steps are counted by.
+        train_rows: Number of training rows, which determines the number of steps.
 
     Returns:
-        The sets; one without hyper-parameters where there is nothing to tune.
+        The sets; an empty one where there is nothing to tune.
 
     Example:
         >>> from momentalign.probing import recipe_for
@@ -217,7 +204,7 @@ def method_grid(name: str, solver: str, recipe: Recipe, *, train_rows: int) -> l
     method = find_method(name)
     check_choice("solver", solver, SOLVERS)
     grid = dict(method.grid) if solver in method.tuned else {}
-    if solver == "sgd" and method.penalised:
+    if solver == "sgd" and method.penalty is not None:
         grid["anneal_steps"] = recipe.anneal_grid(train_rows)
     sets = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     best = {key: value for key, value in recipe.best.get(name, {}).items() if key in grid}

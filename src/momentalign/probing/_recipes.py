@@ -1,4 +1,4 @@
-"""What the paper did on each of its three data sets, and what to do on others."""
+"""Settings of the paper for its three data sets, and defaults for others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ LEARNING_RATE = 1e-3
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a data set is probed.
+class ProbeRecipe:
+    """Settings of the protocol for a data set.
 
     Args:
         name: Of the data set.
@@ -20,8 +20,7 @@ class Recipe:
         anneal_steps: Annealing steps to search (SGD); None takes five values up to nearly all steps.
         isr_class: Class that ISR compares, as an index; None chooses by worst-group validation accuracy.
         best: The published best hyper-parameters of some methods.
-        unit_scale: Whether features are brought to a mean square of one; the published weights are for features as
-            they are.
+        unit_scale: Whether features are scaled to a mean square of one; the published weights are for unscaled ones.
     """
 
     name: str
@@ -32,7 +31,7 @@ class Recipe:
     unit_scale: bool = False
 
     def steps(self, train_rows: int) -> int:
-        """Steps of SGD: batches of an epoch, the last one with what is left, times epochs."""
+        """Steps of SGD; the last batch of an epoch may be smaller."""
         return -(-train_rows // BATCH) * self.epochs
 
     def anneal_grid(self, train_rows: int) -> tuple[int, ...]:
@@ -50,22 +49,16 @@ def _best(name: str) -> dict[str, Mapping[str, float]]:
 _RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best("waterbirds")),
-        Recipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best("celeba")),
-        Recipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best("multinli")),
-        Recipe("table", unit_scale=True),
+        ProbeRecipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best("waterbirds")),
+        ProbeRecipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best("celeba")),
+        ProbeRecipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best("multinli")),
+        ProbeRecipe("table", unit_scale=True),
     )
 }
 
 
-def recipe_for(name: str) -> Recipe:
-    """The recipe of a data set.
-
-    Args:
-        name: `"waterbirds"`, `"celeba"`, `"multinli"`, or `"table"` for any other.
-
-    Returns:
-        The recipe.
+def recipe_for(name: str) -> ProbeRecipe:
+    """Look up a recipe: `"waterbirds"`, `"celeba"`, `"multinli"`, or `"table"` for any other data.
 
     Example:
         >>> recipe_for("celeba").epochs

@@ -1,4 +1,4 @@
-"""What a run of the protocol found: for each method its chosen set, its accuracies and their uncertainty."""
+"""Results of the protocol: each method's selected hyper-parameters, accuracies and standard errors."""
 
 import math
 from collections.abc import Mapping
@@ -8,56 +8,56 @@ from typing import Any
 import numpy as np
 
 from momentalign._extras import require
-from momentalign.probing._scores import Scores
+from momentalign.probing._features import ProbeScores
 
 Published = Mapping[str, tuple[float, float]]
 """Published average and worst-group accuracy in percent, by method."""
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """One head: what it was fitted with, and how well it does.
+class ProbeFit:
+    """One fitted head: its hyper-parameters and accuracies.
 
     Args:
         method: Name of the method.
         hparams: Its hyper-parameters.
-        hparams_seed: Place of the set in the method's grid.
+        hparams_seed: Index of the set in the method's grid.
         seed: Which bootstrap of the training rows (converged), or order of the batches (SGD).
         val: Accuracies on the validation rows.
         test: Accuracies on the test rows.
-        converged: Whether the solver came below its tolerance; for SGD, whether the loss stayed a number.
+        converged: Whether the solver reached its tolerance; for SGD, whether the loss stayed finite.
     """
 
     method: str
     hparams: Mapping[str, float]
     hparams_seed: int
     seed: int
-    val: Scores
-    test: Scores
+    val: ProbeScores
+    test: ProbeScores
     converged: bool
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """A method's chosen set.
+    """The selected hyper-parameters of a method.
 
     Args:
         method: Name of the method.
         label: As tables print it.
-        fits: The chosen set's fits, one a seed.
+        fits: Fits of the selected set, one per seed.
         sets: Number of sets in the grid.
-        note: What to say beside the numbers.
+        note: Printed beside the numbers.
     """
 
     method: str
     label: str
-    fits: tuple[Fit, ...]
+    fits: tuple[ProbeFit, ...]
     sets: int
     note: str = ""
 
     @property
     def hparams(self) -> Mapping[str, float]:
-        """The chosen hyper-parameters."""
+        """The selected hyper-parameters."""
         return self.fits[0].hparams
 
     def mean(self, split: str, score: str) -> float:
@@ -72,23 +72,23 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class ProtocolResult:
-    """The protocol's table, and all fits it comes from.
+    """The table of the protocol, and all fits.
 
     Args:
         name: Of the data.
         solver: `"converged"` or `"sgd"`.
         isr_class: Name of the class that ISR compared; None without ISR.
-        methods: A row each.
-        fits: All fits, the grid's too.
-        notes: What else there is to say, a sentence each.
-        published: Published numbers to print beside.
+        methods: One row each.
+        fits: All fits, also those of the grids.
+        notes: Remarks, a sentence each.
+        published: Published numbers, printed beside.
     """
 
     name: str
     solver: str
     isr_class: str | None
     methods: tuple[MethodResult, ...]
-    fits: tuple[Fit, ...]
+    fits: tuple[ProbeFit, ...]
     notes: tuple[str, ...] = ()
     published: Published = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class ProtocolResult:
         )
 
     def to_frame(self) -> Any:
-        """A data frame, a row a method; accuracies are in 0 … 1, published ones in percent as they were printed."""
+        """A data frame with a row per method; accuracies are in 0 … 1, published ones in percent."""
         rows = []
         for row in self.methods:
             published = self.published.get(row.method, (math.nan, math.nan))
@@ -124,7 +124,7 @@ class ProtocolResult:
         return require("pandas", "Frames need", extra="cli").DataFrame(rows).set_index("method")
 
     def grid_frame(self) -> Any:
-        """A data frame of all fits, hyper-parameters in columns of their own."""
+        """A data frame of all fits, with a column per hyper-parameter."""
         return require("pandas", "Frames need", extra="cli").DataFrame(
             [
                 {
@@ -160,7 +160,7 @@ class ProtocolResult:
                     "; ".join(part for part in (about, row.note) if part),
                 ]
             )
-        widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
         isr = "no ISR" if self.isr_class is None else f"ISR by class '{self.isr_class}'"
         title = (

@@ -1,35 +1,30 @@
-"""One probe, into a folder of the form that every run has."""
+"""Run one probe: fit its head and write records and model into a run folder."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentalign._errors import in_one_line
 from momentalign._files import DiskFullError, is_disk_full
-from momentalign._seeds import seed_hash
+from momentalign._types import Array
 from momentalign.data import DomainDataset
-from momentalign.linear import LinearHead
+from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
 from momentalign.probing._config import open_data
-from momentalign.probing._converged import bootstrap_weights, fit_converged
-from momentalign.probing._curves import Curves
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, project
-from momentalign.probing._methods import ProbeMethod, find_method
-from momentalign.probing._sgd import SgdSettings, fit_sgd
-from momentalign.probing._solvers import absolute_l2
-from momentalign.probing._source import source_of
+from momentalign.probing._fit import ProbeSolver, bootstrap_rows
+from momentalign.probing._methods import PUBLISHED_SCALING, ProbeMethod, find_method
 from momentalign.tables import Column, TableEncoder, TableModel
 from momentalign.training import RunConfig, read_records
 from momentalign.training._folder import Record, RunFolder
 from momentalign.training._stamp import data_stamp
 
-Array = NDArray[np.float64]
-Progress = Callable[[int, int], None]
-"""Told the steps that are done and how many there are at most."""
+StepProgress = Callable[[int, int], None]
+"""Called with the number of finished steps and the most there can be."""
 
 
 def run_probe(
@@ -38,30 +33,29 @@ def run_probe(
     *,
     data: ProbeData | None = None,
     root: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
     save: bool = True,
 ) -> list[Record]:
-    """Fit one head, with curves over its steps, and write its folder.
+    """Fit one head, with records over its steps, and write its folder.
 
     Steps of SGD are counted from 0, with records after the first, the last and every `record_every`-th. A step of the
     converged solver is a pass over the training rows that lowered its objective, first without penalties, then with
-    them; records are of the same kind. A finished folder is read; a half-finished one is begun again, since a probe
-    takes seconds.
+    them. Returns a finished run unchanged; an interrupted one starts again, since a probe takes seconds.
 
     Args:
         config: Of :func:`make_probe_config`.
-        folder: Where records and the head go; None writes nothing.
-        data: The features, where `config.dataset` is no file.
+        folder: Folder of records and model; None writes nothing.
+        data: The features, where `config.dataset` is not a file.
         root: Not used: features are named by their path.
-        progress: Told how many steps are done.
-        save: Whether to keep the head.
+        progress: Called after each step.
+        save: Whether to save the model.
 
     Returns:
         The records of the last step.
 
     Raises:
-        ValueError: A configuration that is no probe's, or a folder of another one.
-        DiskFullError: There is no room left; the same call begins the probe again.
+        ValueError: A configuration of another kind, or a folder of another configuration.
+        DiskFullError: The disk is full; the same call starts the probe again.
     """
     if config.setting != "probe" or "solver" not in config.hparams:
         raise ValueError("A probe takes a configuration of make_probe_config, but this is of another kind.")
@@ -76,7 +70,7 @@ def run_probe(
     try:
         features = _features(config, data)
         target.begin(_named(features.data), "cpu", 0)
-        target.about["features"] = None if data is not None else source_of(config.dataset)
+        target.about["features"] = None if data is not None else feature_source(config.dataset)
         return _fit(config, method, features, target, progress, save)
     except Exception as error:
         message = in_one_line(error)
@@ -96,37 +90,24 @@ def _fit(
     method: ProbeMethod,
     features: ProbeFeatures,
     target: RunFolder | None,
-    progress: Progress | None,
+    progress: StepProgress | None,
     save: bool,
 ) -> list[Record]:
-    hparams, train = dict(config.hparams), features.train
-    converged = hparams["solver"] == "converged"
-    weights = bootstrap_weights(train, seed_hash("bootstrap", config.trial)) if converged else None
-    writer = _Writer(config, Curves(features, method, weights), target, progress)
-    common: dict[str, Any] = {"classes": len(features.data.classes), "l2": absolute_l2(features, hparams["l2"])}
-    head: LinearHead
-    if converged:
-        (head,) = fit_converged(
-            method,
-            train,
-            [hparams],
-            tol=hparams["tol"],
-            max_iter=config.steps,
-            row_weights=weights,
-            watch=lambda value, head: writer.step(writer.seen, value, head),
-            **common,
-        )
+    hparams = dict(config.hparams)
+    solver = ProbeSolver(hparams["solver"], hparams["l2"], max_iter=config.steps)
+    if solver.name == "converged":
+        solver = replace(solver, tol=hparams["tol"])
+        rows = bootstrap_rows(features.train, config.trial)
+        writer = _Writer(config, _Curves(features, method, rows), target, progress)
+        (head,) = solver.fit_converged(features, method, [hparams], config.trial, watch=writer.observe)
     else:
-        head = fit_sgd(
-            method,
-            train,
-            {name: hparams[name] for name in (*method.grid, "anneal_steps") if name in hparams},
-            SgdSettings(hparams["epochs"], hparams["batch_size"], hparams["lr"]),
-            domains=len(features.data.domain_names),
-            seed=seed_hash("batches", config.trial),
-            watch=writer.step,
-            **common,
+        solver = replace(
+            solver, epochs=hparams["epochs"], batch_size=hparams["batch_size"], learning_rate=hparams["lr"]
         )
+        train = features.train
+        rows = SortedRows.sort(train.features, train.targets, train.domains, None, bias=False)
+        writer = _Writer(config, _Curves(features, method, rows), target, progress)
+        head = solver.fit_sgd(features, method, hparams, config.trial, watch=writer.step)
         if not head.converged:
             raise ValueError(f"The loss stopped being a number at step {head.n_iter}. Use a smaller weight or lr.")
     last = writer.last()
@@ -147,16 +128,18 @@ def _table_model(features: ProbeFeatures, head: LinearHead) -> TableModel:
 
 
 class _Writer:
-    """Writes records every so many steps; the last step's whatever its number."""
+    """Writes records every `record_every` steps, and those of the last step."""
 
-    def __init__(self, config: RunConfig, curves: Curves, target: RunFolder | None, progress: Progress | None) -> None:
+    def __init__(
+        self, config: RunConfig, curves: "_Curves", target: RunFolder | None, progress: StepProgress | None
+    ) -> None:
         self.config, self.curves, self.target, self.progress = config, curves, target, progress
         self.seen = 0
         self.pending: tuple[int, float, Array] | None = None
         self.records: list[Record] = []
 
     def step(self, step: int, value: float, head: Array) -> None:
-        """A step is done."""
+        """Count a finished step, with its loss and head."""
         self.seen = step + 1
         self.pending = (step, value, head)
         if step % self.config.record_every == 0:
@@ -164,8 +147,12 @@ class _Writer:
         if self.progress is not None:
             self.progress(self.seen, max(self.config.steps, self.seen))
 
+    def observe(self, value: float, head: Array) -> None:
+        """Count a step of the converged solver."""
+        self.step(self.seen, value, head)
+
     def last(self) -> list[Record]:
-        """Records of the step before, written if they have not been."""
+        """Records of the last step, written if they have not been."""
         if self.pending is not None:
             self.records = self.curves.records(*self.pending)
             self.pending = None
@@ -184,12 +171,12 @@ def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
 
 @lru_cache(maxsize=1)
 def _projected(data: ProbeData, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
-    """The last features, since runs of a sweep follow one another on the same ones."""
+    """Cache the last features: successive runs of a sweep share them."""
     return project(data, **dict(options))
 
 
 def _named(data: ProbeData) -> DomainDataset:
-    """What the folder says of the data: names, no rows."""
+    """Names of domains, classes and groups for run.json, without rows."""
     return DomainDataset(
         data.name,
         len(data.classes),
@@ -198,3 +185,62 @@ def _named(data: ProbeData) -> DomainDataset:
         group_names=data.group_names,
         training_recipe="table",
     )
+
+
+class _Curves:
+    """Makes the records of heads.
+
+    Terms are those of the method over all training rows, unweighted, with the spreads of the domains' gradients and
+    Hessians in the units of the published weights, so that methods can be compared.
+    """
+
+    def __init__(self, features: ProbeFeatures, method: ProbeMethod, rows: SortedRows) -> None:
+        self.features = features
+        classes = len(features.data.classes)
+        self.objective = method.objective(rows, classes, 0.0)
+        self.spreads = AlignmentObjective(rows, classes, l2=0.0, scaling=PUBLISHED_SCALING)
+        names = ("gradient", "hessian", "order_3") if "third_weight" in method.grid else ("gradient", "hessian")
+        self.spreads.set_weights(dict.fromkeys(names, 1.0))
+
+    def records(self, step: int, loss: float, head: Array) -> list[Record]:
+        """Records of one step and its flattened head: step-level values first, then accuracies."""
+        terms = self.spreads.terms(head)
+        if isinstance(self.objective, PenaltyObjective):
+            terms |= self.objective.terms(head)
+        records = [_record(step, name, value) for name, value in {"loss": loss, **terms}.items()]
+        linear = LinearHead.of(Solution(head, loss, step, True), self.objective.shape, bias=False)
+        for split in self.features.splits:
+            records += self._accuracies(step, split, linear)
+        return records
+
+    def _accuracies(self, step: int, split: str, head: LinearHead) -> list[Record]:
+        data, scores = self.features.data, self.features.score(head, split)
+        records = [
+            _record(step, "accuracy", scores.average, split),
+            _record(step, "worst_group_accuracy", scores.worst, split),
+        ]
+        records += [
+            _record(step, "accuracy", value, split, domain)
+            for domain, value in zip(data.domain_names, scores.domains, strict=True)
+            if np.isfinite(value)
+        ]
+        return records + [
+            {**_record(step, "group_accuracy", value, split), "group": group}
+            for group, value in zip(data.group_names, scores.groups, strict=True)
+            if np.isfinite(value)
+        ]
+
+
+def _record(step: int, metric: str, value: float, split: str | None = None, domain: str | None = None) -> Record:
+    return {"step": step, "domain": domain, "split": split, "metric": metric, "value": float(value)}
+
+
+def feature_source(path: str | Path) -> dict[str, str]:
+    """Data set and encoder of a file that `momentalign embed` wrote, by "dataset" and "encoder"; empty for others."""
+    from momentalign.encoders import read_plan
+
+    plan = read_plan(Path(path))
+    try:
+        return {"dataset": str(plan["data set"]["name"]), "encoder": str(plan["encoder"]["name"])}
+    except (KeyError, TypeError):
+        return {}

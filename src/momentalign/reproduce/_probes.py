@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from momentalign._machine import available_cores
-from momentalign.probing import ProtocolResult, run_protocol
-from momentalign.probing._source import source_of
+from momentalign.probing import ProtocolResult, feature_source, run_protocol
 from momentalign.published import AVERAGE, WORST_GROUP, published_probing
 from momentalign.reproduce._kinds import ProbeRecipe
 
@@ -37,7 +36,7 @@ def check_features(path: Path, dataset: str, encoder: str | None = None) -> None
     """
     if not path.exists():
         raise ValueError(f"'--features': {path} does not exist.")
-    said = source_of(path)
+    said = feature_source(path)
     if said.get("dataset", dataset) != dataset:
         raise ValueError(f"{path} should hold features of {dataset}, but says that they are of {said['dataset']}.")
     if encoder is not None and _same(said.get("encoder", "something else")) != _same(encoder):

@@ -7,5 +7,18 @@ by one of :data:`RULES`. Nothing here trains, and nothing needs the data.
 from momentalign.selection._read import read_runs
 from momentalign.selection._select import RULES, candidates, select, set_aside
 from momentalign.selection._sweep import Sweep
+from momentalign.selection._worst_group import FINALISTS, best_set, best_sets, finalists, worst_group_candidates
 
-__all__ = ["RULES", "Sweep", "candidates", "read_runs", "select", "set_aside"]
+__all__ = [
+    "FINALISTS",
+    "RULES",
+    "Sweep",
+    "best_set",
+    "best_sets",
+    "candidates",
+    "finalists",
+    "read_runs",
+    "select",
+    "set_aside",
+    "worst_group_candidates",
+]

@@ -1,5 +1,11 @@
-"""Worst-group selection, the rule of linear probing: a grid on one seed, its five best sets on more seeds."""
+"""Worst-group selection, the rule of linear probing: a grid on one seed, its five best sets on more seeds.
 
+:func:`best_sets` and :func:`best_set` are the rule; the rest applies it to the records of sweeps.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import pandas as pd
 
 from momentalign.selection._sweep import Sweep
@@ -22,6 +28,21 @@ _COLUMNS = [
 ]
 
 
+def best_sets(validation: Mapping[int, float], top: int = FINALISTS) -> list[int]:
+    """Numbers of the sets with the best validation on one seed, best first; ties go to the higher number."""
+    return sorted(validation, key=lambda number: (validation[number], number), reverse=True)[:top]
+
+
+def best_set(validation: Mapping[int, Sequence[float]]) -> int:
+    """Number of the set with the best mean over seeds, among those with the most seeds; ties go to the higher number.
+
+    A set with fewer seeds has had fewer chances to look bad.
+    """
+    most = max(len(values) for values in validation.values())
+    means = {number: float(np.mean(values)) for number, values in validation.items() if len(values) == most}
+    return best_sets(means, 1)[0]
+
+
 def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
     """Worst-group accuracies of every finished run that did not diverge, at its last record, by the set's number."""
     records = sweep.records
@@ -36,12 +57,12 @@ def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
     last.index = last.index.astype(object)
     runs = sweep.finished()
     usable = runs.index.isin(last.index) & ~runs.index.isin(sweep.diverged().index)
-    found = runs.loc[usable, ["dataset", "algorithm", "trial", "hparams_seed", "setting"]]
-    numbers = last.reindex(found.index)
+    chosen = runs.loc[usable, ["dataset", "algorithm", "trial", "hparams_seed", "setting"]]
+    numbers = last.reindex(chosen.index)
     return (
-        found.assign(
+        chosen.assign(
             test_domain=None,
-            run=found.index,
+            run=chosen.index,
             step=numbers["step"].astype(int),
             validation=numbers["worst_group_accuracy/val"],
             test=numbers["worst_group_accuracy/test"],
@@ -53,35 +74,23 @@ def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
 
 
 def finalists(candidates: pd.DataFrame) -> pd.DataFrame:
-    """The sets that go on to more seeds: the best five by validation on the first trial, per data set and algorithm.
-
-    Args:
-        candidates: Of :func:`worst_group_candidates`.
-
-    Returns:
-        dataset, setting, algorithm and hparams_seed of the sets, best first; ties go to the set with the higher number.
-    """
-    first = candidates.groupby(_KEYS)["trial"].transform("min")
-    grid = candidates[candidates["trial"] == first].iloc[::-1]
-    ranked = grid.sort_values("validation", ascending=False, kind="stable")
-    return ranked.groupby(_KEYS).head(FINALISTS)[[*_KEYS, "hparams_seed"]].reset_index(drop=True)
+    """Sets that are run on more seeds: dataset, setting, algorithm and hparams_seed, best first in each algorithm."""
+    rows = []
+    for keys, runs in candidates.groupby(_KEYS):
+        first = runs[runs["trial"] == runs["trial"].min()]
+        rows += [
+            (*keys, number) for number in best_sets(dict(zip(first["hparams_seed"], first["validation"], strict=True)))
+        ]
+    return pd.DataFrame(rows, columns=[*_KEYS, "hparams_seed"])
 
 
 def select_worst_group(sweep: Sweep) -> pd.DataFrame:
-    """The set with the best mean validation over trials, among those that went on to as many trials as any did.
-
-    Args:
-        sweep: Runs and records.
-
-    Returns:
-        A row for each of its trials.
-    """
+    """Select the set with the best mean validation over trials, among the finalists; a row for each of its trials."""
     listed = worst_group_candidates(sweep)
     sets = [*_KEYS, "hparams_seed"]
-    competing = listed.merge(finalists(listed), on=sets)
-    score = competing.groupby(sets, sort=False)["validation"].agg(["mean", "size"]).reset_index()
-    # A set that met fewer seeds has had fewer chances to look bad.
-    score = score[score["size"] == score.groupby(_KEYS)["size"].transform("max")]
-    best = score.sort_values("mean", kind="stable").drop_duplicates(_KEYS, keep="last")
-    chosen = competing.merge(best[sets], on=sets)
+    best = [
+        (*keys, best_set({number: values.tolist() for number, values in runs.groupby("hparams_seed")["validation"]}))
+        for keys, runs in listed.merge(finalists(listed), on=sets).groupby(_KEYS)
+    ]
+    chosen = listed.merge(pd.DataFrame(best, columns=sets), on=sets)
     return chosen.sort_values([*_KEYS, "trial"]).reset_index(drop=True)[_COLUMNS]

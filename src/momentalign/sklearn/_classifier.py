@@ -1,5 +1,6 @@
 """A linear classifier whose derivatives agree across domains."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils import check_random_state
 
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead, fit_head, fit_sgd
+from momentalign.penalties import MomentAlignment
 from momentalign.sklearn._linear_classifier import LinearClassifier
 
 
@@ -132,36 +134,41 @@ class MomentAlignedClassifier(LinearClassifier):
         weights: dict[int, float],
         row_weights: NDArray[np.float64] | None,
     ) -> LinearHead:
-        common: dict[str, Any] = {
-            "classes": len(self.classes_),
-            "l2": self.l2,
-            "scaling": self.scaling,
-            "bias": self.fit_intercept,
-        }
+        common: dict[str, Any] = {"classes": len(self.classes_), "l2": self.l2, "bias": self.fit_intercept}
         if self.solver == "lbfgs":
-            return fit_head(
-                features,
-                targets,
-                codes,
-                weights,
-                sample_weight=row_weights,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                **common,
-            )
+            options = {"scaling": self.scaling, "tol": self.tol, "max_iter": self.max_iter}
+            return fit_head(features, targets, codes, weights, sample_weight=row_weights, **options, **common)
         if row_weights is not None:
             raise ValueError("solver 'sgd' takes rows as they are, but 'sample_weight' was given. Use solver='lbfgs'.")
-        return fit_sgd(
+        head = fit_sgd(
             features,
             targets,
             codes,
-            weights,
+            penalty=self._penalty(weights),
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
-            anneal_steps=self.anneal_steps,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             **common,
+        )
+        if not head.converged:
+            raise ValueError(
+                f"The loss should stay finite, but stopped being a number at step {head.n_iter}. Use a smaller "
+                f"learning_rate than {self.learning_rate:g} or smaller weights, or scale the features."
+            )
+        return replace(head, n_iter=self.epochs)
+
+    def _penalty(self, weights: dict[int, float]) -> MomentAlignment | None:
+        """The penalty of SGD; a batch that happens to contain one domain only should not warn."""
+        positive = {order: weight for order, weight in weights.items() if weight}
+        if not positive or not self.aligned_:
+            return None
+        return MomentAlignment(
+            positive,
+            anneal_steps=self.anneal_steps,
+            bias=self.fit_intercept,
+            scaling=self.scaling,
+            validate=False,
         )
 
     def _check_parameters(self) -> dict[int, float]:

@@ -10,8 +10,7 @@ from momentalign._format import pluralize
 from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import find_algorithm
 from momentalign.data import DomainDataset, load_dataset
-from momentalign.selection import RULES, Sweep
-from momentalign.selection._worst_group import FINALISTS, finalists, worst_group_candidates
+from momentalign.selection import FINALISTS, RULES, Sweep, finalists, worst_group_candidates
 from momentalign.training import RunConfig, make_config
 
 DEFAULT_RULES = ("oracle", "training-domain")

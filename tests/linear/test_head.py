@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from momentalign.linear import LinearHead, PenalisedObjective, Rows, fit_head, rescale
+from momentalign.linear import AlignmentObjective, LinearHead, SortedRows, fit_head, rescale
 from tests.linear.problems import Problem, make_problem
 
 
 def value(problem: Problem, head: LinearHead, weights: np.ndarray | None) -> float:
-    rows = Rows.sort(problem.features, problem.targets, problem.domains, weights, bias=True)
-    objective = PenalisedObjective(rows, problem.classes, {}, l2=0.01)
+    rows = SortedRows.sort(problem.features, problem.targets, problem.domains, weights, bias=True)
+    objective = AlignmentObjective(rows, problem.classes, l2=0.01)
     return objective(np.column_stack([head.coef, head.intercept]).ravel())[0]
 
 
@@ -23,7 +23,7 @@ def test_the_length_is_the_one_that_the_loss_asks_for(classes: int, weighted: bo
     np.testing.assert_allclose(head.coef, scale * aligned.coef)
     np.testing.assert_allclose(head.intercept, scale * aligned.intercept)
     for other in (0.99, 1.01):
-        there = LinearHead(other * head.coef, other * head.intercept, {}, 0.0, 0, True)
+        there = LinearHead(other * head.coef, other * head.intercept, 0.0, 0, True)
         assert value(problem, there, weights) > value(problem, head, weights)
     _, one = rescale(head, *columns, sample_weight=weights, l2=0.01)
     assert one == pytest.approx(1, abs=1e-6)
@@ -38,6 +38,6 @@ def test_of_the_plain_solution_it_is_one() -> None:
 
 def test_it_is_bounded_where_the_loss_is_not() -> None:
     X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
-    right, wrong = (LinearHead(np.array([[sign]]), np.zeros(1), {}, 0.0, 0, True) for sign in (1.0, -1.0))
+    right, wrong = (LinearHead(np.array([[sign]]), np.zeros(1), 0.0, 0, True) for sign in (1.0, -1.0))
     assert rescale(right, X, y, l2=0.0)[1] == 1e3
     assert rescale(wrong, X, y, l2=0.0)[1] == 1e-3

@@ -1,0 +1,95 @@
+r"""Group DRO of a linear head: domains weighted by their losses.
+
+.. math:: \min_\theta\max_{q\in\Delta} \sum_e q_e L_e(\theta) + \tfrac{\lambda}{2}\|\theta\|^2
+
+The published method moves q by exponentiated weights, :math:`q_e \propto q_e\exp(\eta L_e)`, while SGD moves the head:
+:class:`GroupWeights`. The full-batch solver solves for the head at every q, and moves q by the same rule with a step
+that grows while the value rises and shrinks where it does not. The value at q is concave, so this converges to the
+saddle point, which is the same for every η. It stops when the duality gap, the worst loss less the weighted one, is
+below a tolerance.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from momentalign._types import Array
+from momentalign.linear._objective import AlignmentObjective
+from momentalign.linear._path import Watch, solve_path
+from momentalign.linear._rows import SortedRows
+from momentalign.linear._solver import Solution, solve
+
+
+def solve_group_dro(
+    rows: SortedRows, classes: int, *, l2: float, tol: float, max_iter: int, watch: Watch | None = None
+) -> tuple[Solution, Array]:
+    """Minimise the worst domain's loss.
+
+    Args:
+        rows: Training rows.
+        classes: Number of classes.
+        l2: Weight of half the squared norm of the head.
+        tol: Duality gap relative to the loss of a head of zeros.
+        max_iter: Most moves of q.
+        watch: Called with the worst loss and the head after every accepted move.
+
+    Returns:
+        The solution, whose iterations are moves of q, and q itself, shape (K,).
+    """
+    objective = AlignmentObjective(rows, classes, l2=l2)
+    zero = np.zeros(objective.shape[0] * objective.shape[1])
+    # Finer than elsewhere: the domains' losses move by the first order of what is left of the gradient, not the second.
+    size, gap = 1e-3 * tol * float(np.abs(objective(zero)[1]).max()), tol * float(np.log(classes))
+    q = np.full(rows.number, 1.0 / rows.number)
+    (plain,) = solve_path(objective, [{}], tol=size, max_iter=max_iter)
+    head, losses = plain.head, objective.domain_losses(plain.head)
+    step = 1.0 / float(np.log(classes))
+    if watch is not None:
+        watch(float(losses.max()), head)
+    for iteration in range(max_iter):
+        if losses.max() - q @ losses <= gap:
+            return Solution(head, float(losses.max()), iteration, True), q
+        trial = q * np.exp(step * (losses - losses.max()))
+        trial /= trial.sum()
+        weighted = _weighted(rows, trial, classes, l2)
+        solution = solve(weighted, head, weighted.coordinates, tol=size, max_iter=max_iter)
+        trial_losses = objective.domain_losses(solution.head)
+        # Concave along the move: the slope's sign at its end tells whether the maximum has been passed.
+        ahead = float((trial - q) @ trial_losses)
+        if ahead >= -0.5 * abs(float((trial - q) @ losses)):
+            q, head, losses, step = trial, solution.head, trial_losses, step * 2.0
+            if watch is not None:
+                watch(float(losses.max()), head)
+        else:
+            step *= 0.25
+    return Solution(head, float(losses.max()), max_iter, False), q
+
+
+class GroupWeights:
+    """Weights of the domains in the loss of a mini-batch, moved before every step.
+
+    Args:
+        eta: η.
+        num_domains: Domains are 0 … num_domains − 1.
+    """
+
+    def __init__(self, eta: float, num_domains: int) -> None:
+        self.eta = eta
+        self.q = torch.full((num_domains,), 1.0 / num_domains, dtype=torch.float64)
+
+    def __call__(self, losses: Tensor, domains: Tensor) -> Tensor:
+        """Weighted loss of a batch, from the losses (n,) and domains (n,) of its rows."""
+        sizes = torch.bincount(domains, minlength=len(self.q))
+        means = torch.zeros_like(self.q).index_add(0, domains, losses) / sizes.clamp(min=1)
+        # A domain without rows in the batch keeps its weight: exp(0).
+        self.q = self.q * (self.eta * means.detach()).exp()
+        self.q = self.q / self.q.sum()
+        return self.q @ means
+
+
+def _weighted(rows: SortedRows, q: Array, classes: int, l2: float) -> AlignmentObjective:
+    """The objective in which domain e weighs q_e instead of 1/K."""
+    shares = rows.shares * np.repeat(q * rows.number, np.diff(rows.starts))
+    return AlignmentObjective(replace(rows, shares=shares), classes, l2=l2)

@@ -1,0 +1,120 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import check_grad
+
+from momentalign import HGP, IRM, Fishr, Hutchinson, MomentAlignment, VREx
+from momentalign.linear import AlignmentObjective, DomainwisePenalty, PenaltyObjective, SortedRows
+from momentalign.penalties import DomainPenalty
+
+PENALTIES = [IRM(bias=False), VREx(), Fishr(bias=False, momentum=0.0), HGP(bias=False), Hutchinson(bias=False)]
+each_penalty = pytest.mark.parametrize("penalty", PENALTIES, ids=lambda penalty: type(penalty).__name__)
+each_number = pytest.mark.parametrize("classes", [2, 3])
+
+
+def problem(classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(classes)
+    X, y, e = rng.normal(size=(40, 4)), rng.integers(0, classes, 40), rng.integers(0, 3, 40)
+    W = rng.normal(size=(1 if classes == 2 else classes, 4))
+    return X, y, e, W
+
+
+def batch(X: np.ndarray, y: np.ndarray, e: np.ndarray, W: np.ndarray) -> tuple[torch.Tensor, ...]:
+    Z = torch.tensor(X @ W.T)
+    logits = torch.cat([-Z / 2, Z / 2], 1) if len(W) == 1 else Z
+    return torch.tensor(X), logits, torch.tensor(y), torch.tensor(e)
+
+
+def weighted(objective: PenaltyObjective, head: np.ndarray, weight: float) -> PenaltyObjective:
+    objective.set_weights(dict.fromkeys(objective.terms(head), weight))
+    return objective
+
+
+@each_penalty
+@each_number
+def test_terms_over_all_rows_are_those_of_the_penalty(penalty: DomainPenalty, classes: int) -> None:
+    X, y, e, W = problem(classes)
+    terms = PenaltyObjective(SortedRows.sort(X, y, e, None, bias=False), classes, penalty, l2=0.0).terms(W.ravel())
+    expected = {name: float(value) for name, value in penalty.terms(*batch(X, y, e, W)).items()}
+    assert terms == pytest.approx(expected, rel=1e-12)
+
+
+@each_penalty
+def test_a_row_that_counts_twice_is_two_rows(penalty: DomainPenalty) -> None:
+    X, y, e, W = problem(3)
+    times = np.random.default_rng(0).integers(0, 3, len(X))
+    again = np.repeat(np.arange(len(X)), times)
+    counted = SortedRows.sort(X, y, e, times.astype(float), bias=False)
+    repeated = SortedRows.sort(X[again], y[again], e[again], None, bias=False)
+    first, second = (
+        weighted(PenaltyObjective(rows, 3, penalty, l2=0.1), W.ravel(), 2.0)(W.ravel()) for rows in (counted, repeated)
+    )
+    assert first[0] == pytest.approx(second[0], rel=1e-12)
+    np.testing.assert_allclose(first[1], second[1], rtol=1e-10, atol=1e-12)
+
+
+@each_penalty
+@each_number
+@pytest.mark.parametrize("bias", [False, True])
+def test_value_and_gradient_belong_together(penalty: DomainPenalty, classes: int, bias: bool) -> None:
+    X, y, e, W = problem(classes)
+    head = np.column_stack([W, np.ones((len(W), int(bias)))]).ravel()
+    objective = PenaltyObjective(SortedRows.sort(X, y, e, None, bias=bias), classes, penalty, l2=0.1)
+    plain = objective(head)[0]
+    weighted(objective, head, 3.0)
+    assert objective(head)[0] == pytest.approx(plain + 3.0 * sum(objective.terms(head).values()))
+    assert check_grad(lambda head: objective(head)[0], lambda head: objective(head)[1], head) < 1e-5
+
+
+@each_penalty
+def test_curvature_is_that_of_gauss_newton(penalty: DomainPenalty) -> None:
+    """Against second differences of the penalty, up to the residual part, which vanishes with the deviations."""
+    X, y, e, W = problem(2)
+    objective = PenaltyObjective(SortedRows.sort(X, y, e, None, bias=False), 2, penalty, l2=0.1)
+    curvature = weighted(objective, W.ravel(), 2.0).curvature(W.ravel())
+    np.testing.assert_allclose(curvature, curvature.T, atol=1e-12)
+    assert np.linalg.eigvalsh(curvature).min() > -1e-10
+
+    def penalised(head: np.ndarray) -> float:
+        return 2.0 * sum(objective.terms(head).values())
+
+    step = 1e-4 * np.random.default_rng(0).normal(size=W.size)
+    second = penalised(W.ravel() + step) - 2 * penalised(W.ravel()) + penalised(W.ravel() - step)
+    residual = abs(second - step @ curvature @ step)
+    assert residual < 20 * np.sqrt(penalised(W.ravel())) * float(step @ step) + 1e-12
+
+
+@each_number
+def test_alignment_terms_are_those_of_moment_alignment(classes: int) -> None:
+    X, y, e, W = problem(classes)
+    objective = AlignmentObjective(SortedRows.sort(X, y, e, None, bias=False), classes, l2=0.1, scaling="parameters")
+    plain = objective(W.ravel())[0]
+    weights = {"gradient": 10.0, "hessian": 100.0, "order_3": 1.0}
+    objective.set_weights(weights)
+    terms = objective.terms(W.ravel())
+    penalty = MomentAlignment({1: 1.0, 2: 1.0, 3: 1.0}, bias=False, scaling="parameters")
+    expected = {name: float(value) for name, value in penalty.terms(*batch(X, y, e, W)).items()}
+    assert terms == pytest.approx(expected, rel=1e-10)
+    value = plain + sum(weight * terms[name] for name, weight in weights.items())
+    assert objective(W.ravel())[0] == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: HGP(2.0, 3.0, bias=False, anneal_steps=2),
+        lambda: Hutchinson(2.0, 3.0, bias=False, anneal_steps=2),
+        lambda: IRM(5.0, bias=False, anneal_steps=2),
+        lambda: VREx(50.0, anneal_steps=2),
+    ],
+    ids=["HGP", "Hutchinson", "IRM", "VREx"],
+)
+def test_on_batches_it_is_the_call_with_its_annealing(make: Callable[[], DomainPenalty]) -> None:
+    penalty, domainwise = make(), DomainwisePenalty(make())
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y, e = rng.normal(size=(12, 3)), rng.integers(0, 3, 12), rng.integers(0, 2, 12)
+        rows = batch(X, y, e, rng.normal(size=(3, 3)))
+        assert float(domainwise(*rows)) == pytest.approx(float(penalty(*rows)), rel=1e-10)

@@ -1,0 +1,207 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from momentalign import CMA, HGP, IRM, Fishr, Hutchinson, VREx
+from momentalign._seeds import seed_hash
+from momentalign.linear import LinearHead, SortedRows, fit_path
+from momentalign.penalties import DomainPenalty
+from momentalign.probing import METHODS, ProbeFeatures, ProbeSolver, find_method, project
+from momentalign.probing._fit import bootstrap_rows, bootstrap_weights
+from tests.probing.problems import spurious_data
+
+FEATURES = project(spurious_data(), isr_class=0)
+FEW = project(spurious_data(120, 40), isr_class=0)
+SGD = ProbeSolver("sgd", l2=0.0, epochs=3, batch_size=50, learning_rate=0.1)
+CMA_SET = {"gradient_weight": 100.0, "hessian_weight": 200.0, "anneal_steps": 4}
+
+
+def converged(
+    name: str, settings: list[dict[str, float]], features: ProbeFeatures = FEATURES, **options: float
+) -> list[LinearHead]:
+    solver = ProbeSolver("converged", **{"l2": 0.01, "tol": 1e-7, **options})  # type: ignore[arg-type]
+    return solver.fit(features, find_method(name), settings, 0)
+
+
+def absolute(features: ProbeFeatures = FEATURES) -> float:
+    return 0.01 * float(np.square(features.train.features).mean())
+
+
+def largest_setting(name: str) -> dict[str, float]:
+    return {key: values[-2] for key, values in METHODS[name].grid.items()}
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.penalty is not None])
+def test_solutions_are_stationary_points_that_lower_the_objective(name: str) -> None:
+    method, setting = find_method(name), largest_setting(name)
+    (head,) = converged(name, [setting])
+    assert head.converged
+    objective = method.objective(bootstrap_rows(FEATURES.train, 0), 2, absolute())
+    (plain,) = converged("erm-balanced", [{}])
+    objective.set_weights(method.weights(setting))
+    value, gradient = objective(head.coef.ravel())
+    assert value == pytest.approx(head.objective)
+    assert value < objective(plain.coef.ravel())[0]
+    assert np.abs(gradient).max() < 1e-5
+
+
+def reference(settings: list[dict[int, float]], *, pooled: bool = False) -> list[LinearHead]:
+    train = FEATURES.train
+    weights = bootstrap_weights(train, seed_hash("bootstrap", 0))
+    domains = None if pooled else train.domains
+    options = {"l2": absolute(), "scaling": "parameters", "bias": False, "tol": 1e-8, "sample_weight": weights}
+    return fit_path(train.features, train.targets, domains, settings, **options)  # type: ignore[arg-type]
+
+
+def test_alignment_is_that_of_fit_path() -> None:
+    settings = [{"gradient_weight": g, "hessian_weight": h} for g in (1.0, 1e3) for h in (10.0, 1e4)]
+    orders = [{1: one["gradient_weight"], 2: one["hessian_weight"]} for one in settings]
+    for one, other in zip(converged("cma", settings), reference(orders), strict=True):
+        np.testing.assert_allclose(one.coef, other.coef, rtol=1e-4, atol=1e-6)
+
+
+def test_erm_counts_rows_alike_and_the_balanced_one_domains() -> None:
+    heads = {name: converged(name, [{}])[0] for name in ("erm", "erm-balanced", "coral")}
+    for name, pooled in (("erm", True), ("erm-balanced", False)):
+        (expected,) = reference([{}], pooled=pooled)
+        np.testing.assert_allclose(heads[name].coef, expected.coef, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(heads["coral"].coef, heads["erm"].coef)
+    assert (heads["erm"].coef != heads["erm-balanced"].coef).any()
+
+
+def test_a_path_ends_where_single_fits_end() -> None:
+    """Convex penalties have one minimum, whatever the start."""
+    settings = [{"weight": weight} for weight in (1.0, 10.0, 100.0)]
+    for setting, head in zip(settings, converged("vrex", settings), strict=True):
+        (alone,) = converged("vrex", [setting])
+        assert head.objective == pytest.approx(alone.objective, rel=1e-6)
+
+
+def test_running_out_of_iterations_is_not_convergence() -> None:
+    (head,) = converged("hutchinson", [largest_setting("hutchinson")], l2=0.0, tol=1e-12, max_iter=3)
+    assert not head.converged
+
+
+def test_group_dro_of_three_classes_converges_in_few_moves() -> None:
+    features = project(spurious_data(300, 60, classes=3), isr_class=0)
+    (head,) = converged("groupdro", [{}], features, max_iter=100)
+    assert head.converged
+
+
+def test_bootstraps_keep_every_domain_and_class() -> None:
+    train = FEATURES.train
+    few = type(train)(train.features[:4], np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.zeros(4, dtype=np.int64))
+    for seed in range(30):
+        weights = bootstrap_weights(few, seed)
+        assert weights.sum() == 4
+        assert len(np.unique(few.domains[weights > 0])) == len(np.unique(few.targets[weights > 0])) == 2
+    assert not np.array_equal(bootstrap_weights(train, 0), bootstrap_weights(train, 1))
+
+
+def sgd(name: str, hparams: dict[str, float] | None = None, seed: int = 0, **options: float) -> LinearHead:
+    return replace(SGD, **options).fit_sgd(FEW, find_method(name), hparams or {}, seed)  # type: ignore[arg-type]
+
+
+def by_hand(penalty: DomainPenalty | None, *, balanced: bool) -> np.ndarray:
+    """The same steps written out."""
+    order, train = torch.Generator().manual_seed(seed_hash("batches", 0)), FEW.train
+    X, y, e = (torch.from_numpy(column) for column in (train.features, train.targets, train.domains))
+    bound = X.shape[1] ** -0.5
+    W = torch.empty(2, X.shape[1], dtype=X.dtype).uniform_(-bound, bound, generator=torch.Generator().manual_seed(0))
+    W.requires_grad_()
+    optimizer = torch.optim.SGD([W], lr=0.1)
+    for _ in range(3):
+        for batch in torch.randperm(len(X), generator=order).split(50):
+            logits = X[batch] @ W.T
+            losses = cross_entropy(logits, y[batch], reduction="none")
+            loss = losses.mean()
+            if balanced:
+                loss = torch.stack([losses[e[batch] == domain].mean() for domain in (0, 1)]).mean()
+            if penalty is not None:
+                loss = loss + penalty(X[batch], logits, y[batch], e[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return (W[1] - W[0]).detach().numpy()
+
+
+def test_steps_are_those_of_plain_sgd() -> None:
+    np.testing.assert_allclose(sgd("erm").coef[0], by_hand(None, balanced=False), rtol=1e-10)
+    np.testing.assert_allclose(sgd("coral").coef[0], by_hand(None, balanced=False), rtol=1e-10)
+    np.testing.assert_allclose(sgd("erm-balanced").coef[0], by_hand(None, balanced=True), rtol=1e-10)
+    penalty = CMA(100.0, 200.0, anneal_steps=4, bias=False, scaling="parameters")
+    np.testing.assert_allclose(sgd("cma", CMA_SET).coef[0], by_hand(penalty, balanced=True), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "hparams", "penalty"),
+    [
+        ("hgp", {"gradient_weight": 2.0, "hessian_weight": 3.0}, HGP(2.0, 3.0, anneal_steps=4, bias=False)),
+        (
+            "hutchinson",
+            {"gradient_weight": 2.0, "hessian_weight": 3.0},
+            Hutchinson(2.0, 3.0, anneal_steps=4, bias=False),
+        ),
+        ("irm", {"weight": 5.0}, IRM(5.0, anneal_steps=4, bias=False)),
+        ("vrex", {"weight": 50.0}, VREx(50.0, anneal_steps=4)),
+        ("fishr", {"weight": 5.0, "momentum": 0.9}, Fishr(5.0, momentum=0.9, anneal_steps=4, bias=False)),
+    ],
+)
+def test_penalties_on_batches_are_those_of_their_classes(
+    name: str, hparams: dict[str, float], penalty: DomainPenalty
+) -> None:
+    head = sgd(name, hparams | {"anneal_steps": 4})
+    np.testing.assert_allclose(head.coef[0], by_hand(penalty, balanced=True), rtol=1e-9)
+
+
+def test_penalties_wait_for_annealing() -> None:
+    late = sgd("cma", CMA_SET | {"anneal_steps": 1000})
+    np.testing.assert_allclose(late.coef, sgd("erm-balanced").coef, rtol=1e-12)
+    assert np.abs(sgd("cma", CMA_SET).coef - late.coef).max() > 1e-6
+
+
+def test_a_seed_is_the_order_of_the_batches_alone() -> None:
+    first, second = (sgd("erm", seed=seed, epochs=1, learning_rate=1e-12) for seed in (0, 1))
+    np.testing.assert_allclose(first.coef, second.coef, atol=1e-9)  # the first head
+    assert np.abs(sgd("erm", seed=0).coef - sgd("erm", seed=1).coef).max() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["fishr", "hgp", "hutchinson", "irm", "vrex", "groupdro", "moment-alignment"])
+def test_every_method_moves_the_head_its_own_way(name: str) -> None:
+    method = find_method(name)
+    hparams = {key: values[-1] for key, values in method.grid.items()} | {"anneal_steps": 2}
+    head = sgd(name, hparams, learning_rate=1e-3)
+    assert np.isfinite(head.coef).all() or not head.converged
+    assert np.abs(head.coef - sgd("erm-balanced", learning_rate=1e-3).coef).max() > 1e-9
+
+
+def test_divergence_ends_the_fit() -> None:
+    wild = sgd("vrex", {"weight": 1e4, "anneal_steps": 0}, epochs=9, learning_rate=1e300)
+    assert not wild.converged
+    assert wild.n_iter < 27
+    last = sgd("vrex", {"weight": 1e4, "anneal_steps": 0}, epochs=1, batch_size=120, learning_rate=1e308)
+    assert np.isfinite(last.objective)
+    assert not np.isfinite(last.coef).all()
+    assert not last.converged
+
+
+def test_fishr_with_all_rows_ends_where_a_larger_weight_without_average_does() -> None:
+    """After many identical steps the gradient of the call is that of the plain penalty over 1 − γ."""
+    rng = np.random.default_rng(0)
+    X, y, e = rng.normal(size=(30, 3)), rng.integers(0, 2, 30), rng.integers(0, 2, 30)
+    head = rng.normal(size=(1, 3))
+    W = torch.tensor(head, requires_grad=True)
+    penalty = Fishr(10.0, momentum=0.9, bias=False)
+    gradient = torch.zeros(1, 3)
+    for _ in range(300):
+        Z = torch.tensor(X) @ W.T
+        logits = torch.cat([-Z / 2, Z / 2], 1)
+        (gradient,) = torch.autograd.grad(penalty(torch.tensor(X), logits, torch.tensor(y), torch.tensor(e)), W)
+    method = find_method("fishr")
+    objective = method.objective(SortedRows.sort(X, y, e, None, bias=False), 2, 0.0)
+    plain = objective(head.ravel())[1]
+    objective.set_weights(method.weights({"weight": 10.0, "momentum": 0.9}))
+    np.testing.assert_allclose(gradient.numpy().ravel(), objective(head.ravel())[1] - plain, rtol=1e-8, atol=1e-12)
