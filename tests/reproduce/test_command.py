@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from momentalign.cli import app, main
-from momentalign.reproduce import SweepRecipe, _recipes
+from momentalign.reproduce import SweepRecipe
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -47,12 +47,12 @@ def test_missing_data_are_named_with_the_command(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     code, output = run("celeba", "--root", tmp_path, "--dry-run")
     assert code == 0
-    assert "celeba is not here" in output
+    assert "celeba is missing" in output
 
 
 def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
-    monkeypatch.setattr(_recipes, "find_recipe", lambda name, scale="full": recipe)
+    monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda name, scale="full": recipe)
     out = tmp_path / "out"
     code, output = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
     assert code == 0, output
@@ -68,7 +68,7 @@ def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.Monke
 def test_failed_runs_are_said_and_tried_again_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     algorithms = ("erm", "tests.sweep.algorithms:Raises")
     recipe = SweepRecipe("one", "One.", ("colored-digits",), algorithms, hparams=1, trials=1, steps=2)
-    monkeypatch.setattr(_recipes, "find_recipe", lambda name, scale="full": recipe)
+    monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda name, scale="full": recipe)
     words = ("one", "--out", tmp_path, "--jobs", 1, "--device", "cpu")
     for more in ((), ("--retry-failed",)):
         code, output = run(*words, *more)

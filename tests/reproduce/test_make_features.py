@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from momentalign.cli import app
 from momentalign.probing import make_probe_config, run_probe
 from momentalign.report import accuracy_table
-from momentalign.reproduce import ProbeRecipe, find_recipe, make_features
+from momentalign.reproduce import ProbingRecipe, find_recipe, make_features
 from momentalign.selection import read_runs
 from tests.encoders.hub import Hub
 from tests.encoders.models import save_model
@@ -99,7 +99,7 @@ def test_features_say_what_they_are_of(world: World, done: str, name: str, tmp_p
     assert f"{name}-small (probe): test accuracy" in table
     assert {"waterbirds": "84.58 ± 0.20", "celeba": "72.22 ± 0.39", "multinli": "68.82 ± 0.64"}[name] in table
     encoder = "runs/reproduce-small/multinli-small-encoder" if name == "multinli" else "hf:openai/clip-vit-base-patch32"
-    assert f"The file says that its features are of {name}, by {encoder}." in table
+    assert f"According to its file the features are of {name}, by {encoder}." in table
     assert str(world.folder) not in table
 
 
@@ -130,7 +130,7 @@ def test_features_by_another_encoder_are_refused(world: World, done: str, name: 
 
 def test_features_of_another_set_are_refused(world: World, done: str) -> None:
     path = world.out / "features" / "celeba-small.parquet"
-    with pytest.raises(ValueError, match="should hold features of waterbirds, but says that they are of celeba"):
+    with pytest.raises(ValueError, match="should hold features of waterbirds, but holds features of celeba"):
         world.reproduce("waterbirds", "--features", path)
 
 
@@ -149,7 +149,7 @@ def test_a_broken_image_is_named_or_left_out(world: World, tmp_path: Path) -> No
 
 def test_small_takes_the_first_rows_of_each_group(world: World, tmp_path: Path) -> None:
     recipe = find_recipe("celeba", "small")
-    assert isinstance(recipe, ProbeRecipe)
+    assert isinstance(recipe, ProbingRecipe)
     options = {"root": world.folder / "data", "encoder": str(world.folder / "clip")}
     path = make_features(replace(recipe, rows=3), "celeba", tmp_path, **options)  # type: ignore[arg-type]
     frame = pd.read_parquet(path)

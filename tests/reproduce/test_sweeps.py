@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from momentalign.reproduce import SweepRecipe, find_recipe, plan_of, results_of
-from momentalign.reproduce._sweeps import by_hand, without
+from momentalign.reproduce import SweepRecipe, find_recipe, plan_of, results_of, sweep_commands
 from momentalign.training import run
 
 
@@ -40,14 +39,16 @@ def test_results_are_of_the_recipe_s_runs_alone(recipe: SweepRecipe, tmp_path: P
     assert (results.runs["status"] == "finished").all()
 
 
-def test_the_same_by_hand(tmp_path: Path) -> None:
+def test_the_same_sweep_commands(tmp_path: Path) -> None:
     recipe = find_recipe("domainbed")
-    digits, images = by_hand(recipe, tmp_path, None)
+    digits, images = sweep_commands(recipe, tmp_path, None)
     assert digits == (
         "momentalign sweep colored-mnist rotated-mnist --algorithms erm,coral,fishr,cma --trials 3 --hparams 5 "
         f"--no-weights --out {tmp_path}"
     )
     assert "vlcs pacs terra-incognita" in images
     assert "--encoder hf:timm/vit_small_patch16_224.augreg_in21k" in images
-    (own,) = by_hand(without(recipe, ("colored-mnist", "rotated-mnist")), tmp_path, "my models/mine", Path("my data"))
+    (own,) = sweep_commands(
+        recipe.without(("colored-mnist", "rotated-mnist")), tmp_path, "my models/mine", Path("my data")
+    )
     assert "--root 'my data' --encoder 'my models/mine'" in own

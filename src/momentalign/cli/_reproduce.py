@@ -41,7 +41,7 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and what is missing.")] = False,
 ) -> None:
     """A table or figure of the paper: its recipe, run here, beside the published numbers."""
-    from momentalign.reproduce import CostRecipe, SweepRecipe, find_recipe
+    from momentalign.reproduce import CostRecipe, ProbingRecipe, SweepRecipe, find_recipe
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if list_:
@@ -84,7 +84,7 @@ def reproduce(
         )
     elif isinstance(recipe, SweepRecipe):
         run_sweep_recipe(console, recipe, choices)
-    else:
+    elif isinstance(recipe, ProbingRecipe):
         run_probe_recipe(console, recipe, choices)
 
 

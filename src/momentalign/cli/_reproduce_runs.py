@@ -16,8 +16,8 @@ from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
-    from momentalign.reproduce import ProbeRecipe, SweepRecipe
-    from momentalign.reproduce._probes import Tell
+    from momentalign._types import ReportProgress
+    from momentalign.reproduce import ProbingRecipe, SweepRecipe
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,16 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
     """
     from momentalign._format import printable
     from momentalign.report import accuracy_table, write_report
-    from momentalign.reproduce import plan_of, results_of
-    from momentalign.reproduce._sweeps import by_hand, without
+    from momentalign.reproduce import plan_of, results_of, sweep_commands
 
     out, root = choices.out, choices.root
     console.print(f"{recipe.runs:,} runs: {', '.join(recipe.datasets)}; {', '.join(recipe.algorithms)}.")
     absent = _missing(console, recipe, choices)
     if absent is None:
         return
-    recipe = without(recipe, absent)
+    recipe = recipe.without(absent)
     console.print("The same by hand, for instance on a Ray cluster:")
-    for line in by_hand(recipe, out, choices.encoder, root):
+    for line in sweep_commands(recipe, out, choices.encoder, root):
         console.print(f"  {line}")
     with Notes(console):
         plan = plan_of(recipe, root=root, encoder=choices.encoder)
@@ -91,7 +90,7 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
         raise typer.Exit(1)
 
 
-def run_probe_recipe(console: Console, recipe: "ProbeRecipe", choices: Choices) -> None:
+def run_probe_recipe(console: Console, recipe: "ProbingRecipe", choices: Choices) -> None:
     """Make the features that a table or figure of probing takes, probe them, and show it.
 
     Args:
@@ -103,7 +102,7 @@ def run_probe_recipe(console: Console, recipe: "ProbeRecipe", choices: Choices) 
         ValueError: Features that are not there, or not of the recipe's data set.
         Exit: With 2 if data are missing, with 130 after an interruption.
     """
-    from momentalign.reproduce._probes import check_features, features_path
+    from momentalign.reproduce import check_features, features_path
 
     given, where = choices.features, find_device(choices.device)
     if given is not None:
@@ -139,7 +138,7 @@ def run_probe_recipe(console: Console, recipe: "ProbeRecipe", choices: Choices) 
         raise typer.Exit(130) from None
 
 
-def _probe(console: Console, recipe: "ProbeRecipe", name: str, choices: Choices, device: str) -> None:
+def _probe(console: Console, recipe: "ProbingRecipe", name: str, choices: Choices, device: str) -> None:
     """One data set of a recipe."""
     from momentalign._files import atomic_write
     from momentalign.report import write_report
@@ -155,15 +154,15 @@ def _probe(console: Console, recipe: "ProbeRecipe", name: str, choices: Choices,
             encoder=choices.encoder,
             device=device,
             skip_bad_files=choices.skip_bad_files,
-            tell=tell,
+            progress=tell,
         )
         if recipe.figure:
-            sweep = probe_curves(recipe, path, out, tell=tell)
+            sweep = probe_curves(recipe, path, out, progress=tell)
             figures = out / "figures" / recipe.name
             page = write_report(sweep, out / f"{recipe.name}.html", figures, title=recipe.what)[0]
             console.print(f"The page lies at {page}, the figure in {figures}, as terms-*.png, .svg and .pdf.")
             return
-        result = probe_table(recipe, name, path, solver=choices.solver, tell=tell)
+        result = probe_table(recipe, name, path, solver=choices.solver, progress=tell)
     console.print()
     console.print(str(result))
     table = out / f"{name}-{choices.solver}.csv"
@@ -173,7 +172,7 @@ def _probe(console: Console, recipe: "ProbeRecipe", name: str, choices: Choices,
     console.print(f"The numbers lie in {table}, all fits beside them; the features in {path}.")
 
 
-def _missing(console: Console, recipe: "ProbeRecipe | SweepRecipe", choices: Choices) -> list[str] | None:
+def _missing(console: Console, recipe: "ProbingRecipe | SweepRecipe", choices: Choices) -> list[str] | None:
     """Say which data are missing: names to leave out, or None if there is nothing to do."""
     from momentalign.reproduce import missing_data
 
@@ -189,7 +188,7 @@ def _missing(console: Console, recipe: "ProbeRecipe | SweepRecipe", choices: Cho
 
 
 @contextmanager
-def _bar(console: Console) -> "Iterator[Tell]":
+def _bar(console: Console) -> "Iterator[ReportProgress]":
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=1.0)

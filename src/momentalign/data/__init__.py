@@ -16,11 +16,13 @@ from momentalign.data._items import ImageFiles, Items, Texts
 from momentalign.data._load import dataset_names, load_dataset
 from momentalign.data._root import data_folder
 from momentalign.data._rotated import RotatedDigits, RotatedMNIST, rotate, rotate_domains
+from momentalign.data._sources import EMBEDDED, find_source
 from momentalign.data._splits import holdout_indices, split_in_out
 from momentalign.data._table_rows import TableRows
 from momentalign.data._verify import dataset_path, is_complete, verify
 
 __all__ = [
+    "EMBEDDED",
     "ColoredDigits",
     "ColoredMNIST",
     "DomainDataset",
@@ -37,6 +39,7 @@ __all__ = [
     "dataset_path",
     "domain_dataset",
     "fetch",
+    "find_source",
     "holdout_indices",
     "is_complete",
     "load_dataset",

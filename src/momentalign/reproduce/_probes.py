@@ -1,53 +1,51 @@
-"""Recipes that are linear probes: features once, then the paper's protocol on them."""
+"""Probing recipes: compute features once, then run the paper's protocol on them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from momentalign._machine import available_cores
-from momentalign.probing import ProtocolResult, feature_source, run_protocol
+from momentalign._types import ReportProgress
 from momentalign.published import AVERAGE, WORST_GROUP, published_probing
-from momentalign.reproduce._kinds import ProbeRecipe
+from momentalign.reproduce._recipes import ProbingRecipe
 
 if TYPE_CHECKING:
     from momentalign.data import DomainDataset, Split
+    from momentalign.probing import ProtocolResult
     from momentalign.selection import Sweep
 
-Tell = Callable[[str, float], None]
-"""Is told what is under way and the share of it that is done, 0 to 1."""
 
-
-def features_path(recipe: ProbeRecipe, dataset: str, out: Path) -> Path:
-    """Where a recipe keeps the features of a data set."""
+def features_path(recipe: ProbingRecipe, dataset: str, out: Path) -> Path:
+    """Path of a recipe's features of a data set."""
     return out / "features" / f"{_scaled(recipe, dataset)}.parquet"
 
 
 def check_features(path: Path, dataset: str, encoder: str | None = None) -> None:
-    """Refuse features that are there but of something else.
+    """Refuse a missing feature file, or features of another data set or encoder.
 
     Args:
         path: A file of features.
-        dataset: What they should be of. A file that `momentalign embed` did not write does not say.
-        encoder: What should have made them; None takes any, and files that do not say.
+        dataset: Expected data set; not checked for files that `momentalign embed` did not write.
+        encoder: Expected encoder; None accepts any, and files that do not name theirs.
 
     Raises:
-        ValueError: The file is not there, or says something else.
+        ValueError: The file does not exist or holds other features.
     """
+    from momentalign.probing import feature_source
+
     if not path.exists():
         raise ValueError(f"'--features': {path} does not exist.")
-    said = feature_source(path)
-    if said.get("dataset", dataset) != dataset:
-        raise ValueError(f"{path} should hold features of {dataset}, but says that they are of {said['dataset']}.")
-    if encoder is not None and _same(said.get("encoder", "something else")) != _same(encoder):
+    source = feature_source(path)
+    if source.get("dataset", dataset) != dataset:
+        raise ValueError(f"{path} should hold features of {dataset}, but holds features of {source['dataset']}.")
+    if encoder is not None and _resolved(source.get("encoder", "something else")) != _resolved(encoder):
         raise ValueError(
-            f"{path} should hold features by {encoder}, but they are by {said.get('encoder', 'something else')}. "
-            "Remove it, use another --out, or name it with --features."
+            f"{path} should hold features by {encoder}, but they are by {source.get('encoder', 'something else')}. "
+            "Remove it, use another --out, or pass it with --features."
         )
 
 
 def make_features(
-    recipe: ProbeRecipe,
+    recipe: ProbingRecipe,
     dataset: str,
     out: Path,
     *,
@@ -55,91 +53,92 @@ def make_features(
     encoder: str | None = None,
     device: str = "cpu",
     skip_bad_files: bool = False,
-    tell: Tell | None = None,
+    progress: ReportProgress | None = None,
 ) -> Path:
-    """Compute the features of a data set, or find them done.
+    """Compute the features of a data set and return their file; an existing file is checked and reused.
 
-    For MultiNLI the encoder is fine-tuned first, as the paper does: AdamW at 2e-5, batches of 32, three epochs.
+    For MultiNLI the encoder is fine-tuned first, as in the paper: AdamW at 2e-5, batches of 32, three epochs.
 
     Args:
-        recipe: Names the encoder.
-        dataset: Its name.
+        recipe: The recipe, which has the paper's encoder.
+        dataset: Name of the data set.
         out: Folder of the recipes' results.
         root: Data folder.
-        encoder: In place of the paper's.
+        encoder: Replaces the paper's.
         device: "cpu" or "cuda".
         skip_bad_files: Leave out images that cannot be decoded.
-        tell: Is told how far it is.
-
-    Returns:
-        The file.
+        progress: Called with the current part and the fraction done.
     """
+    from momentalign._machine import available_cores
     from momentalign.data import load_dataset
     from momentalign.encoders import Embedding, build_encoder
 
     target = features_path(recipe, dataset, out)
-    say = tell or (lambda what, share: None)
+    report = progress or _ignore
     spec = encoder or recipe.encoder(dataset)
     if target.exists() and dataset != "multinli":
         check_features(target, dataset, spec)
         return target
     data = load_dataset(dataset, root=root, skip_bad=skip_bad_files)
     if data.training_recipe == "text":
-        # Also when the features are there: the run knows whether it began from the same encoder.
-        spec = str(_fine_tuned(recipe, dataset, spec, out, root, device, say))
+        # Also if the features exist: the run folder records which encoder it started from.
+        spec = str(_fine_tuned(recipe, dataset, spec, out, root, device, report))
         if target.exists():
             check_features(target, dataset, spec)
             return target
     target.parent.mkdir(parents=True, exist_ok=True)
     model = build_encoder(spec, data)
-    rows = data if recipe.rows is None else _some_rows(data, recipe.rows)
+    rows = data if recipe.rows is None else _first_rows(data, recipe.rows)
     workers = 0 if device == "cpu" else min(8, available_cores())
     work = Embedding(rows, model, target, device=device, workers=workers, fewer_rows=skip_bad_files)
-    return work.run(lambda done, all_: say("features", done / max(1, all_)))
+    return work.run(lambda done, total: report("features", done / max(1, total)))
 
 
 def probe_table(
-    recipe: ProbeRecipe, dataset: str, features: Path, *, solver: str = "converged", tell: Tell | None = None
-) -> ProtocolResult:
-    """The protocol on one data set, the paper's numbers beside.
+    recipe: ProbingRecipe,
+    dataset: str,
+    features: Path,
+    *,
+    solver: str = "converged",
+    progress: ReportProgress | None = None,
+) -> "ProtocolResult":
+    """Run the protocol on one data set, with the paper's numbers beside.
 
     Args:
         recipe: Methods and seeds.
-        dataset: Names the grid of annealing steps, the class of ISR, and the published numbers.
-        features: A file of :func:`make_features`, or one like it.
+        dataset: Selects the grid of annealing steps, the class of ISR, and the published numbers.
+        features: A file written by :func:`make_features`, or one like it.
         solver: "converged", or "sgd" for the paper's optimiser.
-        tell: Is told how far it is.
-
-    Returns:
-        The table.
+        progress: Called with the current part and the fraction done.
     """
+    from momentalign.probing import run_protocol
+
     published = {
         method: (numbers[AVERAGE].mean, numbers[WORST_GROUP].mean)
         for method, numbers in published_probing(dataset).items()
     }
     methods = tuple(dict.fromkeys(("erm", "erm-balanced", *recipe.methods)))
     result = run_protocol(
-        features, methods, solver=solver, seeds=recipe.seeds, recipe=dataset, published=published, progress=tell
+        features, methods, solver=solver, seeds=recipe.seeds, recipe=dataset, published=published, progress=progress
     )
     return replace(result, name=dataset)
 
 
-def probe_curves(recipe: ProbeRecipe, features: Path, out: Path, *, tell: Tell | None = None) -> "Sweep":
-    """Runs of the paper's figure: its best weights, its optimiser, a run for each seed, recorded over steps.
+def probe_curves(
+    recipe: ProbingRecipe, features: Path, out: Path, *, progress: ReportProgress | None = None
+) -> "Sweep":
+    """Runs of the paper's figure: its best weights and optimiser, one run per seed, recorded over steps.
 
     Args:
-        recipe: Of a figure.
+        recipe: A figure's recipe.
         features: A file of features.
         out: Parent of the runs' folders.
-        tell: Is told how far it is.
-
-    Returns:
-        The runs.
+        progress: Called with the current part and the fraction done.
     """
     from momentalign.probing import make_probe_config, run_probe
     from momentalign.selection import read_runs
 
-    say = tell or (lambda what, share: None)
+    report = progress or _ignore
     (dataset,) = recipe.datasets
     configs = [
         make_probe_config(features, method, trial=seed, solver="sgd", recipe=dataset)
@@ -148,17 +147,23 @@ def probe_curves(recipe: ProbeRecipe, features: Path, out: Path, *, tell: Tell |
     ]
     for number, config in enumerate(configs):
 
-        def under_way(done: int, steps: int, number: int = number) -> None:
-            say("seeds", (number + done / steps) / len(configs))
+        def report_step(done: int, steps: int, number: int = number) -> None:
+            report("seeds", (number + done / steps) / len(configs))
 
-        run_probe(config, out / config.hash(), progress=under_way)
+        run_probe(config, out / config.hash(), progress=report_step)
     return read_runs([out / config.hash() for config in configs])
 
 
 def _fine_tuned(
-    recipe: ProbeRecipe, dataset: str, encoder: str, out: Path, root: str | Path | None, device: str, say: Tell
+    recipe: ProbingRecipe,
+    dataset: str,
+    encoder: str,
+    out: Path,
+    root: str | Path | None,
+    device: str,
+    progress: ReportProgress,
 ) -> Path:
-    """The folder of a run that fine-tuned a text encoder on the data set, pooled over its domains."""
+    """Folder of a run that fine-tuned a text encoder on the data set, pooled over its domains."""
     from momentalign.training import make_config, run
 
     folder = out / f"{_scaled(recipe, dataset)}-encoder"
@@ -171,12 +176,12 @@ def _fine_tuned(
         folder,
         root=root,
         accelerator=accelerator,
-        progress=lambda at: say("fine-tuning the encoder", at.done / at.steps),
+        progress=lambda at: progress("fine-tuning the encoder", at.done / at.steps),
     )
     return folder
 
 
-def _some_rows(data: "DomainDataset", number: int) -> "DomainDataset":
+def _first_rows(data: "DomainDataset", number: int) -> "DomainDataset":
     """The first rows of each group, in each split."""
     import torch
 
@@ -190,12 +195,16 @@ def _some_rows(data: "DomainDataset", number: int) -> "DomainDataset":
     )
 
 
-def _scaled(recipe: ProbeRecipe, dataset: str) -> str:
-    """What is made for a data set at another scale has another name."""
+def _scaled(recipe: ProbingRecipe, dataset: str) -> str:
+    """Name of a data set's results, different for each scale."""
     return dataset if recipe.scale == "full" else f"{dataset}-{recipe.scale}"
 
 
-def _same(encoder: str) -> str:
-    """A spec that means the same in every folder, where it is a path."""
+def _resolved(encoder: str) -> str:
+    """An encoder's name; a path is made absolute."""
     path = Path(encoder).expanduser()
     return str(path.resolve()) if path.exists() else encoder
+
+
+def _ignore(part: str, fraction: float) -> None:
+    """Progress that is not reported."""

@@ -1,138 +1,203 @@
-"""A recipe for each table and figure of the paper: functions that return what is to be run.
+"""Recipes: what each table and figure of the paper takes, at full size or small enough to check that it works.
 
 A run is a folder named by its configuration, so recipes that share runs share them on disk too: the table over all
-data sets has nothing left to do once those of the single sets are done.
+data sets has nothing left to run once those of the single sets are done.
 """
 
 import difflib
-import inspect
-from collections.abc import Callable
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
 
-from momentalign.reproduce._kinds import CostRecipe, ProbeRecipe, Recipe, SweepRecipe
+VIT_SMALL = "hf:timm/vit_small_patch16_224.augreg_in21k"
+CLIP = "hf:openai/clip-vit-base-patch32"
+BERT = "hf:bert-base-uncased"
 
-_FIVE = ("colored-mnist", "rotated-mnist", "vlcs", "pacs", "terra-incognita")
-
-
-def colored_mnist() -> SweepRecipe:
-    """ColoredMNIST per domain, by both selections (appendix)."""
-    return _sweep(colored_mnist, "colored-mnist")
-
-
-def rotated_mnist() -> SweepRecipe:
-    """RotatedMNIST per domain, by both selections (appendix)."""
-    return _sweep(rotated_mnist, "rotated-mnist")
-
-
-def vlcs() -> SweepRecipe:
-    """VLCS per domain, by both selections (appendix)."""
-    return _sweep(vlcs, "vlcs")
-
-
-def pacs() -> SweepRecipe:
-    """PACS per domain, by both selections (appendix)."""
-    return _sweep(pacs, "pacs")
+_DOMAINS = {
+    "colored-digits": 3,
+    "rotated-digits": 6,
+    "colored-mnist": 3,
+    "rotated-mnist": 6,
+    "vlcs": 4,
+    "pacs": 4,
+    "terra-incognita": 4,
+}
+_DIGITS = {"colored-mnist": "colored-digits", "rotated-mnist": "rotated-digits"}
+_MNIST = ("colored-mnist", "rotated-mnist")
+_FIVE = (*_MNIST, "vlcs", "pacs", "terra-incognita")
 
 
-def terra_incognita() -> SweepRecipe:
-    """TerraIncognita per domain, by both selections (appendix)."""
-    return _sweep(terra_incognita, "terra-incognita")
+@dataclass(frozen=True)
+class PaperRecipe(ABC):
+    """A table or figure of the paper.
+
+    Args:
+        name: Name on the command line.
+        what: The table or figure it reproduces.
+        datasets: Names of the data sets.
+        scale: "full" is the paper's; "small" only shows that it works.
+    """
+
+    name: str
+    what: str
+    datasets: tuple[str, ...] = ()
+    scale: str = field(default="full", kw_only=True)
+
+    @abstractmethod
+    def small(self) -> Self:
+        """The same recipe at a size that only shows that it works."""
+
+    def without(self, datasets: Collection[str]) -> Self:
+        """The recipe without some of its data sets."""
+        return replace(self, datasets=tuple(name for name in self.datasets if name not in datasets))
 
 
-def domainbed() -> SweepRecipe:
-    """The main fine-tuning table: five data sets, oracle selection; and its training-domain twin (appendix)."""
-    return _sweep(domainbed, *_FIVE)
+@dataclass(frozen=True)
+class SweepRecipe(PaperRecipe):
+    """Fine-tuning by the DomainBed protocol.
+
+    Args:
+        algorithms: Names of the algorithms.
+        rules: Selection rules of its tables.
+        trials: Number of trials.
+        hparams: Sets of hyper-parameters, the defaults first.
+        steps: Length of a run; None is the protocol's.
+        figure: Section of the report page that is the paper's figure, or empty for a table.
+    """
+
+    algorithms: tuple[str, ...] = ("erm", "coral", "fishr", "cma")
+    rules: tuple[str, ...] = ("oracle", "training-domain")
+    trials: int = 3
+    hparams: int = 5
+    steps: int | None = None
+    figure: str = ""
+
+    @property
+    def runs(self) -> int:
+        """Number of runs: one for each test domain, algorithm, set and trial."""
+        return sum(_DOMAINS[name] for name in self.datasets) * len(self.algorithms) * self.hparams * self.trials
+
+    def encoder(self, dataset: str, replacement: str | None = None) -> str | None:
+        """Encoder of a data set: `replacement` or the paper's for images, None (a small network) for digits."""
+        return None if "mnist" in dataset or "digits" in dataset else replacement or VIT_SMALL
+
+    def small(self) -> Self:
+        """The same with 300 steps, one trial, two sets, and digits that need no download instead of MNIST."""
+        names = tuple(_DIGITS.get(name, name) for name in self.datasets)
+        return replace(self, datasets=names, trials=1, hparams=min(2, self.hparams), steps=300, scale="small")
 
 
-def baselines() -> SweepRecipe:
-    """Additional baselines on the MNIST sets, by both selections (appendix)."""
-    more = ("erm", "coral", "fishr", "groupdro", "dann", "cdann", "vrex", "selfreg", "cma")
-    return replace(_sweep(baselines, "colored-mnist", "rotated-mnist"), algorithms=more)
+@dataclass(frozen=True)
+class ProbingRecipe(PaperRecipe):
+    """Linear probing of data sets with groups.
+
+    Args:
+        methods: Names of the methods.
+        seeds: Seeds of the best sets, and of the figure.
+        figure: Whether it is the figure of one setting over steps, with the published best weights.
+        rows: Most rows of each group and split to compute features of; None takes all.
+        steps: Most steps of fine-tuning an encoder before it computes features; None is three epochs.
+    """
+
+    methods: tuple[str, ...] = ("erm", "coral", "fishr", "hgp", "cma")
+    seeds: int = 5
+    figure: bool = False
+    rows: int | None = None
+    steps: int | None = None
+
+    def encoder(self, dataset: str) -> str:
+        """The paper's encoder for a data set, before fine-tuning."""
+        return BERT if dataset == "multinli" else CLIP
+
+    def small(self) -> Self:
+        """The same with two seeds, 100 rows of each group and split, and 300 steps to fine-tune an encoder."""
+        return replace(self, seeds=2, rows=100, steps=300, scale="small")
 
 
-def hgp() -> SweepRecipe:
-    """HGP beside CMA when fine-tuning, by both selections (appendix)."""
-    return replace(_sweep(hgp, *_FIVE), algorithms=("hgp", "cma"))
+@dataclass(frozen=True)
+class CostRecipe(PaperRecipe):
+    """Time and memory of a training step; needs no data."""
+
+    def small(self) -> Self:
+        """Only the digit sets."""
+        return replace(self, scale="small")
 
 
-def vlcs_moments() -> SweepRecipe:
-    """Figure: first and second moments of the features between domains over steps, on VLCS."""
-    recipe = _sweep(vlcs_moments, "vlcs")
-    return replace(recipe, algorithms=("erm", "fishr", "cma"), trials=1, hparams=1, figure="moments")
+def _per_domain(title: str, dataset: str) -> SweepRecipe:
+    return SweepRecipe(dataset, f"{title} per domain, by both selections (appendix).", (dataset,))
 
 
-def waterbirds() -> ProbeRecipe:
-    """Linear probing of Waterbirds: average and worst group; and HGP beside CMA (appendix)."""
-    return _probe(waterbirds, "waterbirds")
+def _groups(title: str, dataset: str) -> ProbingRecipe:
+    what = f"Linear probing of {title}: average and worst group; and HGP beside CMA (appendix)."
+    return ProbingRecipe(dataset, what, (dataset,))
 
 
-def celeba() -> ProbeRecipe:
-    """Linear probing of CelebA: average and worst group; and HGP beside CMA (appendix)."""
-    return _probe(celeba, "celeba")
-
-
-def multinli() -> ProbeRecipe:
-    """Linear probing of MultiNLI: average and worst group; and HGP beside CMA (appendix)."""
-    return _probe(multinli, "multinli")
-
-
-def probing() -> ProbeRecipe:
-    """The main linear-probing table: all three data sets."""
-    return _probe(probing, "waterbirds", "celeba", "multinli")
-
-
-def celeba_hessian() -> ProbeRecipe:
-    """Figure: the Hessian's penalty and the worst group's accuracy over steps, on CelebA."""
-    return replace(_probe(celeba_hessian, "celeba"), methods=("cma",), figure=True)
-
-
-def costs() -> CostRecipe:
-    """The two tables of wall-clock time and memory; 'momentalign bench --paper' is the same."""
-    return CostRecipe(_name(costs), _what(costs))
-
-
-_FUNCTIONS: tuple[Callable[[], Recipe], ...] = (
-    domainbed,
-    colored_mnist,
-    rotated_mnist,
-    vlcs,
-    pacs,
-    terra_incognita,
-    baselines,
-    hgp,
-    vlcs_moments,
-    probing,
-    waterbirds,
-    celeba,
-    multinli,
-    celeba_hessian,
-    costs,
+_RECIPES: tuple[PaperRecipe, ...] = (
+    SweepRecipe(
+        "domainbed",
+        "The main fine-tuning table: five data sets, oracle selection; and its training-domain twin (appendix).",
+        _FIVE,
+    ),
+    _per_domain("ColoredMNIST", "colored-mnist"),
+    _per_domain("RotatedMNIST", "rotated-mnist"),
+    _per_domain("VLCS", "vlcs"),
+    _per_domain("PACS", "pacs"),
+    _per_domain("TerraIncognita", "terra-incognita"),
+    SweepRecipe(
+        "baselines",
+        "Additional baselines on the MNIST sets, by both selections (appendix).",
+        _MNIST,
+        ("erm", "coral", "fishr", "groupdro", "dann", "cdann", "vrex", "selfreg", "cma"),
+    ),
+    SweepRecipe("hgp", "HGP beside CMA when fine-tuning, by both selections (appendix).", _FIVE, ("hgp", "cma")),
+    SweepRecipe(
+        "vlcs-moments",
+        "Figure: first and second moments of the features between domains over steps, on VLCS.",
+        ("vlcs",),
+        ("erm", "fishr", "cma"),
+        trials=1,
+        hparams=1,
+        figure="moments",
+    ),
+    ProbingRecipe(
+        "probing", "The main linear-probing table: all three data sets.", ("waterbirds", "celeba", "multinli")
+    ),
+    _groups("Waterbirds", "waterbirds"),
+    _groups("CelebA", "celeba"),
+    _groups("MultiNLI", "multinli"),
+    ProbingRecipe(
+        "celeba-hessian",
+        "Figure: the Hessian's penalty and the worst group's accuracy over steps, on CelebA.",
+        ("celeba",),
+        ("cma",),
+        figure=True,
+    ),
+    CostRecipe("costs", "The two tables of wall-clock time and memory; 'momentalign bench --paper' is the same."),
 )
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Names of all recipes, tables of fine-tuning first."""
-    return tuple(map(_name, _FUNCTIONS))
+    """Names of all recipes, fine-tuning tables first."""
+    return tuple(recipe.name for recipe in _RECIPES)
 
 
-def find_recipe(name: str, scale: str = "full") -> Recipe:
-    """A recipe by its name.
+def find_recipe(name: str, scale: str = "full") -> PaperRecipe:
+    """Find a recipe by name.
 
     Args:
         name: One of :func:`recipe_names`.
         scale: "full" or "small".
 
-    Returns:
-        What is to be run.
-
     Raises:
-        ValueError: No such recipe, or no such scale.
+        ValueError: Unknown recipe or scale.
     """
     if scale not in ("full", "small"):
         raise ValueError(f"'--scale' should be full or small, but is '{scale}'.")
-    for function in _FUNCTIONS:
-        if _name(function) == name:
-            return function() if scale == "full" else function().small()
+    for recipe in _RECIPES:
+        if recipe.name == name:
+            return recipe if scale == "full" else recipe.small()
     near = difflib.get_close_matches(name, recipe_names(), 1)
     raise ValueError(
         f"There is no recipe '{name}'."
@@ -141,17 +206,42 @@ def find_recipe(name: str, scale: str = "full") -> Recipe:
     )
 
 
-def _sweep(function: Callable[[], SweepRecipe], *datasets: str) -> SweepRecipe:
-    return SweepRecipe(_name(function), _what(function), datasets)
+@dataclass(frozen=True)
+class MissingData:
+    """A data set that is not in the data folder.
+
+    Args:
+        dataset: Its name.
+        command: The command that fetches it.
+        gigabytes: Size of the download.
+        folder: Its expected path.
+    """
+
+    dataset: str
+    command: str
+    gigabytes: float
+    folder: Path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.dataset} is missing ({self.gigabytes:.3g} GB). Fetch it with: {self.command} (or copy it to "
+            f"{self.folder})"
+        )
 
 
-def _probe(function: Callable[[], ProbeRecipe], *datasets: str) -> ProbeRecipe:
-    return ProbeRecipe(_name(function), _what(function), datasets)
+def missing_data(recipe: PaperRecipe, root: str | Path | None = None) -> list[MissingData]:
+    """Data sets of a recipe that are not in the data folder, each with the command that fetches it.
 
+    Args:
+        recipe: The recipe.
+        root: Data folder; see :func:`momentalign.data.data_folder`.
+    """
+    from momentalign.data import EMBEDDED, dataset_path, find_source, is_complete
 
-def _name(function: Callable[[], Recipe]) -> str:
-    return function.__name__.replace("_", "-")
-
-
-def _what(function: Callable[[], Recipe]) -> str:
-    return inspect.getdoc(function) or ""
+    missing = []
+    for name in recipe.datasets:
+        if name not in EMBEDDED and not is_complete(name, root):
+            source, about = find_source(name)
+            command = f"momentalign data fetch {source}" + (f" --root {root}" if root is not None else "")
+            missing.append(MissingData(name, command, about.gigabytes, dataset_path(name, root)))
+    return missing

@@ -1,27 +1,27 @@
-"""Recipes that are sweeps: their plans, and the results of just their runs."""
+"""Sweep recipes: their plans, and the results of exactly their runs."""
 
 import shlex
-from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from momentalign.reproduce._kinds import SweepRecipe
-from momentalign.selection import Sweep, read_runs
-from momentalign.sweep import Plan, make_plan
+from momentalign.reproduce._recipes import SweepRecipe
+
+if TYPE_CHECKING:
+    from momentalign.selection import Sweep
+    from momentalign.sweep import Plan
 
 
-def plan_of(recipe: SweepRecipe, *, root: str | Path | None = None, encoder: str | None = None) -> Plan:
-    """List a recipe's runs; the data sets have to be there.
+def plan_of(recipe: SweepRecipe, *, root: str | Path | None = None, encoder: str | None = None) -> "Plan":
+    """List a recipe's runs; the data sets must be in the data folder.
 
     Args:
-        recipe: What to run.
+        recipe: The recipe.
         root: Data folder.
-        encoder: In place of the paper's, for the image sets.
-
-    Returns:
-        The plan.
+        encoder: Replaces the paper's for the image sets.
     """
+    from momentalign.sweep import Plan, make_plan
+
     plans = [
         make_plan(
             [name],
@@ -31,7 +31,7 @@ def plan_of(recipe: SweepRecipe, *, root: str | Path | None = None, encoder: str
             hparams=recipe.hparams,
             root=root,
             steps=recipe.steps,
-            encoder=encoder_of(recipe, name, encoder),
+            encoder=recipe.encoder(name, encoder),
         )
         for name in recipe.datasets
     ]
@@ -40,38 +40,25 @@ def plan_of(recipe: SweepRecipe, *, root: str | Path | None = None, encoder: str
     return Plan(runs, recipe.rules, domains)
 
 
-def encoder_of(recipe: SweepRecipe, dataset: str, encoder: str | None) -> str | None:
-    """The encoder of a data set: for images the given one, or else the paper's."""
-    own = recipe.encoder(dataset)
-    return own if own is None or encoder is None else encoder
-
-
-def results_of(plan: Plan, out: Path) -> Sweep:
-    """What the runs of a plan have given so far.
+def results_of(plan: "Plan", out: Path) -> "Sweep":
+    """Read the results of a plan's runs so far.
 
     Args:
-        plan: Which runs.
-        out: Folder that may hold runs of other recipes too.
-
-    Returns:
-        Their frames; problems are of these runs alone.
+        plan: The plan.
+        out: Folder of the runs; may hold runs of other recipes too, which are ignored.
     """
+    from momentalign.selection import Sweep, read_runs
+
     names = {config.hash() for config in plan.runs}
     found = read_runs([folder for folder in (out / name for name in sorted(names)) if folder.is_dir()])
     return Sweep(found.runs, found.records, [problem.replace(f"{out}/", "") for problem in found.problems])
 
 
-def without(recipe: SweepRecipe, datasets: Iterable[str]) -> SweepRecipe:
-    """The recipe without some of its data sets."""
-    left_out = set(datasets)
-    return replace(recipe, datasets=tuple(name for name in recipe.datasets if name not in left_out))
-
-
-def by_hand(recipe: SweepRecipe, out: Path, encoder: str | None, root: Path | None = None) -> list[str]:
-    """Commands that do the same: for a Ray cluster, or to change something."""
+def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Path | None = None) -> list[str]:
+    """Equivalent `momentalign sweep` commands: for a Ray cluster, or to change something."""
     groups: dict[str | None, list[str]] = {}
     for name in recipe.datasets:
-        groups.setdefault(encoder_of(recipe, name, encoder), []).append(name)
+        groups.setdefault(recipe.encoder(name, encoder), []).append(name)
     common: list[object] = ["--algorithms", ",".join(recipe.algorithms), "--trials", recipe.trials]
     common += ["--hparams", recipe.hparams, "--no-weights"]
     common += [] if recipe.steps is None else ["--steps", recipe.steps]
