@@ -81,7 +81,7 @@ def describe_selection(case: Case) -> str:
         steps = {hparams.get("anneal_steps") for hparams in case.runs.loc[own["run"], "hparams"]}
         if len(steps) == 1 and (step := steps.pop()):
             annealed.append(f"{method} {step:,}")
-    note = f"Runs selected by {case.rule} selection."
+    note = f"Runs from {case.rule} selection."
     return note + (f" Penalties set in at step: {', '.join(annealed)}." if annealed else "")
 
 
