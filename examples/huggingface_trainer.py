@@ -1,8 +1,8 @@
 """Hugging Face's Trainer with an aligned head and a domain column: two lines away from the usual model, marked below.
 
-Each row of the data set has a column "domains" beside "pixel_values" and "labels"; the Trainer hands to the model what
-its `forward` names. The encoder is a small vision transformer with random weights, made from a configuration, so that
-nothing is downloaded: put `AutoModel.from_pretrained(...)` in its place.
+Each row of the data set has a column "domains" beside "pixel_values" and "labels"; the Trainer passes to the model the
+columns that its `forward` takes. The encoder is a small vision transformer with random weights, so that nothing is
+downloaded: replace it by `AutoModel.from_pretrained(...)`.
 
     python examples/huggingface_trainer.py
 """

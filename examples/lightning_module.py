@@ -1,8 +1,8 @@
 """A Lightning module with an aligned head: two lines away from its usual form, marked below.
 
-Trains on two domains of coloured digits and reports the accuracy on all three. In "-90%", which training does not see,
-colour predicts the label the wrong way round. The penalty is a submodule, so its step count and what it remembers
-travel with Lightning's checkpoints; under several devices it takes the rows of all of them.
+Trains on two domains of coloured digits and reports the accuracy on all three. In "-90%", which is not trained on,
+colour predicts the wrong label. The penalty is a submodule, so its state is saved in Lightning's checkpoints; on several
+devices it gathers the rows of all of them.
 
     python examples/lightning_module.py
 """
@@ -20,7 +20,7 @@ from momentalign.encoders import MNIST_CNN
 Rows = tuple[Tensor, Tensor, Tensor]
 
 
-class Digits(lightning.LightningModule):  # type: ignore[misc]  # the checker does not look into Lightning
+class Digits(lightning.LightningModule):  # type: ignore[misc]  # Lightning is untyped for mypy
     """An encoder and a linear head."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, a user reads one line."""
+"""Errors are one line and exit code 2."""
 
 import errno
 import os
@@ -24,11 +24,11 @@ from momentalign import cli
         (OSError("The disk is full. Make room."), "Error: The disk is full. Make room."),
         (
             OSError(errno.ENOSPC, "No space left on device", "out.html"),
-            "Error: out.html: No space left on device. Make room and run the same command again.",
+            "Error: out.html: No space left on device. Free some space and run the same command again.",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),
-            "Error: No space left on device. Make room and run the same command again.",
+            "Error: No space left on device. Free some space and run the same command again.",
         ),
     ],
 )
@@ -46,17 +46,17 @@ def test_an_error_is_one_line(
     assert capsys.readouterr().err == f"{line}\n"
 
 
-def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
-        raise KeyError("ours")
+        raise KeyError("bug")
 
     monkeypatch.setattr(cli, "app", fail)
     monkeypatch.setattr(cli, "place_of", lambda error: "")
-    with pytest.raises(KeyError, match="ours"):
+    with pytest.raises(KeyError, match="bug"):
         cli.main()
 
 
-def test_an_error_in_ones_own_code_says_where(tmp_path: Path) -> None:
+def test_an_error_in_user_code_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from momentalign.penalties import CMA\n"
         "class Broken(CMA):\n"
@@ -89,7 +89,7 @@ def test_an_error_in_ones_own_code_says_where(tmp_path: Path) -> None:
     assert "line" not in done.stderr
 
 
-def test_an_interrupted_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_command_prints_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(number: int) -> None:
         raise KeyboardInterrupt
 
@@ -100,7 +100,7 @@ def test_an_interrupted_command_says_so(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(("while_importing", "code"), [(True, 130), (False, 0)])
-def test_an_interruption_ends_an_import_at_once(while_importing: bool, code: int, tmp_path: Path) -> None:
+def test_an_interrupt_ends_an_import_at_once(while_importing: bool, code: int, tmp_path: Path) -> None:
     (tmp_path / "heavy.py").write_text(
         "import os, signal\n"
         "def interrupt():\n"
@@ -137,7 +137,7 @@ def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_version_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["momentalign", "--version"])
     with pytest.raises(SystemExit) as stopped:
         cli.main()

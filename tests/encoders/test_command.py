@@ -121,8 +121,8 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
         patch.setattr(Embedding, "run", interrupted)
         stopped = run(*arguments)
     assert stopped.exit_code == 130
-    assert "Interrupted after 4 of 12 rows. Run the same command again to go on." in stopped.output.replace("\n", " ")
+    assert "Interrupted after 4 of 12 rows. Run the same command again to resume." in stopped.output.replace("\n", " ")
     done = run(*arguments)
     assert done.exit_code == 0
-    assert "4 rows were done before." in done.output.replace("\n", " ")
+    assert "Resuming after 4 rows." in done.output.replace("\n", " ")
     assert len(read_table(out).target) == 12

@@ -46,7 +46,7 @@ def test_train_says_cost_accuracy_place_and_next_command(tmp_path: Path) -> None
         "gradient_weight 7.0",
         "numbers are trained; a checkpoint takes about",
         "-90% *",
-        f"Records and weights lie in {out}. Next: momentalign evaluate {out} colored-digits",
+        f"Saved records and weights to {out}. Next: momentalign evaluate {out} colored-digits",
     ):
         assert part in done.output
     about = read_run(out)
@@ -74,7 +74,7 @@ def test_dry_run_measures_and_writes_nothing(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     done = invoke("train", "colored-digits", "--dry-run", "--device", "cpu")
     assert done.exit_code == 0
-    assert "ms a step" in done.output
+    assert "ms per step" in done.output
     assert "for each of 51 records" in done.output
     assert "larger than the rows" not in done.output  # as those of the sample are
     assert done.output.count("numbers are trained") == 1
@@ -196,7 +196,7 @@ def test_a_real_interruption_can_be_gone_on_with(tmp_path: Path) -> None:
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     step = find_position(tmp_path / "cut").step
-    assert f"Interrupted. Run the same command again to go on from step {step} of 5000." in output
+    assert f"Interrupted. Run the same command again to resume from step {step} of 5000." in output
     assert read_run(tmp_path / "cut")["status"] == "running"
     # To the end of a shorter run, the same one but for its length.
     about = read_run(tmp_path / "cut")
@@ -241,4 +241,4 @@ def test_evaluate_says_that_a_run_is_not_finished(tmp_path: Path) -> None:
 def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
     done = invoke("train", "colored-digits", *SHORT, "--set", "lr=1e30", "--out", tmp_path / "one")
     assert done.exit_code == 0
-    assert "The loss stopped being a number by step 2" in done.output
+    assert "its loss was not finite by step 2" in done.output

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from momentalign.cli._settings import find_device
+from momentalign.cli._options import find_device
 
 
 def bench(

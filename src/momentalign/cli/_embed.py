@@ -2,89 +2,96 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from momentalign._format import format_duration
 from momentalign._machine import available_cores
-from momentalign.cli._settings import find_device
-from momentalign.cli._training_output import Notes
+from momentalign.cli._options import (
+    DatasetArgument,
+    DeviceOption,
+    RootOption,
+    SkipBadFilesOption,
+    WorkersOption,
+    find_device,
+)
+from momentalign.cli._output import Notes, make_console, progress_bar
 
 
-def embed(
-    source: Annotated[str, typer.Argument(help="Name of a data set, or a folder domain/class/image.")],
+def embed_command(
+    dataset: DatasetArgument,
     encoder: Annotated[
         str,
         typer.Option(
-            help="hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or the folder of a trained run."
+            help="hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or the folder of a trained run.",
+            show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the features go: .parquet or .npz.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Feature file: .parquet or .npz.")] = Path(
         "features.parquet"
     ),
-    batch_size: Annotated[int, typer.Option(help="Rows at a time.", min=1)] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:1 and so on.")] = "auto",
-    root: Annotated[
-        Path | None, typer.Option(help="Data folder; $MOMENTALIGN_DATA or ~/.cache/momentalign if not given.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that decode images; none on a CPU if not given.", min=0)
-    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Rows per batch.", min=1)] = 64,
+    device: DeviceOption = "auto",
+    root: RootOption = None,
+    workers: WorkersOption = None,
     with_split: Annotated[
-        bool, typer.Option("--with-split", help="Write the in and out splits of the protocol too, those of trial 0.")
+        bool, typer.Option("--with-split", help="Add the in and out splits of trial 0 of the protocol.")
     ] = False,
-    skip_bad_files: Annotated[
-        bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded, after trying all.")
-    ] = False,
+    skip_bad_files: SkipBadFilesOption = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Load encoder and data, say what it would cost, and stop.")
+        bool, typer.Option("--dry-run", help="Load encoder and data, print the cost, and stop.")
     ] = False,
 ) -> None:
-    """Features of a data set from a fixed encoder, written to a file that probe and diagnose read."""
+    """Save the features of a data set from a fixed encoder to a file that probe and diagnose read."""
     from momentalign._files import check_output
     from momentalign.data import load_dataset
     from momentalign.encoders import Embedding, build_encoder
 
-    check_output(out, (".parquet", ".npz"), inputs=[Path(source).expanduser()])
-    where = find_device(device)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    check_output(out, (".parquet", ".npz"), inputs=[Path(dataset).expanduser()])
+    device = find_device(device)
+    console = make_console()
     with Notes(console):
-        dataset = load_dataset(source, root=root, skip_bad=skip_bad_files)
-        model = build_encoder(encoder, dataset)
+        data = load_dataset(dataset, root=root, skip_bad=skip_bad_files)
+        model = build_encoder(encoder, data)
     if workers is None:
-        workers = 0 if where == "cpu" else min(8, available_cores())
-    splits = True if with_split else None
-    how: dict[str, Any] = {"batch_size": batch_size, "device": where, "workers": workers, "splits": splits}
-    work = Embedding(dataset, model, out, fewer_rows=skip_bad_files, **how)
+        workers = 0 if device == "cpu" else min(8, available_cores())
+    embedding = Embedding(
+        data,
+        model,
+        out,
+        batch_size=batch_size,
+        device=device,
+        workers=workers,
+        splits=True if with_split else None,
+        fewer_rows=skip_bad_files,
+    )
     for note in model.notes:
         console.print(note)
-    domains, width = len(dataset.names), model.num_features
-    console.print(f"{dataset.name}: {work.rows} rows of {domains} domains, {width} features each from {encoder}.")
-    following = f"Next: momentalign {'probe' if 'train' in dataset.split_names else 'diagnose'} {shlex.quote(str(out))}"
-    if work.done == work.rows and out.exists():
-        console.print(f"All of them lie in {out} already. {following}")
+    width = model.num_features
+    console.print(f"{data.name}: {embedding.rows} rows of {len(data.names)} domains, {width} features from {encoder}.")
+    following = f"Next: momentalign {'probe' if 'train' in data.split_names else 'diagnose'} {shlex.quote(str(out))}"
+    if embedding.done == embedding.rows and out.exists():
+        console.print(f"All features are in {out} already. {following}")
         return
-    before = f" {work.done} rows were done before." if work.done else ""
-    size = 4 * work.rows * width / 2**20
-    console.print(f"About {format_duration(work.seconds_left())} on {where}, and {size:.0f} MiB in {out}.{before}")
+    resumed = f" Resuming after {embedding.done} rows." if embedding.done else ""
+    size = 4 * embedding.rows * width / 2**20
+    seconds = embedding.seconds_left()
+    console.print(f"About {format_duration(seconds)} on {device}, and {size:.0f} MiB in {out}.{resumed}")
     if dry_run:
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    done = work.done
+    done = embedding.done
     try:
-        with Progress(*columns, console=console) as bar:
-            task = bar.add_task("Embedding", total=work.rows, completed=done)
+        with progress_bar(console, keep=True) as bar:
+            task = bar.add_task("Embedding", total=embedding.rows, completed=done)
 
             def progress(finished: int, total: int) -> None:
                 nonlocal done
                 done = finished
                 bar.update(task, completed=finished)
 
-            work.run(progress)
+            embedding.run(progress)
     except KeyboardInterrupt:
-        console.print(f"Interrupted after {done} of {work.rows} rows. Run the same command again to go on.")
+        console.print(f"Interrupted after {done} of {embedding.rows} rows. Run the same command again to resume.")
         raise typer.Exit(130) from None
-    console.print(f"The features lie in {out}. {following}")
+    console.print(f"Saved the features to {out}. {following}")

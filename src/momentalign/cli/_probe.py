@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from momentalign._format import format_duration
-from momentalign.cli._training_output import Notes
+from momentalign.cli._output import Notes
 
 if TYPE_CHECKING:
     from momentalign.tables import TableScores

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from momentalign.cli._options import find_device
 from momentalign.cli._reproduce_runs import Choices, run_probe_recipe, run_sweep_recipe
-from momentalign.cli._settings import find_device
 
 
 def reproduce(

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from momentalign._format import pluralize
-from momentalign.cli._settings import find_device
+from momentalign.cli._options import find_device
+from momentalign.cli._output import Notes
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
-from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
     from momentalign._types import ReportProgress

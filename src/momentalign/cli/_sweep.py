@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 
 from momentalign._format import pluralize
-from momentalign.cli._settings import parse_settings
+from momentalign.cli._options import parse_settings
+from momentalign.cli._output import Notes
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
-from momentalign.cli._training_output import Notes
 
 if TYPE_CHECKING:
     from momentalign.sweep import Plan, Tally

@@ -5,50 +5,66 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from momentalign._format import format_duration, join_names, pluralize
-from momentalign.cli._settings import parse_settings
-from momentalign.cli._training_output import Bar, Notes, Say, accuracy_table, said_of_annealing, said_of_divergence
+from momentalign.cli._options import (
+    AcceleratorOption,
+    DatasetArgument,
+    EncoderOption,
+    HoldoutOption,
+    PrecisionOption,
+    RecordEveryOption,
+    RootOption,
+    SettingsOption,
+    SkipBadFilesOption,
+    StepsOption,
+    WorkersOption,
+    parse_settings,
+)
+from momentalign.cli._output import (
+    Notes,
+    TrainingBar,
+    annealing_note,
+    divergence_note,
+    make_console,
+    print_line,
+    score_table,
+)
 
 
-def train(
-    dataset: Annotated[str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.")],
-    algorithm: Annotated[str, typer.Option(help="Name, or package.module:Class of your own.")] = "erm",
+def train_command(
+    dataset: DatasetArgument,
+    algorithm: Annotated[str, typer.Option(help="Name, or package.module:Class.")] = "erm",
     test_domain: Annotated[
-        list[str] | None, typer.Option(help="A domain to hold out; can be given more than once.")
+        list[str] | None, typer.Option(help="Domain to hold out for testing; repeatable.", show_default=False)
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps; 5001 if not given, three epochs for texts.")] = None,
-    seed: Annotated[int, typer.Option(help="The trial: seed of data, split, weights, batches, augmentation.")] = 0,
-    hparams_seed: Annotated[int, typer.Option(help="Which draw of hyper-parameters; 0 is the defaults.")] = 0,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a hyper-parameter; can be given more than once.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder. [default: runs/HASH]")] = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="mnist-cnn, mlp, hf:NAME, a folder in Hugging Face format, or a run's folder.")
-    ] = None,
-    devices: Annotated[int, typer.Option(help="Processes, each with a device; they share every mini-batch.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    precision: Annotated[str, typer.Option(help="32 or bf16.")] = "32",
-    record_every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    steps: StepsOption = None,
+    seed: Annotated[int, typer.Option(help="Trial: seed of data, split, weights, batches and augmentation.")] = 0,
+    hparams_seed: Annotated[int, typer.Option(help="Draw of hyper-parameters; 0 for the defaults.")] = 0,
+    set_: SettingsOption = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run. [default: runs/HASH]")] = None,
+    encoder: EncoderOption = None,
+    devices: Annotated[int, typer.Option(help="Processes, one device each, that share every mini-batch.")] = 1,
+    device: AcceleratorOption = "auto",
+    precision: PrecisionOption = "32",
+    record_every: RecordEveryOption = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(help="Records between checkpoints. [default: as many as take ten seconds]")
+        int | None, typer.Option(help="Records between checkpoints. [default: about every ten seconds]")
     ] = None,
-    holdout: Annotated[float, typer.Option(help="Share of each domain that is never trained on.")] = 0.2,
-    root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
-    skip_bad_files: Annotated[bool, typer.Option("--skip-bad-files", help="Leave out unreadable images.")] = False,
-    workers: Annotated[int | None, typer.Option(help="Processes that read images.")] = None,
-    compile_: Annotated[bool, typer.Option("--compile", help="Compile the network: for long or many runs.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, say the cost, and stop.")] = False,
+    holdout: HoldoutOption = 0.2,
+    root: RootOption = None,
+    skip_bad_files: SkipBadFilesOption = False,
+    workers: WorkersOption = None,
+    compile_: Annotated[bool, typer.Option("--compile", help="Compile the network, for long or many runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, print the cost, and stop.")] = False,
 ) -> None:
-    """Train a network on some domains and try it on the others."""
+    """Train a network on some domains and evaluate it on the others."""
     from momentalign._files import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.training import estimate, find_position, make_config, read_records, run
 
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     with Notes(console):
         config = make_config(
             dataset,
@@ -69,37 +85,37 @@ def train(
         length = f"{pluralize(config.steps, 'step')}, a record every {config.record_every}"
         console.print(f"{algorithm} on {dataset}{held_out}: {length}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
-        where: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
-        where |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none"}
+        options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
+        options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "say": print_line}
         if dry_run:
             with console.status("Measuring a few steps …"):
-                cost = estimate(config, **where, say=Say())
+                cost = estimate(config, **options)
             console.print(
-                f"About {format_duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms a step, "
+                f"About {format_duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms per step, "
                 f"{cost.record_seconds:.2g} s for each of {cost.records} records; {cost.memory_gib:.2g} GiB of memory. "
                 "Nothing was written."
             )
             return
         check_writable(out.absolute())
         try:
-            with Bar() as bar:
-                records = run(config, out, **where, checkpoint_every=checkpoint_every, progress=bar, say=Say())
+            with TrainingBar() as bar:
+                records = run(config, out, **options, checkpoint_every=checkpoint_every, progress=bar)
         except KeyboardInterrupt:
             step = find_position(out).step
-            console.print(f"Interrupted. Run the same command again to go on from step {step} of {config.steps}.")
+            console.print(f"Interrupted. Run the same command again to resume from step {step} of {config.steps}.")
             raise typer.Exit(130) from None
         history = read_records(out)
-        diverged = said_of_divergence(history, config.hparams)
+        diverged = divergence_note(history, config.hparams)
         if diverged is not None:
             console.print(diverged)
-        console.print(accuracy_table(records, config.test_domains))
-        note = None if diverged else said_of_annealing(history, config.test_domains, config.hparams)
+        console.print(score_table(records, config.test_domains))
+        note = None if diverged else annealing_note(history, config.test_domains, config.hparams)
         if note is not None:
             console.print(note)
         if not (out / "checkpoint" / "model.safetensors").exists():
-            console.print(f"Records lie in {out}, but no weights. Remove it and run the same again to have them.")
+            console.print(f"{out} has records but no weights. Remove it and run the same command again to save them.")
             return
-        read_model(out)  # says what to do where they are damaged
+        read_model(out)  # raises with advice if the weights are damaged
         more = (["--root", str(root)] if root else []) + (["--skip-bad-files"] if skip_bad_files else [])
         following = shlex.join(["momentalign", "evaluate", str(out), dataset, *more])
-        console.print(f"Records and weights lie in {out}. Next: {following}")
+        console.print(f"Saved records and weights to {out}. Next: {following}")

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 import momentalign
-from momentalign.cli._training_output import Notes, said_of_annealing, said_of_divergence
+from momentalign.cli._output import Notes, annealing_note, divergence_note
 
 
 def records(values: dict[int, float], split: str = "out") -> list[dict[str, Any]]:
@@ -20,17 +20,17 @@ def records(values: dict[int, float], split: str = "out") -> list[dict[str, Any]
     return found
 
 
-def test_a_penalty_that_costs_much_is_named() -> None:
+def test_a_large_drop_through_the_penalty_is_noted() -> None:
     run = records({0: 0.2, 200: 0.9, 400: 0.8, 600: 0.45})
-    said = said_of_annealing(run, ("test",), {"anneal_steps": 300, "scaling": "classes"})
-    assert said is not None
-    assert "90.0% at step 200" in said
-    assert "45.0% at the end" in said
-    assert said.endswith("--set scaling=relative with weights near 1.")
-    other = said_of_annealing(run, ("test",), {"anneal_steps": 300})
+    note = annealing_note(run, ("test",), {"anneal_steps": 300, "scaling": "classes"})
+    assert note is not None
+    assert "from 90.0% at step 200" in note
+    assert "45.0% at the end" in note
+    assert note.endswith("--set scaling=relative with weights near 1.")
+    other = annealing_note(run, ("test",), {"anneal_steps": 300})
     assert other is not None
     assert "relative" not in other
-    assert said_of_annealing(records({0: 0.9, 9: 0.2}, "val"), ("test",), {"anneal_steps": 5}) is not None
+    assert annealing_note(records({0: 0.9, 9: 0.2}, "val"), ("test",), {"anneal_steps": 5}) is not None
 
 
 @pytest.mark.parametrize(
@@ -43,39 +43,39 @@ def test_a_penalty_that_costs_much_is_named() -> None:
         ({}, {"anneal_steps": 10}),
     ],
 )
-def test_otherwise_nothing_is_said(values: dict[int, float], hparams: dict[str, Any]) -> None:
-    assert said_of_annealing(records(values), ("test",), hparams) is None
+def test_no_annealing_note_otherwise(values: dict[int, float], hparams: dict[str, Any]) -> None:
+    assert annealing_note(records(values), ("test",), hparams) is None
 
 
 def losses(*values: float | None) -> list[dict[str, Any]]:
     """A run whose loss took these values at steps 0, 100 and so on; its accuracies are numbers throughout."""
-    run = records({100 * place: 0.5 for place in range(len(values))})
+    run = records({100 * k: 0.5 for k in range(len(values))})
     found = iter(values)
     return [record | {"value": next(found)} if record["metric"] == "loss" else record for record in run]
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
-def test_a_loss_that_is_no_number_is_said_with_what_to_do(value: float | None) -> None:
-    said = said_of_divergence(losses(0.7, 0.6, value, value), {"lr": 1.0, "weight_decay": 0.1, "clip": 0.0})
-    assert said == (
-        "The loss stopped being a number by step 200: the accuracies below are of weights that are not numbers. "
+def test_a_loss_that_is_not_finite_is_noted(value: float | None) -> None:
+    note = divergence_note(losses(0.7, 0.6, value, value), {"lr": 1.0, "weight_decay": 0.1, "clip": 0.0})
+    assert note == (
+        "The run diverged: its loss was not finite by step 200, and the accuracies below are meaningless. "
         "Lower lr with --set; --set clip=1 limits the gradient."
     )
 
 
-def test_what_to_do_about_a_divergence_follows_the_hyper_parameters() -> None:
+def test_advice_on_divergence_depends_on_the_hyper_parameters() -> None:
     hparams = {"lr": 1.0, "gradient_weight": 5000.0, "hessian_weight": 1000.0, "weight_decay": 0.1, "clip": 1.0}
-    said = said_of_divergence(losses(None), hparams)
-    assert said is not None
-    assert said.endswith("Lower lr, or gradient_weight and hessian_weight, with --set.")
-    without = said_of_divergence(losses(None), hparams | {"hessian_weight": 0.0, "clip": 0.0})
+    note = divergence_note(losses(None), hparams)
+    assert note is not None
+    assert note.endswith("Lower lr, or gradient_weight and hessian_weight, with --set.")
+    without = divergence_note(losses(None), hparams | {"hessian_weight": 0.0, "clip": 0.0})
     assert without is not None
     assert without.endswith("Lower lr, or gradient_weight, with --set; --set clip=1 limits the gradient.")
 
 
-def test_of_a_run_that_did_not_diverge_nothing_is_said() -> None:
-    assert said_of_divergence(losses(0.7, 0.6), {"lr": 1.0, "clip": 0.0}) is None
-    assert said_of_divergence([], {}) is None
+def test_no_divergence_note_otherwise() -> None:
+    assert divergence_note(losses(0.7, 0.6), {"lr": 1.0, "clip": 0.0}) is None
+    assert divergence_note([], {}) is None
 
 
 def test_only_our_own_warnings_are_notes() -> None:

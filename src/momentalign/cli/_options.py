@@ -1,0 +1,72 @@
+"""Options that several commands share, and their values."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DatasetArgument = Annotated[
+    str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.", show_default=False)
+]
+RootOption = Annotated[
+    Path | None,
+    typer.Option("--root", help="Data folder. [default: $MOMENTALIGN_DATA, else ~/.cache/momentalign]"),
+]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder", help="mnist-cnn, mlp, hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or a run."
+    ),
+]
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="NAME=VALUE: set a hyper-parameter; repeatable.", show_default=False)
+]
+StepsOption = Annotated[
+    int | None, typer.Option("--steps", help="Training steps. [default: 5001; three epochs for texts]")
+]
+RecordEveryOption = Annotated[int | None, typer.Option("--record-every", help="Steps between records.")]
+HoldoutOption = Annotated[float, typer.Option("--holdout", help="Fraction of each domain held out from training.")]
+PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.")]
+AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.", min=0)]
+SkipBadFilesOption = Annotated[bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded.")]
+JobsOption = Annotated[int | None, typer.Option("--jobs", help="Runs at once. [default: one per core, or per GPU]")]
+PerGpuOption = Annotated[int, typer.Option("--per-gpu", help="Runs that share a GPU.")]
+RetryFailedOption = Annotated[bool, typer.Option("--retry-failed", help="Retry failed runs.")]
+SolverOption = Annotated[str, typer.Option("--solver", help="For probes: converged, or sgd as in the paper.")]
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Parse values of `--set NAME=VALUE`, as JSON if possible, else as text.
+
+    Example:
+        >>> parse_settings(["lr=1e-3", "solver=sgd"])
+        {'lr': 0.001, 'solver': 'sgd'}
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ValueError(f"'--set' should look like NAME=VALUE, but is '{pair}'.")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def find_device(name: str) -> str:
+    """Resolve "auto" to CUDA or CPU, and check that torch can use the device."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError):
+        raise ValueError(
+            f"'--device' should be auto or a device that torch can use (cpu, cuda, cuda:1), but is '{name}'. Use cpu."
+        ) from None
+    return name

@@ -1,0 +1,162 @@
+"""Output that several commands share: console, progress bars, notes, tables of accuracy."""
+
+import math
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from momentalign._format import join_names
+from momentalign._machine import is_ours
+
+_LARGE_DROP = 0.2
+"""Drop of training-domain accuracy through a penalty from which on a note is printed."""
+
+
+def make_console() -> Console:
+    """A console that prints text as it is: no markup, no highlighting, no wrapping."""
+    return Console(highlight=False, markup=False, soft_wrap=True)
+
+
+def print_line(text: str) -> None:
+    """Print a line from any process."""
+    make_console().print(text)
+
+
+def progress_bar(console: Console, *, percent: bool = False, keep: bool = False) -> Progress:
+    """A progress bar with the time left, as a count or in percent; removed at the end unless `keep` is True."""
+    done: ProgressColumn = TaskProgressColumn() if percent else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=not keep, disable=not keep and not console.is_terminal)
+
+
+class TrainingBar:
+    """Progress bar of a run; it can be sent to another process and starts where it is first called."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_progress": None}
+
+    def __call__(self, at: Any) -> None:
+        """Show the progress of a run, a `momentalign.training.Progress`."""
+        if self._progress is None:
+            self._progress = progress_bar(Console(file=sys.stdout), keep=True)
+            self._progress.add_task("")
+            self._progress.start()
+        values = (("loss", at.loss, ".4g"), ("accuracy", at.accuracy, ".1%"))
+        parts = [f"{name} {value:{form}}" for name, value, form in values if value is not None]
+        if at.evaluated is not None:
+            parts.append(f"evaluating {at.evaluated:.0%}" if at.evaluated else "evaluating …")
+        text = ", ".join(parts)
+        self._progress.update(self._progress.task_ids[0], completed=at.done, total=at.steps, description=text)
+        if at.done == at.steps:
+            self.close()
+
+    def close(self) -> None:
+        """Stop the bar and leave it on the screen."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+class Notes:
+    """Context that prints this package's warnings as lines, once each, and hides other warnings."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown: set[str] = set()
+        self._caught = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        self._caught.__enter__()
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = self._show
+
+    def __exit__(self, *details: Any) -> None:
+        self._caught.__exit__(*details)
+
+    def _show(self, message: Warning | str, category: type[Warning], filename: str, *_: object, **__: object) -> None:
+        text = str(message)
+        if is_ours(filename) and text not in self._shown:
+            self._shown.add(text)
+            self._console.print(f"Note: {text}")
+
+
+def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
+    """Table of accuracy by domain and split from the records of one step, with the worst group if there are groups."""
+    accuracy = {(r["domain"], r["split"]): r["value"] for r in records if r["metric"] == "accuracy"}
+    worst = {r["split"]: r["value"] for r in records if r["metric"] == "worst_group_accuracy"}
+    splits = list(dict.fromkeys(split for _, split in accuracy if split is not None))
+    table = Table(title="accuracy, %" + ("; * was not trained on" if test_domains else ""), title_justify="left")
+    table.add_column("domain")
+    for split in splits:
+        table.add_column(split, justify="right")
+    for domain in dict.fromkeys(domain for domain, _ in accuracy):
+        name = "all" if domain is None else f"{domain} *" if domain in test_domains else domain
+        table.add_row(name, *(_percent(accuracy.get((domain, split))) for split in splits))
+    if worst:
+        table.add_row("worst group", *(_percent(worst.get(split)) for split in splits))
+    return table
+
+
+def divergence_note(records: Sequence[Any], hparams: Mapping[str, Any]) -> str | None:
+    """Advice for a run whose loss became NaN or infinite, else None; records hold None for such values."""
+    bad = [
+        record["step"]
+        for record in records
+        if record["metric"] == "loss" and (record["value"] is None or not math.isfinite(record["value"]))
+    ]
+    if not bad:
+        return None
+    weights = [name for name, value in hparams.items() if name.split("_")[-1] == "weight" and value]
+    lower = f"lr, or {join_names(weights)}," if weights else "lr"
+    clip = "" if hparams.get("clip", 1.0) else "; --set clip=1 limits the gradient"
+    return (
+        f"The run diverged: its loss was not finite by step {min(bad)}, and the accuracies below are meaningless. "
+        f"Lower {lower} with --set{clip}."
+    )
+
+
+def annealing_note(records: Sequence[Any], test_domains: Sequence[str], hparams: Mapping[str, Any]) -> str | None:
+    """Advice if the penalty reduced the accuracy of the training domains a lot once it was switched on, else None."""
+    means: dict[int, list[float]] = {}
+    for record in records:
+        held_out = record["split"] in ("out", "val") and record["domain"] not in (None, *test_domains)
+        if held_out and record["metric"] == "accuracy":
+            means.setdefault(record["step"], []).append(record["value"])
+    before = [step for step in means if step < hparams.get("anneal_steps", 0)]
+    if not before or max(before) == max(means):
+        return None
+    earlier, final = (sum(means[step]) / len(means[step]) for step in (max(before), max(means)))
+    if earlier - final < _LARGE_DROP:
+        return None
+    scaling = ", or --set scaling=relative with weights near 1" if "scaling" in hparams else ""
+    return (
+        f"Accuracy on held-out rows of the training domains fell from {_percent(earlier)}% at step {max(before)}, "
+        f"before the penalty was switched on, to {_percent(final)}% at the end. If that is too much, try smaller "
+        f"weights with --set{scaling}."
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
