@@ -1,8 +1,8 @@
 """A Lightning module with an aligned head: two lines away from its usual form, marked below.
 
 Trains on two domains of coloured digits and reports the accuracy on all three. In "-90%", which is not trained on,
-colour predicts the wrong label. The penalty is a submodule, so its state is saved in Lightning's checkpoints; on several
-devices it gathers the rows of all of them.
+colour predicts the wrong label. The penalty is a submodule, so its state is saved in Lightning's checkpoints. On
+several devices it gathers the rows of all of them.
 
     python examples/lightning_module.py
 """

@@ -28,7 +28,7 @@ def test_writes_what_diagnose_reads(folder: Path) -> None:
     arguments = (folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", out, "--batch-size", 5)
     done = run(*arguments, "--dry-run")
     assert done.exit_code == 0, done.output
-    assert "animals: 12 rows of 2 domains, 16 features each" in done.output
+    assert "animals: 12 rows of 2 domains, 16 features" in done.output
     assert "normalised by the mean and standard deviation of ImageNet" in done.output
     assert not out.exists()
     done = run(*arguments)
@@ -92,7 +92,7 @@ def test_bad_files_are_skipped_on_request(batch_size: int, folder: Path) -> None
     ("arguments", "message"),
     [
         (("-o", "features.csv"), r"should end in .parquet or .npz"),
-        (("--device", "abacus"), "where torch can use it, but is 'abacus'. Use cpu."),
+        (("--device", "abacus"), "that torch can use (cpu, cuda, cuda:1), but is 'abacus'. Use cpu."),
         (("--encoder", "mnist-cn"), "Meant 'mnist-cnn'"),
     ],
 )
