@@ -216,7 +216,7 @@ def test_weights_that_are_gone_are_missed(tmp_path: Path) -> None:
     (tmp_path / "one" / "checkpoint" / "model.safetensors").unlink()
     again = invoke(*words)
     assert again.exit_code == 0
-    assert "but no weights. Remove it and run the same again to have them." in again.output.replace("\n", " ")
+    assert "but no weights. Remove it and run the same command again to save them." in again.output.replace("\n", " ")
 
 
 def test_damaged_weights_are_said_and_the_next_command_has_what_it_needs(tmp_path: Path) -> None:

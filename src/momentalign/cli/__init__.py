@@ -66,7 +66,7 @@ def _about(
     pass
 
 
-_COMMANDS = {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench,
     "diagnose": diagnose,
     "embed": embed_command,

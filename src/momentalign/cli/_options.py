@@ -30,7 +30,7 @@ HoldoutOption = Annotated[float, typer.Option("--holdout", help="Fraction of eac
 PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.")]
 AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.")]
-WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.", min=0)]
+WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.")]
 SkipBadFilesOption = Annotated[bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded.")]
 JobsOption = Annotated[int | None, typer.Option("--jobs", help="Runs at once. [default: one per core, or per GPU]")]
 PerGpuOption = Annotated[int, typer.Option("--per-gpu", help="Runs that share a GPU.")]
