@@ -37,9 +37,9 @@ def test_fetch_from_an_archive_then_verify_and_path(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("MOMENTALIGN_DATA", str(root))
     done = run("fetch", "pacs", "--from", str(pacs(tmp_path / "made")))
     assert done.exit_code == 0, done.output
-    assert f"pacs lies in {root / 'PACS'}. Next: momentalign train pacs" in done.stdout
+    assert f"Saved pacs to {root / 'PACS'}. Next: momentalign train pacs" in done.stdout
     assert run("path", "pacs").stdout == f"{root / 'PACS'}\n"
-    assert "is here already" in run("fetch", "pacs").stdout
+    assert "already exists" in run("fetch", "pacs").stdout
     checked = run("verify", "pacs")  # two images a domain are not the published numbers
     assert isinstance(checked.exception, ValueError)
     assert "pacs should have 1670 rows in photo, but has 2." in str(checked.exception)
@@ -49,8 +49,8 @@ def test_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
     shown = run("fetch", "multinli", "--root", str(tmp_path), "--dry-run")
     assert shown.exit_code == 0
     assert "2 files, about 240 MB, into" in shown.stdout
-    assert "multinli_1.0.zip: 2 addresses, its checksum is known" in shown.stdout
-    assert "metadata_random.csv: 2 addresses, its checksum is recorded at the first download" in shown.stdout
+    assert "multinli_1.0.zip: 2 addresses, checksum known" in shown.stdout
+    assert "metadata_random.csv: 2 addresses, checksum recorded at the first download" in shown.stdout
     assert not list(tmp_path.iterdir())
 
 
@@ -65,7 +65,7 @@ def test_verify_by_hand_says_that_nothing_was_recorded(tmp_path: Path) -> None:
     write_image_folder(tmp_path / "terra_incognita", {folder: {"bobcat": 2} for folder in folders})
     shown = run("verify", "terra-incognita", "--root", str(tmp_path))
     assert shown.exit_code == 0, shown.output
-    assert "It was put there by hand and has no checksums; its shape is as it should be" in shown.stdout
+    assert "The structure matches; there are no checksums" in shown.stdout
 
 
 def test_errors_name_what_to_do(tmp_path: Path) -> None:
@@ -85,4 +85,4 @@ def test_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "fetch", interrupt)
     stopped = run("fetch", "pacs", "--root", str(tmp_path))
     assert stopped.exit_code == 130
-    assert "The same command goes on where it stopped." in stopped.stdout
+    assert "Run the same command again to resume." in stopped.stdout

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from momentalign.data import _download
-from momentalign.data._source import SourceFile
-from momentalign.data._sources import SOURCES
+from momentalign.data._sources import SOURCES, SourceFile
 from tests.data.server import Answers, serve
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from momentalign.data._checksums import check, check_manifest, digest, write_manifest
+from momentalign.data._checksums import check_manifest, compare_checksum, digest, write_manifest
 
 
 def test_digest_of_a_file_and_of_what_it_holds(tmp_path: Path) -> None:
@@ -21,18 +21,18 @@ def test_check(tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(b"abc")
     right = hashlib.sha256(b"abc").hexdigest()
-    assert check(path, f"sha256:{right}") is None
-    assert check(path, "sha256:9c0e") == f"sha256 of {path} is {right}, expected 9c0e."
-    assert "should be a gzip file, but cannot be unpacked" in str(check(path, "gunzip-sha256:9c0e"))
+    assert compare_checksum(path, f"sha256:{right}") is None
+    assert compare_checksum(path, "sha256:9c0e") == f"sha256 of {path} is {right}, expected 9c0e."
+    assert "should be a gzip file, but cannot be unpacked" in str(compare_checksum(path, "gunzip-sha256:9c0e"))
 
 
 def test_either_of_two_checksums_will_do(tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(b"abc")
     right = hashlib.sha256(b"abc").hexdigest()
-    assert check(path, f"md5:9c0e|sha256:{right}") is None
-    assert check(path, f"sha256:{right}|md5:9c0e") is None
-    problem = str(check(path, "md5:9c0e|sha256:1f3a"))
+    assert compare_checksum(path, f"md5:9c0e|sha256:{right}") is None
+    assert compare_checksum(path, f"sha256:{right}|md5:9c0e") is None
+    problem = str(compare_checksum(path, "md5:9c0e|sha256:1f3a"))
     assert problem.startswith(f"md5 of {path} is ")
     assert problem.endswith(f"sha256 of {path} is {right}, expected 1f3a.")
 

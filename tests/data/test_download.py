@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from momentalign.data import _download
-from momentalign.data._checksums import BLOCK
-from momentalign.data._download import NoAnswerError, download
+from momentalign.data._checksums import BLOCK_BYTES
+from momentalign.data._download import DownloadError, download
 from tests.data.server import Answers
 
 CONTENT = bytes(range(256)) * 20_000  # five megabytes: several blocks
@@ -37,7 +37,7 @@ def test_download(server: Answers, tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "x.bin").read_bytes() == CONTENT
     assert names(tmp_path / "deep") == ["x.bin"]
     arriving = [(done, total) for what, done, total in seen if what == "x.bin"]
-    assert arriving[0] == (BLOCK, len(CONTENT))
+    assert arriving[0] == (BLOCK_BYTES, len(CONTENT))
     assert arriving[-1] == (len(CONTENT), len(CONTENT))
 
 
@@ -108,7 +108,7 @@ def test_starts_anew_when_the_part_was_bad(server: Answers, tmp_path: Path) -> N
 
 def test_wrong_checksum_leaves_nothing(server: Answers, tmp_path: Path) -> None:
     found = hashlib.sha256(CONTENT).hexdigest()
-    with pytest.raises(NoAnswerError, match=rf"sha256 of .*x\.bin\.part is {found}, expected 0123"):
+    with pytest.raises(DownloadError, match=rf"sha256 of .*x\.bin\.part is {found}, expected 0123"):
         download([f"{server.url}/x.bin"], tmp_path / "x.bin", checksum="sha256:0123")
     assert names(tmp_path) == []
 
@@ -123,7 +123,7 @@ def test_second_mirror_answers(server: Answers, tmp_path: Path) -> None:
 
 def test_web_page_is_not_the_file(server: Answers, tmp_path: Path) -> None:
     server.content_type = "text/html; charset=utf-8"
-    with pytest.raises(NoAnswerError, match="answered with a web page instead of the file"):
+    with pytest.raises(DownloadError, match="answered with a web page instead of the file"):
         download([f"{server.url}/x.bin"], tmp_path / "x.bin")
     assert names(tmp_path) == []
 
@@ -132,7 +132,7 @@ def test_troubles_of_the_server_may_pass(server: Answers, tmp_path: Path) -> Non
     server.status["/x.bin"] = [503, 429, 500]
     download([f"{server.url}/x.bin"], tmp_path / "x.bin", checksum=SHA256)
     server.status["/x.bin"] = [503] * 10
-    with pytest.raises(NoAnswerError, match="HTTP 503"):
+    with pytest.raises(DownloadError, match="HTTP 503"):
         download([f"{server.url}/x.bin"], tmp_path / "y.bin")
     assert len(server.status["/x.bin"]) == 10 - _download.ATTEMPTS
 
@@ -141,7 +141,7 @@ def test_connection_refused(server: Answers, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}/x.bin"
-        with pytest.raises(NoAnswerError) as caught:
+        with pytest.raises(DownloadError) as caught:
             download([dead, f"{server.url}/gone.bin"], tmp_path / "x.bin")
         message = str(caught.value).splitlines()
         assert message[0] == "x.bin could not be downloaded."
@@ -155,7 +155,7 @@ def test_host_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(NoAnswerError, match="host not found, or no network"):
+    with pytest.raises(DownloadError, match="host not found, or no network"):
         download(["http://host.invalid/x.bin"], tmp_path / "x.bin")
 
 
@@ -172,6 +172,6 @@ def test_too_little_space_is_said_before_anything_is_written(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is full")
 def test_disk_that_fills_up(server: Answers, tmp_path: Path) -> None:
     (tmp_path / "x.bin.part").symlink_to("/dev/full")
-    with pytest.raises(OSError, match=r"No space left in .* run the same command again: it goes on where it stopped"):
+    with pytest.raises(OSError, match=r"No space left in .* run the same command again: it resumes the download"):
         download([f"{server.url}/x.bin"], tmp_path / "x.bin")
     assert not (tmp_path / "x.bin").exists()

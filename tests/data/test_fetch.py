@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from momentalign.data import _fetch, dataset_path, fetch, is_complete, load_dataset, verify
-from momentalign.data._checksums import quiet
-from momentalign.data._download import NoAnswerError
-from momentalign.data._lock import record, recorded
+from momentalign.data._checksums import no_progress, read_lock_file, record_download
+from momentalign.data._download import DownloadError
 from momentalign.data._sources import SOURCES
 from tests.data.files import (
     PACS,
@@ -61,7 +60,7 @@ def test_first_download_is_trusted_and_recorded(mirrors: Answers, tmp_path: Path
     for path in sorted((tmp_path / "PACS").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     mirrors.files["/0/PACS.zip"] = mirrors.files["/1/PACS.zip"] = pack_pacs(tmp_path / "made", prefix="other/")
-    with pytest.raises(NoAnswerError, match=r"expected [0-9a-f]{64}\.") as caught:
+    with pytest.raises(DownloadError, match=r"expected [0-9a-f]{64}\.") as caught:
         fetch("pacs", tmp_path)
     assert "Its checksum was recorded on 20" in str(caught.value)
     assert "remove its entry to trust anew" in str(caught.value)
@@ -80,7 +79,7 @@ def test_known_checksum_is_compared(mirrors: Answers, tmp_path: Path, monkeypatc
 
 
 def test_nothing_answers(mirrors: Answers, tmp_path: Path) -> None:
-    with pytest.raises(NoAnswerError) as caught:
+    with pytest.raises(DownloadError) as caught:
         fetch("pacs", tmp_path)
     message = str(caught.value)
     place = tmp_path / ".downloads" / "pacs" / "PACS.zip"
@@ -136,11 +135,11 @@ def test_several_sets_may_be_recorded_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
 
     def one(number: int) -> None:
-        record(tmp_path, f"set-{number}/file", tmp_path / "file", "somewhere", quiet)
+        record_download(tmp_path, f"set-{number}/file", tmp_path / "file", "somewhere", no_progress)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one, range(40)))
-    assert len(recorded(tmp_path)) == 40
+    assert len(read_lock_file(tmp_path)) == 40
 
 
 @pytest.mark.parametrize(("kind", "prefix"), [("tar", ""), ("zip", "kfold/"), ("tar.gz", "a/PACS/")])
@@ -285,7 +284,7 @@ def test_file_put_there_by_hand_is_checked_and_recorded(
     assert place.exists()
     fetch("pacs", tmp_path)
     entry = json.loads((tmp_path / "momentalign.lock.json").read_text())["files"]["pacs/PACS.zip"]
-    assert entry["from"] == "put there by hand"
+    assert entry["from"] == "put there manually"
     assert mirrors.requests == []
 
 

@@ -124,7 +124,7 @@ def test_bad_files_are_left_out_beforehand_and_the_split_stays(tmp_path: Path) -
     bad = [files(whole, "a", "in")[3], files(whole, "b", "out")[0]]
     for name in bad:
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:100])
-    with pytest.warns(UserWarning, match="2 unreadable files left out: " + ", ".join(bad).replace(".", r"\.")):
+    with pytest.warns(UserWarning, match="2 unreadable files skipped: " + ", ".join(bad).replace(".", r"\.")):
         rest = load_dataset(tmp_path, skip_bad=True)
     for domain in whole.names:
         for split in ("in", "out"):
@@ -154,7 +154,7 @@ def test_missing_domain_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_shapes_show_the_right_one(tmp_path: Path) -> None:
-    expected = r"should have the shape domain/class/image, for instance {}/photo/dog/1\.jpg, but "
+    expected = r"should have the structure domain/class/image, for instance {}/photo/dog/1\.jpg, but "
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=expected.format("empty") + r".*has no folders\. Found there: nothing\."):
         load_dataset(tmp_path / "empty")

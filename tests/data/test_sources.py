@@ -1,10 +1,12 @@
 import hashlib
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from momentalign.data import dataset_path, fetch
-from momentalign.data._sources import SOURCES, find_source
+from momentalign.data._sources import SOURCES, find_source, sort_camera_traps
+from tests.data.files import write_camera_traps
 
 
 def test_sources_are_well_formed() -> None:
@@ -34,3 +36,24 @@ def test_names() -> None:
     with pytest.raises(ValueError, match=r"no data set 'pcas'\. Meant 'pacs'\?"):
         fetch("pcas")
     assert find_source("rotated-mnist")[0] == "mnist"
+
+
+def test_images_are_sorted_by_place_and_animal(tmp_path: Path) -> None:
+    sort_camera_traps(write_camera_traps(tmp_path))
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
+        "location_100/bobcat/b-2.jpg",
+        "location_38/bobcat/a-1.jpg",
+        "location_38/opossum/a-1.jpg",
+    ]
+
+
+def test_other_archives(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"should contain the folder eccv_18_all_images_sm and one \.json .* Found: nothing"
+    ):
+        sort_camera_traps(tmp_path)
+    (write_camera_traps(tmp_path) / "caltech_images_20210113.json").write_text('{"images": []}')
+    with pytest.raises(
+        ValueError, match=r"caltech_images_20210113\.json should be labels .* \(KeyError: 'categories'\)"
+    ):
+        sort_camera_traps(tmp_path)

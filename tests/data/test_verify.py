@@ -38,7 +38,7 @@ def test_verify_of_nothing_and_of_half(mirrors: Answers, tmp_path: Path) -> None
     for path in (tmp_path / "PACS" / "photo" / "dog").iterdir():
         path.unlink()
     (problem,) = verify("pacs", tmp_path)
-    assert "should have the shape domain/class/image" in problem
+    assert "should have the structure domain/class/image" in problem
 
 
 def test_mnist_of_other_content_is_found_out(tmp_path: Path) -> None:

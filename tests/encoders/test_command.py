@@ -84,7 +84,7 @@ def test_bad_files_are_skipped_on_request(batch_size: int, folder: Path) -> None
     assert "--skip-bad-files" in str(refused.exception)
     done = run(*arguments, "--skip-bad-files")  # the same place, as the message says
     assert done.exit_code == 0, done.output
-    assert "Note: animals: 1 unreadable file left out: day/cat/1.png" in done.output.replace("\n", " ")
+    assert "Note: animals: 1 unreadable file skipped: day/cat/1.png" in done.output.replace("\n", " ")
     assert len(read_table(folder / "features.npz").target) == 11
 
 

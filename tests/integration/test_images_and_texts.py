@@ -93,7 +93,7 @@ def test_an_unreadable_image_is_named(workers: int, images: Path, vit: str, tmp_
         run(config, tmp_path / "run", workers=workers, accelerator="cpu")
     assert len(str(found.value).splitlines()) == 1
     assert "3.png" in read_run(tmp_path / "run")["error"]
-    with pytest.warns(UserWarning, match=r"1 unreadable file left out: night/dog/3.png"):
+    with pytest.warns(UserWarning, match=r"1 unreadable file skipped: night/dog/3.png"):
         run(config, tmp_path / "run", workers=workers, accelerator="cpu", skip_bad_files=True)
     assert read_run(tmp_path / "run")["status"] == "finished"
 

@@ -142,7 +142,7 @@ def test_a_broken_image_is_named_or_left_out(world: World, tmp_path: Path) -> No
     with pytest.raises(ValueError, match=rf"{broken} should be an image, .*'--skip-bad-files'"):
         world.reproduce(*words)
     output = world.reproduce(*words, "--skip-bad-files")
-    assert f"Note: waterbirds: 1 unreadable file left out: {broken.relative_to(folder)}." in output
+    assert f"Note: waterbirds: 1 unreadable file skipped: {broken.relative_to(folder)}." in output
     rows = pd.read_parquet(tmp_path / "out" / "features" / "waterbirds-small.parquet")
     assert len(rows) == 4 * sum(SPLITS.values()) - 1
 

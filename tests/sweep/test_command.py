@@ -106,7 +106,7 @@ def test_a_broken_image_fails_its_runs_alone_or_is_left_out(pictures, shared):
     assert re.search(r"failed \(.*night/dog/3.png should be an image, but cannot be read", result.output)
     result = command(*words, "--retry-failed", "--skip-bad-files")
     assert result.exit_code == 0, result.output
-    assert "Note: broken: 1 unreadable file left out: night/dog/3.png." in result.output
+    assert "Note: broken: 1 unreadable file skipped: night/dog/3.png." in result.output
     assert result.output.count("unreadable file") == 1
     assert "1 run done now, 1 before, 0 failed." in result.output
 

@@ -238,4 +238,4 @@ def test_a_broken_image_is_left_out_there_too(tmp_path, cluster):
     finally:
         engine.close()
     assert (tally.finished, tally.failed) == (1, {})
-    assert "images: 1 unreadable file left out: night/dog/3.png." in tally.notes
+    assert "images: 1 unreadable file skipped: night/dog/3.png." in tally.notes

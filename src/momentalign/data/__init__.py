@@ -1,4 +1,4 @@
-"""Domain data sets: named domains, each with named splits, and groups where there are any.
+"""Domain data sets: named domains, each with named splits, and optional groups.
 
 A data set is a :class:`DomainDataset`; :func:`load_dataset` makes one from a name, a folder or a table. Small data are
 tensors. Images, sentences and rows of tables are :class:`Items`, which an encoder's preprocessing reads.
@@ -6,30 +6,39 @@ tensors. Images, sentences and rows of tables are :class:`Items`, which an encod
 """
 
 from momentalign._seeds import seed_hash
-from momentalign.data._colored import ColoredDigits, ColoredMNIST, color_domains
-from momentalign.data._dataset import DomainDataset, Split
+from momentalign.data._checksums import ByteProgress, read_lock_file
+from momentalign.data._convert import domain_dataset, table_dataset
+from momentalign.data._dataset import DomainDataset, Split, holdout_indices, split_in_out
+from momentalign.data._digits import (
+    ColoredDigits,
+    ColoredMNIST,
+    RotatedDigits,
+    RotatedMNIST,
+    color_domains,
+    rotate,
+    rotate_domains,
+)
+from momentalign.data._download import DownloadError
 from momentalign.data._fetch import fetch
 from momentalign.data._folders import read_image_folder, without_bad_files
-from momentalign.data._from_table import table_dataset
-from momentalign.data._from_torch import domain_dataset
-from momentalign.data._items import ImageFiles, Items, Texts
+from momentalign.data._items import ImageFiles, Items, TableRows, Texts
 from momentalign.data._load import dataset_names, load_dataset
-from momentalign.data._root import data_folder
-from momentalign.data._rotated import RotatedDigits, RotatedMNIST, rotate, rotate_domains
-from momentalign.data._sources import EMBEDDED, find_source
-from momentalign.data._splits import holdout_indices, split_in_out
-from momentalign.data._table_rows import TableRows
-from momentalign.data._verify import dataset_path, is_complete, verify
+from momentalign.data._sources import EMBEDDED, Source, SourceFile, data_folder, dataset_path, find_source, is_complete
+from momentalign.data._verify import has_checksums, verify
 
 __all__ = [
     "EMBEDDED",
+    "ByteProgress",
     "ColoredDigits",
     "ColoredMNIST",
     "DomainDataset",
+    "DownloadError",
     "ImageFiles",
     "Items",
     "RotatedDigits",
     "RotatedMNIST",
+    "Source",
+    "SourceFile",
     "Split",
     "TableRows",
     "Texts",
@@ -40,10 +49,12 @@ __all__ = [
     "domain_dataset",
     "fetch",
     "find_source",
+    "has_checksums",
     "holdout_indices",
     "is_complete",
     "load_dataset",
     "read_image_folder",
+    "read_lock_file",
     "rotate",
     "rotate_domains",
     "seed_hash",

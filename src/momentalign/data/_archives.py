@@ -1,6 +1,5 @@
-"""Archives unpacked so that nothing can leave the folder they are unpacked into."""
+"""Unpack archives so that nothing is written outside the target folder."""
 
-import errno
 import lzma
 import shutil
 import stat
@@ -8,19 +7,21 @@ import tarfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, NamedTuple
+from typing import Any, NamedTuple
 
-from momentalign.data._checksums import Progress, quiet
+from momentalign._files import is_disk_full
+from momentalign.data._checksums import ByteProgress, no_progress
 
-# RuntimeError is what zipfile raises for passwords and for methods that it does not know.
+# zipfile raises RuntimeError for passwords and unknown compression methods.
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError)
 
 
 class _Member(NamedTuple):
     name: str
-    content: IO[bytes] | None  # None for anything but a plain file
+    extract: Callable[..., Any] | None  # None for anything but a plain file
     is_link_or_device: bool
     position: int  # bytes of the archive read so far
 
@@ -30,22 +31,14 @@ def is_archive(path: Path) -> bool:
     return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
-def extract(archive: Path, folder: Path, progress: Progress = quiet) -> int:
-    """Unpack a zip, tar or compressed tar archive into a folder.
+def extract(archive: Path, folder: Path, progress: ByteProgress = no_progress) -> int:
+    """Unpack a zip, tar or compressed tar archive into a folder; return the number of files written.
 
-    Plain files and folders only, with the permissions of new files. Links and devices are left out, with a warning, so
-    nothing can be written through one. What macOS adds for itself is left out too.
-
-    Args:
-        archive: The archive.
-        folder: Where its members go; made if necessary.
-        progress: Told how far it is.
-
-    Returns:
-        How many files were written.
+    Only plain files and folders are written, with default permissions. Links and devices are skipped with a warning, so
+    that nothing can be written through one; so are the extra files of macOS, without a warning.
 
     Raises:
-        ValueError: A member's path leads out of the folder, or the archive is broken. What came before it is written.
+        ValueError: A member's path leads out of the folder, or the archive is broken. Earlier members are written.
         OSError: The disk is full.
     """
     if not archive.is_file():
@@ -53,7 +46,7 @@ def extract(archive: Path, folder: Path, progress: Progress = quiet) -> int:
     if not is_archive(archive):
         raise ValueError(f"{archive} should be a zip or tar archive, but is neither.")
     total = archive.stat().st_size
-    left_out: list[str] = []
+    skipped: list[str] = []
     count = 0
     try:
         for member in _members(archive):
@@ -63,27 +56,27 @@ def extract(archive: Path, folder: Path, progress: Progress = quiet) -> int:
                 )
             progress(f"unpacking {archive.name}", min(member.position, total), total)
             if member.is_link_or_device:
-                left_out.append(member.name)
-            elif member.content is not None and not _is_litter(member.name):
-                _write(member.content, folder.joinpath(*PurePosixPath(member.name).parts))
+                skipped.append(member.name)
+            elif member.extract is not None and not _is_macos_extra(member.name):
+                member.extract(path=folder)
                 count += 1
     except _BROKEN as error:
-        raise ValueError(f"{archive} is broken ({type(error).__name__}: {error}). Fetch it again.") from None
+        raise _broken(archive, error) from None
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise ValueError(f"{archive} has a file and a folder of one name: {error.filename}.") from None
     except OSError as error:
-        if error.errno is None:  # gzip and bz2 say so of what they cannot unpack
-            raise ValueError(f"{archive} is broken ({type(error).__name__}: {error}). Fetch it again.") from None
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno is None:  # gzip and bz2 raise it for content that they cannot unpack
+            raise _broken(archive, error) from None
+        if not is_disk_full(error):
             raise
         free = shutil.disk_usage(folder).free / 1e9
         raise OSError(
             f"No space left in {folder} to unpack {archive.name} ({free:.2f} GB free). Make room and run the same "
             "command again."
         ) from None
-    if left_out:
-        shown = ", ".join(left_out[:5]) + (", …" if len(left_out) > 5 else "")
-        warnings.warn(f"{archive.name}: {len(left_out)} links or devices were left out: {shown}.", stacklevel=2)
+    if skipped:
+        shown = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
+        warnings.warn(f"{archive.name}: skipped {len(skipped)} links or devices: {shown}.", stacklevel=2)
     return count
 
 
@@ -91,34 +84,28 @@ def _members(archive: Path) -> Iterator[_Member]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
-                kind = stat.S_IFMT(info.external_attr >> 16)
-                odd = kind not in (0, stat.S_IFREG, stat.S_IFDIR)
-                if info.is_dir() or odd:
-                    yield _Member(info.filename, None, odd, info.header_offset)
-                else:
-                    with zipped.open(info) as content:
-                        yield _Member(info.filename, content, False, info.header_offset)
+                special = stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR)
+                write = None if info.is_dir() or special else partial(zipped.extract, info)
+                yield _Member(info.filename, write, special, info.header_offset)
         return
     with archive.open("rb") as raw, tarfile.open(fileobj=raw) as tar:
         for entry in tar:
-            odd = not (entry.isreg() or entry.isdir())
-            yield _Member(entry.name, tar.extractfile(entry) if entry.isreg() else None, odd, raw.tell())
+            write = partial(tar.extract, entry, set_attrs=False, filter="data") if entry.isreg() else None
+            yield _Member(entry.name, write, not (entry.isreg() or entry.isdir()), raw.tell())
         while tar.fileobj is not None and tar.fileobj.read(1 << 20):
-            pass  # a compressed file's checksum lies behind the last member
+            pass  # a compressed file's checksum comes after the last member
 
 
-def _write(content: IO[bytes], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        shutil.copyfileobj(content, file, 1 << 20)
+def _broken(archive: Path, error: Exception) -> ValueError:
+    return ValueError(f"{archive} is broken ({type(error).__name__}: {error}). Fetch it again.")
 
 
 def _stays_inside(name: str) -> bool:
-    """Whether a member's path is relative and never goes up, read as either system would."""
+    """Whether a member's path is relative and never goes up, on any operating system."""
     windows = PureWindowsPath(name)
     return not (windows.drive or windows.root or name.startswith(("/", "\\")) or ".." in windows.parts) and bool(name)
 
 
-def _is_litter(name: str) -> bool:
+def _is_macos_extra(name: str) -> bool:
     parts = PurePosixPath(name).parts
     return "__MACOSX" in parts or parts[-1] == ".DS_Store" or parts[-1].startswith("._")

@@ -1,64 +1,67 @@
-"""Checksums of files and of whole folders."""
+"""Checksums of files and folders, and the lock file of first downloads."""
 
+import datetime
 import gzip
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from momentalign._files import atomic_file
+from filelock import FileLock
 
-Progress = Callable[[str, int, int | None], None]
-"""Called now and then with what is being done, how many bytes of it are done, and how many there are if known."""
+from momentalign._files import atomic_file, atomic_write
+from momentalign.data._sources import data_folder
 
-BLOCK = 1 << 20
+ByteProgress = Callable[[str, int, int | None], None]
+"""Called with the action, the number of bytes done, and the total if known."""
+
+BLOCK_BYTES = 1 << 20
+LOCK_FILE = "momentalign.lock.json"
+DOWNLOADS = ".downloads"
+LOCK_GUARD = "record.lock"
+"""Beside the downloads; held while the lock file is written."""
 
 
 class Readable(Protocol):
-    """An open file, archive member or answer of a server."""
+    """An open file, archive member or HTTP response."""
 
     def read(self, size: int, /) -> bytes:
-        """Up to so many bytes, none at the end."""
+        """Up to `size` bytes, none at the end."""
 
 
-def quiet(what: str, done: int, total: int | None) -> None:
-    """Progress that nobody watches."""
+def no_progress(action: str, done: int, total: int | None) -> None:
+    """Ignore progress."""
 
 
-def digest(path: Path, algorithm: str = "sha256", progress: Progress = quiet) -> str:
-    """Checksum of a file.
+def read_blocks(file: Readable) -> Iterator[bytes]:
+    """The rest of an open file, one mebibyte at a time."""
+    while block := file.read(BLOCK_BYTES):
+        yield block
 
-    Args:
-        path: The file.
-        algorithm: A name that hashlib knows; after "gunzip-" the checksum is of what the gzipped file holds, which
-            stays the same when it is packed again.
-        progress: Told how far it is.
 
-    Returns:
-        Hexadecimal digits.
+def digest(path: Path, algorithm: str = "sha256", progress: ByteProgress = no_progress) -> str:
+    """Hexadecimal checksum of a file.
+
+    After "gunzip-" the checksum is of the unpacked content of a gzip file, which mirrors may pack differently.
     """
     unpack = algorithm.startswith("gunzip-")
     checksum = hashlib.new(algorithm.removeprefix("gunzip-"), usedforsecurity=False)
     total = None if unpack else path.stat().st_size
     done = 0
     with gzip.open(path) if unpack else path.open("rb") as file:
-        for block in blocks(file):
+        for block in read_blocks(file):
             checksum.update(block)
             done += len(block)
             progress(f"checking {path.name}", done, total)
     return checksum.hexdigest()
 
 
-def check(path: Path, expected: str, progress: Progress = quiet) -> str | None:
-    """Compare a file with a checksum.
-
-    Args:
-        path: The file.
-        expected: Algorithm and digits, for instance "sha256:1f3a…" or "gunzip-md5:6bbc…"; "a|b" is either.
-        progress: Told how far it is.
+def compare_checksum(path: Path, expected: str, progress: ByteProgress = no_progress) -> str | None:
+    """Compare a file with "sha256:1f3a…" or "gunzip-md5:6bbc…", or either of "a|b".
 
     Returns:
-        None if it is the one, else a sentence for each that it is not.
+        None if it matches, else a sentence for each checksum that does not.
     """
     problems = []
     for one in expected.split("|"):
@@ -69,35 +72,19 @@ def check(path: Path, expected: str, progress: Progress = quiet) -> str | None:
     return " ".join(problems)
 
 
-def _compare(path: Path, expected: str, progress: Progress) -> str | None:
+def _compare(path: Path, expected: str, progress: ByteProgress) -> str | None:
     algorithm, _, digits = expected.partition(":")
     try:
-        found = digest(path, algorithm, progress)
+        actual = digest(path, algorithm, progress)
     except (EOFError, gzip.BadGzipFile) as error:
         return f"{path} should be a gzip file, but cannot be unpacked: {error}."
-    what = (
-        f"{algorithm.removeprefix('gunzip-')} of {'the content of ' if algorithm.startswith('gunzip-') else ''}{path}"
-    )
-    return None if found == digits else f"{what} is {found}, expected {digits}."
+    what = f"the content of {path}" if algorithm.startswith("gunzip-") else str(path)
+    name = algorithm.removeprefix("gunzip-")
+    return None if actual == digits else f"{name} of {what} is {actual}, expected {digits}."
 
 
-def blocks(file: Readable) -> Iterator[bytes]:
-    """The rest of an open file, a mebibyte at a time."""
-    while block := file.read(BLOCK):
-        yield block
-
-
-def write_manifest(folder: Path, manifest: Path, progress: Progress = quiet) -> int:
-    """Write the checksum of every file of a folder, in the format of the tool sha256sum.
-
-    Args:
-        folder: The folder.
-        manifest: The file to write, whole or not at all.
-        progress: Told how far it is.
-
-    Returns:
-        How many files there are.
-    """
+def write_manifest(folder: Path, manifest: Path, progress: ByteProgress = no_progress) -> int:
+    """Write the checksum of every file of a folder atomically, in the format of sha256sum; return their number."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     total, done = sum(path.stat().st_size for path in paths), 0
     with atomic_file(manifest) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
@@ -108,17 +95,8 @@ def write_manifest(folder: Path, manifest: Path, progress: Progress = quiet) -> 
     return len(paths)
 
 
-def check_manifest(folder: Path, manifest: Path, progress: Progress = quiet) -> list[str]:
-    """Compare a folder with its manifest.
-
-    Args:
-        folder: The folder.
-        manifest: What :func:`write_manifest` wrote.
-        progress: Told how far it is.
-
-    Returns:
-        A sentence for each file that is missing or another.
-    """
+def check_manifest(folder: Path, manifest: Path, progress: ByteProgress = no_progress) -> list[str]:
+    """Compare a folder with its manifest: a sentence for each file that is missing or differs."""
     lines = [line.partition("  ") for line in manifest.read_text(encoding="utf-8").splitlines()]
     files = [(folder / name, digits) for digits, _, name in lines]
     sizes = [path.stat().st_size if path.is_file() else None for path, _ in files]
@@ -127,8 +105,31 @@ def check_manifest(folder: Path, manifest: Path, progress: Progress = quiet) -> 
     for (path, digits), size in zip(files, sizes, strict=True):
         if size is None:
             problems.append(f"{path} is missing.")
-        elif problem := check(path, f"sha256:{digits}"):
+        elif problem := compare_checksum(path, f"sha256:{digits}"):
             problems.append(problem)
         done += size or 0
         progress(f"checking {folder.name}", done, total)
     return problems
+
+
+def read_lock_file(root: str | Path | None = None) -> dict[str, Any]:
+    """First downloads of a data folder: sha256, bytes, address and date, by "data set/file"."""
+    path = data_folder(root) / LOCK_FILE
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))["files"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} should be a lock file of 'momentalign data', but cannot be read: {error}.") from None
+
+
+def record_download(root: Path, key: str, path: Path, url: str, progress: ByteProgress) -> None:
+    """Add a downloaded file to the lock file, which later downloads are compared with."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    entry = {"sha256": digest(path, progress=progress), "bytes": path.stat().st_size, "from": url, "date": today}
+    guard = root / DOWNLOADS / LOCK_GUARD
+    guard.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(guard):  # other data sets may be fetched at the same time
+        files = read_lock_file(root) | {key: entry}
+        content = json.dumps({"format": 1, "files": dict(sorted(files.items()))}, indent=1)
+        atomic_write(root / LOCK_FILE, content + "\n")

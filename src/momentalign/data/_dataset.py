@@ -1,4 +1,4 @@
-"""What every data set of this package is: named domains with named splits, and where there are any, groups."""
+"""Data sets with named domains, named splits and optional groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from momentalign._seeds import holdout_rows
 from momentalign.data._items import ImageFiles, Items, Texts
 
-RECIPES = ("mnist", "image", "text", "table")
+TRAINING_RECIPES = ("mnist", "image", "text", "table")
 _SMALL = 64
-"""Pixels up to which the sides of colour images are those of small images."""
+"""Largest side, in pixels, of colour images that count as small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,9 +19,9 @@ class Split:
     """Inputs and targets that belong together, row by row.
 
     Args:
-        inputs: What the encoder receives, shape (n, ...), or n :class:`Items` that have yet to be read.
+        inputs: Input of the encoder, shape (n, ...), or n :class:`Items` to read.
         targets: Class indices, or numbers for a regression, shape (n,).
-        groups: Group of each row as an index, shape (n,), where accuracy is judged by groups.
+        groups: Group indices, shape (n,), if any.
     """
 
     inputs: Tensor | Items
@@ -38,7 +39,7 @@ class Split:
 
     @property
     def tensor(self) -> Tensor:
-        """The inputs, where they are a tensor."""
+        """The inputs as a tensor; TypeError if they are items."""
         if isinstance(self.inputs, Items):
             raise TypeError(
                 f"'inputs' should be a tensor, but is {self.inputs}. An encoder's preprocessing turns it into one."
@@ -46,26 +47,12 @@ class Split:
         return self.inputs
 
     def rows(self, indices: Tensor) -> "Split":
-        """Select rows, in the given order and as often as they are named.
-
-        Args:
-            indices: Row numbers, shape (m,).
-
-        Returns:
-            The selected rows, m of them.
-        """
+        """Select rows by number, shape (m,), in the given order and with repetitions."""
         inputs = self.inputs.rows(indices) if isinstance(self.inputs, Items) else self.inputs[indices]
         return Split(inputs, self.targets[indices], None if self.groups is None else self.groups[indices])
 
     def to(self, device: torch.device | str) -> "Split":
-        """Move the tensors to a device; items stay where they are.
-
-        Args:
-            device: Where to.
-
-        Returns:
-            The rows there.
-        """
+        """Move the tensors to a device; items stay on the host."""
         inputs = self.inputs if isinstance(self.inputs, Items) else self.inputs.to(device)
         groups = None if self.groups is None else self.groups.to(device)
         return Split(inputs, self.targets.to(device), groups)
@@ -81,18 +68,18 @@ class DomainDataset:
     """Named domains, each a mapping from the names of its splits to their rows.
 
     Args:
-        name: What the data set is called on the command line and in tables.
+        name: On the command line and in tables.
         num_classes: Number of classes, the same in all domains; 1 for a regression.
         domains: Splits by name, for each domain by name. The order of the domains is the order of table columns.
         classes: Names of the classes; "0", "1", ... if not given.
-        group_names: Names of the groups, where rows have groups.
-        training_recipe: "mnist", "image", "text" or "table": which defaults of search and loop apply. If not given,
-            what the inputs are decides: "mnist" for small images as tensors, "image" for image files and for colour
-            images as tensors with a side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
-        notes: What was done to the rows on the way here, a sentence each.
+        group_names: Names of the groups, if rows have groups.
+        training_recipe: Defaults of search and training loop: "mnist", "image", "text" or "table". By default chosen
+            by the inputs: "mnist" for small images as tensors, "image" for image files and for colour images as tensors
+            with a side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
+        notes: What was done to the rows, one sentence each.
 
     Attributes:
-        recipe_is_chosen: Whether `training_recipe` was given, and stands whatever encoder is trained.
+        recipe_is_chosen: Whether `training_recipe` was given, and holds whatever encoder is trained.
 
     Example:
         >>> import torch
@@ -131,8 +118,10 @@ class DomainDataset:
         recipe_is_chosen = training_recipe is not None
         if training_recipe is None:
             training_recipe = _recipe(domains)
-        if training_recipe not in RECIPES:
-            raise ValueError(f"'training_recipe' should be one of {', '.join(RECIPES)}, but is {training_recipe!r}.")
+        if training_recipe not in TRAINING_RECIPES:
+            raise ValueError(
+                f"'training_recipe' should be one of {', '.join(TRAINING_RECIPES)}, but is {training_recipe!r}."
+            )
         values = {
             "name": name,
             "num_classes": num_classes,
@@ -144,7 +133,7 @@ class DomainDataset:
             "recipe_is_chosen": recipe_is_chosen,
         }
         for field, value in values.items():
-            object.__setattr__(self, field, value)  # the class is frozen for everybody else
+            object.__setattr__(self, field, value)  # the class is frozen
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -153,7 +142,7 @@ class DomainDataset:
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """The splits' names, in order: those that any domain has."""
+        """Names of the splits that any domain has, in order."""
         return tuple(dict.fromkeys(split for splits in self.domains.values() for split in splits))
 
     @property
@@ -172,7 +161,7 @@ class DomainDataset:
             The rows.
 
         Raises:
-            ValueError: If the data set has no such domain, or the domain no such split.
+            ValueError: No such domain, or no such split of it.
         """
         if domain not in self.domains:
             raise ValueError(f"{self.name} has no domain {domain!r}. Domains found: {', '.join(self.domains)}.")
@@ -182,14 +171,7 @@ class DomainDataset:
         return self.domains[domain][split]
 
     def with_domains(self, domains: Mapping[str, Mapping[str, Split]]) -> "DomainDataset":
-        """The same data set with other rows.
-
-        Args:
-            domains: Splits by name, for each domain by name.
-
-        Returns:
-            A data set of the same name, classes, groups, recipe and notes.
-        """
+        """A data set of the same name, classes, groups, recipe and notes with other rows."""
         other = DomainDataset(
             self.name, self.num_classes, domains, self.classes, self.group_names, self.training_recipe, self.notes
         )
@@ -212,5 +194,42 @@ def _recipe(domains: Mapping[str, Mapping[str, Split]]) -> str:
         return "text"
     if not isinstance(inputs, Tensor) or inputs.ndim != 4:
         return "table"
-    # Pretrained encoders take three channels; images of one or two can only be for a small network of their own.
+    # Pretrained encoders take three channels; images of one or two can only be for a small network.
     return "image" if inputs.shape[1] == 3 and max(inputs.shape[2:]) > _SMALL else "mnist"
+
+
+def holdout_indices(n: int, trial: int, domain: int, *, fraction: float = 0.2) -> tuple[Tensor, Tensor]:
+    """Row numbers of a domain's "in" and "out" split, the same as in the DomainBed protocol.
+
+    Args:
+        n: Number of rows of the domain.
+        trial: The trial's seed.
+        domain: Position of the domain in its data set.
+        fraction: Share of the rows to hold out, rounded down.
+
+    Returns:
+        Row numbers of the "in" and of the "out" split.
+
+    Raises:
+        ValueError: The fraction is not in [0, 1].
+    """
+    inside, outside = holdout_rows(n, trial, domain, fraction=fraction)
+    return torch.from_numpy(inside), torch.from_numpy(outside)
+
+
+def split_in_out(domains: Mapping[str, Split], trial: int, *, fraction: float = 0.2) -> dict[str, dict[str, Split]]:
+    """Divide every domain into its "in" and "out" split.
+
+    Args:
+        domains: All rows of each domain, by name; a domain's position seeds its shuffle.
+        trial: The trial's seed.
+        fraction: Share of each domain to hold out.
+
+    Returns:
+        For each domain its splits "in" and "out".
+    """
+    divided = {}
+    for position, (name, rows) in enumerate(domains.items()):
+        inside, outside = holdout_indices(len(rows), trial, position, fraction=fraction)
+        divided[name] = {"in": rows.rows(inside), "out": rows.rows(outside)}
+    return divided

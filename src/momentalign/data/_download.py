@@ -1,6 +1,5 @@
-"""One file from one of several addresses, going on where an earlier attempt stopped."""
+"""Download a file from one of several mirrors, resuming earlier attempts."""
 
-import errno
 import http.client
 import json
 import shutil
@@ -13,32 +12,35 @@ from collections.abc import Sequence
 from email.message import Message
 from pathlib import Path
 
-from momentalign.data._checksums import Progress, blocks, check, quiet
+from momentalign._files import is_disk_full
+from momentalign.data._checksums import ByteProgress, compare_checksum, no_progress, read_blocks
 
 TIMEOUT_SECONDS = 30
 RETRY_SECONDS = 2.0
 ATTEMPTS = 4
-"""Times an address is asked again after a connection broke without a byte gained."""
+"""Failed attempts in a row, without a byte gained, after which a mirror is given up."""
 
 
-class NoAnswerError(OSError):
-    """None of the addresses gave the file."""
+class DownloadError(OSError):
+    """No mirror gave the file."""
 
 
-def download(urls: Sequence[str], target: Path, *, checksum: str | None = None, progress: Progress = quiet) -> str:
-    """Fetch a file. What has arrived lies in `target` + ".part" until all of it has, and is used the next time.
+def download(
+    urls: Sequence[str], target: Path, *, checksum: str | None = None, progress: ByteProgress = no_progress
+) -> str:
+    """Download a file; an incomplete one stays at `target` + ".part" and is resumed by the next call.
 
     Args:
-        urls: Addresses of the same file, tried in order.
-        target: Where it goes.
-        checksum: What it should be, such as "sha256:1f3a…", if known; a file that is another is thrown away.
-        progress: Told how many bytes there are.
+        urls: Mirrors of the same file, tried in order.
+        target: Where to save it.
+        checksum: Such as "sha256:1f3a…", if known; a file that does not match is deleted.
+        progress: Called with the file name, the bytes done and the total.
 
     Returns:
-        The address that gave it.
+        The mirror that gave it.
 
     Raises:
-        NoAnswerError: No address gave it; the message lists what each said.
+        DownloadError: No mirror gave it; the message lists the reason of each.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part, state = (target.with_name(target.name + suffix) for suffix in (".part", ".part.json"))
@@ -47,11 +49,11 @@ def download(urls: Sequence[str], target: Path, *, checksum: str | None = None, 
         continued = part.exists()
         try:
             _transfer(url, part, state, progress)
-            problem = check(part, checksum, progress) if checksum else None
-            if problem and continued:  # perhaps only its first part was bad: once more from the start
+            problem = compare_checksum(part, checksum, progress) if checksum else None
+            if problem and continued:  # the resumed part may be bad: once more from the start
                 _discard(part, state)
                 _transfer(url, part, state, progress)
-                problem = check(part, checksum or "", progress)
+                problem = compare_checksum(part, checksum or "", progress)
         except _MirrorError as failure:
             failures.append(f"{url}: {failure}")
             continue
@@ -61,65 +63,65 @@ def download(urls: Sequence[str], target: Path, *, checksum: str | None = None, 
             return url
         _discard(part, state)
         failures.append(f"{url}: {problem}")
-    raise NoAnswerError(f"{target.name} could not be downloaded.\n" + "\n".join(f"  {line}" for line in failures))
+    raise DownloadError(f"{target.name} could not be downloaded.\n" + "\n".join(f"  {line}" for line in failures))
 
 
 class _MirrorError(Exception):
-    """This address does not give the file."""
+    """A mirror does not give the file."""
 
 
-def _transfer(url: str, part: Path, state: Path, progress: Progress) -> None:
-    """Fill the part file from one address, asking again after breaks."""
-    strikes = 0
+def _transfer(url: str, part: Path, state: Path, progress: ByteProgress) -> None:
+    """Download to the part file from one mirror, retrying after interruptions."""
+    failed = 0
     while True:
         before = _size(part)
         try:
             _request(url, part, state, progress)
         except urllib.error.HTTPError as error:
-            if error.code == 416:  # there is nothing behind what we have, so it is no part of this file
+            if error.code == 416:  # nothing after what we have: it is not a part of this file
                 _discard(part, state)
-            # Too many requests and troubles of the server may pass; what is not there will not appear.
+            # Too many requests and server errors are retried; a missing file is not.
             elif error.code != 429 and error.code < 500:
                 raise _MirrorError(f"HTTP {error.code} {error.reason}") from None
             reason = f"HTTP {error.code} {error.reason}"
         except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError, urllib.error.URLError) as error:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            if isinstance(cause, ConnectionRefusedError | socket.gaierror):  # asking again would not help
+            if isinstance(cause, ConnectionRefusedError | socket.gaierror):  # retrying would not help
                 refused = isinstance(cause, ConnectionRefusedError)
                 raise _MirrorError("connection refused" if refused else "host not found, or no network") from None
             reason = str(cause) or type(cause).__name__
         else:
             return
-        strikes = 1 if _size(part) > before else strikes + 1
-        if strikes >= ATTEMPTS:
+        failed = 1 if _size(part) > before else failed + 1
+        if failed >= ATTEMPTS:
             raise _MirrorError(reason)
-        time.sleep(RETRY_SECONDS * strikes)
+        time.sleep(RETRY_SECONDS * failed)
 
 
-def _request(url: str, part: Path, state: Path, progress: Progress) -> None:
+def _request(url: str, part: Path, state: Path, progress: ByteProgress) -> None:
     have = _size(part) if _same_file(state, url) else 0
     headers = {"User-Agent": "momentalign", "Accept-Encoding": "identity"}
     if have:
         # The rest, unless the file has changed since: then all of it.
         headers |= {"Range": f"bytes={have}-", "If-Range": json.loads(state.read_text())["validator"]}
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
-        if "html" in answer.headers.get_content_type():
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
+        if "html" in response.headers.get_content_type():
             raise _MirrorError("answered with a web page instead of the file")
-        resumed = answer.status == 206
+        resumed = response.status == 206
         have = have if resumed else 0
-        length = answer.headers.get("Content-Length")
+        length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
         _check_space(part, None if total is None else total - have)
         try:
             with part.open("ab" if resumed else "wb") as file:
-                # After the old part is gone, so that it never passes for one of this file.
-                state.write_text(json.dumps({"url": url, "validator": _validator(answer.headers)}))
-                for block in blocks(answer):
+                # After the old part is truncated, so that it is never taken for a part of this file.
+                state.write_text(json.dumps({"url": url, "validator": _validator(response.headers)}))
+                for block in read_blocks(response):
                     file.write(block)
                     have += len(block)
                     progress(part.name.removesuffix(".part"), have, total)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_disk_full(error):
                 raise
             raise OSError(_full(part, None if total is None else total - _size(part))) from None
     if total is not None and have < total:
@@ -127,7 +129,7 @@ def _request(url: str, part: Path, state: Path, progress: Progress) -> None:
 
 
 def _same_file(state: Path, url: str) -> bool:
-    """Whether the part file came from this address, which can say whether the file has changed since."""
+    """Whether the part file came from this mirror, with a validator to detect changes."""
     try:
         known = json.loads(state.read_text())
     except (OSError, ValueError):
@@ -150,7 +152,7 @@ def _full(part: Path, needed: int | None) -> str:
     wanted = "more space" if needed is None else f"{needed / 1e9:.2f} GB more"
     return (
         f"No space left in {part.parent}: {wanted} is needed, {free / 1e9:.2f} GB is free. Make room, or choose "
-        "another folder with '--root' or MOMENTALIGN_DATA, and run the same command again: it goes on where it stopped."
+        "another folder with '--root' or MOMENTALIGN_DATA, and run the same command again: it resumes the download."
     )
 
 

@@ -1,36 +1,19 @@
-"""Images in folders `root/domain/class/file`, the benchmarks of the DomainBed protocol among them."""
+"""Data sets of image folders `root/domain/class/file`."""
 
 import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
 from momentalign._datasets import is_folder, is_image, walk_links
 from momentalign._format import pluralize
-from momentalign.data._dataset import DomainDataset, Split
+from momentalign.data._dataset import DomainDataset, Split, split_in_out
 from momentalign.data._items import ImageFiles
-from momentalign.data._splits import split_in_out
 
-
-class Benchmark(NamedTuple):
-    """Where a published image set lies in the data folder, and its domains in their published order."""
-
-    folder: str
-    domains: tuple[str, ...]
-
-
-BENCHMARKS = {
-    "vlcs": Benchmark("VLCS", ("Caltech101", "LabelMe", "SUN09", "VOC2007")),
-    "pacs": Benchmark("PACS", ("art_painting", "cartoon", "photo", "sketch")),
-    "office-home": Benchmark("office_home", ("Art", "Clipart", "Product", "Real World")),
-    "terra-incognita": Benchmark("terra_incognita", ("location_100", "location_38", "location_43", "location_46")),
-    "domain-net": Benchmark("domain_net", ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")),
-}
-# Files of DomainNet that appear twice; DomainBed leaves them out. One path a line, relative to the folder.
-DUPLICATES = "domain_net_duplicates.txt"
+_DUPLICATES = "domain_net_duplicates.txt"
+"""Files of DomainNet that appear twice, one path a line; skipped, as in DomainBed."""
 
 
 def read_image_folder(
@@ -38,14 +21,14 @@ def read_image_folder(
 ) -> DomainDataset:
     """Make a data set of a folder `root/domain/class/file`.
 
-    Classes are the union of the domains' folders. Domains, classes and files are taken in the order of their names,
-    which is DomainBed's, so that a trial holds out the files that a trial there does. Hidden files and files that are
-    no images by their suffix are ignored. Files below a folder of a class belong to it at any depth.
+    Classes are the union of the domains' folders. Domains, classes and files are sorted by name as in DomainBed, so
+    that a trial holds out the same files. Hidden files and files without an image suffix are ignored. Files belong to
+    the folder of a class at any depth.
 
     Args:
         folder: The root.
-        name: What the data set is called.
-        domains: Folders that are domains, in order; all of them if not given.
+        name: Of the data set.
+        domains: Folders that are domains, in order; all by default.
         trial: The trial's seed, of the split.
         holdout: Share of each domain in its "out" split.
 
@@ -53,8 +36,8 @@ def read_image_folder(
         The data set; its inputs are :class:`ImageFiles`.
 
     Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder has another shape.
+        FileNotFoundError: No such folder.
+        ValueError: The folder has another structure.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} should be a folder of images, but does not exist.")
@@ -66,17 +49,17 @@ def read_image_folder(
         )
     domains = found if domains is None else domains
     if not domains:
-        raise ValueError(_wrong_shape(folder, folder))
-    # Class -> names of files relative to the folder, by domain.
+        raise ValueError(_wrong_structure(folder, folder))
+    # Class -> paths relative to the folder, by domain.
     files = {domain: _files_by_class(folder, domain) for domain in domains}
     classes = sorted({label for by_class in files.values() for label in by_class})
-    left_out = _duplicates(folder) if name == "domain-net" else frozenset()
+    skipped = _duplicates(folder) if name == "domain-net" else frozenset()
     rows = {}
     for domain, by_class in files.items():
         names: list[str] = []
         targets: list[int] = []
         for k, label in enumerate(classes):
-            kept = [file for file in by_class.get(label, ()) if file not in left_out]
+            kept = [file for file in by_class.get(label, ()) if file not in skipped]
             names += kept
             targets += [k] * len(kept)
         rows[domain] = Split(ImageFiles.from_names(names, folder), torch.tensor(targets, dtype=torch.long))
@@ -84,15 +67,15 @@ def read_image_folder(
 
 
 def without_bad_files(dataset: DomainDataset) -> DomainDataset:
-    """Leave out the images that cannot be decoded, after trying all of them; a warning says which they are.
+    """Drop images that cannot be decoded, with a warning that names them.
 
-    The split stays as it is for the others, so that the same files are held out with and without the bad ones.
+    The split of the other images does not change. A data set without image files is returned unchanged.
 
     Args:
-        dataset: Any data set; one without image files is returned as it is.
+        dataset: Any data set.
 
     Returns:
-        The data set without them.
+        The data set without the unreadable images.
     """
     domains: dict[str, dict[str, Split]] = {}
     bad: list[str] = []
@@ -108,17 +91,17 @@ def without_bad_files(dataset: DomainDataset) -> DomainDataset:
     if not bad:
         return dataset
     shown = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
-    warnings.warn(f"{dataset.name}: {pluralize(len(bad), 'unreadable file')} left out: {shown}.", stacklevel=2)
+    warnings.warn(f"{dataset.name}: {pluralize(len(bad), 'unreadable file')} skipped: {shown}.", stacklevel=2)
     return dataset.with_domains(domains)
 
 
 def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
-    """Names of the images of each class of a domain, relative to the folder; a class without any is left out."""
+    """Image paths of each class of a domain, relative to the folder; classes without images are dropped."""
     if stray := _images_in(folder / domain):
         if not _subfolders(folder / domain):
-            raise ValueError(_wrong_shape(folder, stray[0]))
+            raise ValueError(_wrong_structure(folder, stray[0]))
         warnings.warn(
-            f"{folder / domain}: {pluralize(len(stray), 'image')} in no folder of a class left out, for instance "
+            f"{folder / domain}: {pluralize(len(stray), 'image')} outside the folders of classes skipped, for instance "
             f"{stray[0].name}.",
             stacklevel=4,
         )
@@ -132,7 +115,7 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
         if found:
             files[label] = found
     if not files:
-        raise ValueError(_wrong_shape(folder, folder / domain))
+        raise ValueError(_wrong_structure(folder, folder / domain))
     return files
 
 
@@ -146,12 +129,12 @@ def _images_in(folder: Path) -> list[Path]:
 
 
 def _duplicates(folder: Path) -> frozenset[str]:
-    listed = folder / DUPLICATES
+    listed = folder / _DUPLICATES
     return frozenset(listed.read_text().split("\n")) if listed.exists() else frozenset()
 
 
-def _wrong_shape(folder: Path, where: Path) -> str:
-    expected = f"{folder} should have the shape domain/class/image, for instance {folder.name}/photo/dog/1.jpg"
+def _wrong_structure(folder: Path, where: Path) -> str:
+    expected = f"{folder} should have the structure domain/class/image, for instance {folder.name}/photo/dog/1.jpg"
     if where.is_file():
         return f"{expected}, but {where} is an image where the folder of a class should be."
     inside = sorted(entry.name for entry in os.scandir(where) if not entry.name.startswith("."))

@@ -1,4 +1,4 @@
-"""Sets whose label goes with a spurious attribute, judged by the worst group: Waterbirds and CelebA."""
+"""Waterbirds and CelebA: labels correlated with a spurious attribute, evaluated by the worst group."""
 
 import csv
 import os
@@ -11,8 +11,8 @@ from torch import Tensor
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._items import ImageFiles, Items
 
-SPLITS = ("train", "val", "test")
-WATERBIRDS_FOLDER = "waterbird_complete95_forest2water2"
+_SPLITS = ("train", "val", "test")
+_WATERBIRDS = "waterbird_complete95_forest2water2"
 
 
 def group_dataset(
@@ -27,26 +27,15 @@ def group_dataset(
 ) -> DomainDataset:
     """Make a data set whose domains are the values of an attribute and whose groups are pairs of class and attribute.
 
-    Group number = number of attributes · class + attribute, the order of the published sets.
-
-    Args:
-        name: What the data set is called.
-        inputs: The rows, n of them.
-        targets: Class of each row.
-        attributes: Attribute of each row.
-        splits: 0, 1 or 2 for "train", "val" and "test", for each row.
-        classes: Names of the classes.
-        attribute_names: Names of the attributes' values.
-
-    Returns:
-        The data set.
+    Group index = number of attribute values · class + attribute, the order of the published sets. `splits` is 0, 1 or 2
+    for "train", "val" and "test".
     """
     y, a, where = (torch.tensor(column, dtype=torch.long) for column in (targets, attributes, splits))
     rows = Split(inputs, y, len(attribute_names) * y + a)
     domains: dict[str, dict[str, Split]] = {}
     for value, attribute in enumerate(attribute_names):
         domains[attribute] = {
-            split: rows.rows(_rows_with(a == value, where == number)) for number, split in enumerate(SPLITS)
+            split: rows.rows(_rows_with(a == value, where == number)) for number, split in enumerate(_SPLITS)
         }
     groups = [f"{label}, {attribute}" for label in classes for attribute in attribute_names]
     return DomainDataset(name, len(classes), domains, classes, groups)
@@ -55,13 +44,9 @@ def group_dataset(
 def read_waterbirds(root: Path) -> DomainDataset:
     """Waterbirds: the label is the bird, the attribute and domain the background.
 
-    Args:
-        root: Data folder, with `waterbird_complete95_forest2water2` and in it `metadata.csv` and the images.
-
-    Returns:
-        4,795 rows to train on, 1,199 to validate, 5,794 to test, in the published set.
+    The published set has 4,795 training, 1,199 validation and 5,794 test rows.
     """
-    folder = root / WATERBIRDS_FOLDER
+    folder = root / _WATERBIRDS
     rows = read_columns(folder / "metadata.csv", ("img_filename", "y", "split", "place"), "waterbirds")
     images = image_files([row[0] for row in rows], folder, "waterbirds")
     y, splits, places = (
@@ -75,13 +60,9 @@ def read_waterbirds(root: Path) -> DomainDataset:
 def read_celeba(root: Path) -> DomainDataset:
     """CelebA: the label is blond hair, the attribute and domain whether the person is a man.
 
-    Args:
-        root: Data folder, with `celeba` and in it `img_align_celeba` with the images (or a folder of that name
-            within, as Kaggle packs it), `list_attr_celeba` and `list_eval_partition`, both either .csv as on Kaggle or
-            .txt as its authors distribute them.
-
-    Returns:
-        162,770 rows to train on, 19,867 to validate, 19,962 to test, in the published set.
+    The images are in `celeba/img_align_celeba`, or in a folder of that name within, as Kaggle packs them; the tables
+    `list_attr_celeba` and `list_eval_partition` are .csv as on Kaggle or .txt as the authors distribute them. The
+    published set has 162,770 training, 19,867 validation and 19,962 test rows.
     """
     folder = root / "celeba"
     attribute_file, attributes = _celeba_table(folder, "list_attr_celeba", ("image_id", "Blond_Hair", "Male"))
@@ -89,8 +70,8 @@ def read_celeba(root: Path) -> DomainDataset:
     numbers = dict(zip((row[0] for row in partition), integers(partition, 1, partition_file, (0, 1, 2)), strict=True))
     if missing := [row[0] for row in attributes if row[0] not in numbers]:
         raise ValueError(
-            f"{partition_file} should say of every image of {attribute_file.name} which split it is in, but "
-            f"{len(missing)} are missing, {missing[0]} first."
+            f"{partition_file} should have a split for every image of {attribute_file.name}, but {len(missing)} "
+            f"are missing, {missing[0]} first."
         )
     images = "img_align_celeba"
     if (folder / images / images).is_dir():
@@ -108,23 +89,15 @@ def read_celeba(root: Path) -> DomainDataset:
 
 
 def read_columns(path: Path, columns: Sequence[str], dataset: str) -> list[tuple[str, ...]]:
-    """Some columns of a CSV file with a header, as text.
-
-    Args:
-        path: The file.
-        columns: Names of the columns.
-        dataset: What to fetch if the file is missing.
-
-    Returns:
-        A tuple of the columns' values for each row.
-    """
-    _check_exists(path, dataset)
+    """Columns of a CSV file with a header, as text: a tuple a row."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch {dataset}', or put it there.")
     with path.open(newline="", encoding="utf-8") as file:
         return _pick(csv.reader(file), columns, path)
 
 
 def integers(rows: Sequence[tuple[str, ...]], column: int, path: Path, allowed: Sequence[int]) -> list[int]:
-    """One column as integers, all of them among those allowed."""
+    """One column as integers; ValueError for any that is not allowed."""
     texts = {str(value): value for value in allowed}
     for number, row in enumerate(rows):
         if row[column] not in texts:
@@ -135,7 +108,7 @@ def integers(rows: Sequence[tuple[str, ...]], column: int, path: Path, allowed: 
 
 
 def image_files(names: Sequence[str], root: Path, dataset: str) -> ImageFiles:
-    """Images that a table names, after a look whether they are there."""
+    """Images named by a table; ValueError if any is missing."""
     folders = {name.rpartition("/")[0] for name in names}
     present = {f"{folder}/{name}" if folder else name for folder in folders for name in _names_in(root / folder)}
     if missing := [name for name in names if name not in present]:
@@ -147,7 +120,7 @@ def image_files(names: Sequence[str], root: Path, dataset: str) -> ImageFiles:
 
 
 def _celeba_table(folder: Path, stem: str, columns: Sequence[str]) -> tuple[Path, list[tuple[str, ...]]]:
-    """A table of CelebA: .csv with a header, or .txt with columns between spaces."""
+    """A table of CelebA: .csv with a header, or .txt with columns separated by spaces."""
     path = folder / f"{stem}.csv"
     if path.exists() or not path.with_suffix(".txt").exists():
         return path, read_columns(path, columns, "celeba")
@@ -185,8 +158,3 @@ def _rows_with(*conditions: Tensor) -> Tensor:
 
 def _names_in(folder: Path) -> frozenset[str]:
     return frozenset(os.listdir(folder)) if folder.is_dir() else frozenset()  # noqa: PTH208 (names only, and many)
-
-
-def _check_exists(path: Path, dataset: str) -> None:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch {dataset}', or put it there.")

@@ -1,4 +1,4 @@
-"""Rows that are no tensors yet: image files to decode, sentences to tokenise."""
+"""Rows that are not tensors yet: image files to decode, texts to tokenise, table rows to encode."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ class Items(ABC):
     """Rows of a data set that an encoder's preprocessing turns into tensors.
 
     Attributes:
-        names: What each row is called in files and messages, n of them.
-        kind: What the rows are, as people say it.
+        names: Names of the n rows in files and messages.
+        kind: What the rows are, for messages.
     """
 
     names: list[str]
@@ -29,28 +29,18 @@ class Items(ABC):
 
     @abstractmethod
     def rows(self, indices: Tensor) -> Self:
-        """Select rows, in the given order and as often as they are named.
-
-        Args:
-            indices: Row numbers, shape (m,).
-
-        Returns:
-            The selected rows, m of them.
-        """
+        """Select rows by number, shape (m,), in the given order and with repetitions."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)})"
 
 
 class ImageFiles(Items):
-    """Images on disk, decoded one at a time when they are needed.
+    """Images on disk, decoded when needed.
 
     Args:
-        paths: Files, each below `root`.
+        paths: Files below `root`.
         root: Folder that the names are relative to.
-
-    Attributes:
-        root: The folder.
     """
 
     kind = "image files"
@@ -61,40 +51,17 @@ class ImageFiles(Items):
 
     @classmethod
     def from_names(cls, names: Sequence[str], root: Path) -> Self:
-        """The same from names, which for many files is much faster than from paths.
-
-        Args:
-            names: Paths relative to `root`, with forward slashes.
-            root: Folder that the names are relative to.
-
-        Returns:
-            The files.
-        """
+        """The same from paths relative to `root`, with forward slashes; much faster for many files."""
         files = cls([], root)
         files.names = list(names)
         return files
 
     def rows(self, indices: Tensor) -> Self:
-        """Select files, in the given order and as often as they are named.
-
-        Args:
-            indices: Row numbers, shape (m,).
-
-        Returns:
-            The selected files, m of them.
-        """
+        """Select files by number."""
         return self.from_names([self.names[index] for index in indices.tolist()], self.root)
 
     def decode(self, index: int, size: int) -> Tensor:
-        """Read one image as RGB and resize it, both sides, bilinearly.
-
-        Args:
-            index: Row number.
-            size: Height and width of the result.
-
-        Returns:
-            Bytes, shape (3, size, size).
-        """
+        """Read one image as RGB and resize it bilinearly to uint8 of shape (3, size, size)."""
         path = self.root / self.names[index]
         image = _open(path)
         with image:
@@ -108,20 +75,16 @@ class ImageFiles(Items):
         return torch.from_numpy(np.array(resized)).permute(2, 0, 1).contiguous()
 
     def readable(self) -> Tensor:
-        """Decode every file, a few at a time.
-
-        Returns:
-            Row numbers of those that can be decoded.
-        """
-        _pillow()  # says what to install before every file looks bad for want of it
-        with ThreadPoolExecutor() as pool:  # the decoders run outside of Python's lock
+        """Decode every file in parallel; return the row numbers of those that can be decoded."""
+        _pillow()  # a missing library should not make every file look bad
+        with ThreadPoolExecutor() as pool:  # the decoders release the GIL
             good = list(pool.map(self._is_readable, range(len(self))))
         return torch.tensor(good, dtype=torch.bool).nonzero().squeeze(1)
 
     def _is_readable(self, index: int) -> bool:
         try:
             with _open(self.root / self.names[index]) as image:
-                image.draft("RGB", (32, 32))  # JPEG only: all of the file is read, but few pixels computed
+                image.draft("RGB", (32, 32))  # JPEG only: reads the whole file but computes few pixels
                 image.load()
         except Exception:
             return False
@@ -133,8 +96,8 @@ class Texts(Items):
 
     Args:
         first: The sentences.
-        second: Each sentence's partner, if there are pairs.
-        names: Identifiers; the positions if not given.
+        second: Second sentences of pairs.
+        names: Identifiers; by default the positions.
     """
 
     kind = "texts"
@@ -151,17 +114,48 @@ class Texts(Items):
                 raise ValueError(f"'{name}' should have one entry per sentence ({n}), but has {len(column)}.")
 
     def rows(self, indices: Tensor) -> Self:
-        """Select sentences or pairs, in the given order and as often as they are named.
-
-        Args:
-            indices: Row numbers, shape (m,).
-
-        Returns:
-            The selected sentences, m of them.
-        """
+        """Select sentences or pairs by number."""
         order = indices.tolist()
         second = None if self.second is None else [self.second[index] for index in order]
         return type(self)([self.first[index] for index in order], second, [self.names[index] for index in order])
+
+
+class TableRows(Items):
+    """Rows of a table. An encoder's preprocessing learns on training rows how its columns become numbers.
+
+    Args:
+        frame: Data frame of the features, n rows.
+        names: Identifiers; by default the positions.
+    """
+
+    kind = "rows of a table"
+
+    def __init__(self, frame: Any, names: Sequence[str] | None = None) -> None:
+        self.frame = frame
+        digits = len(str(len(frame)))  # equal lengths sort as the numbers do
+        self.names = [f"{k:0{digits}d}" for k in range(len(frame))] if names is None else list(names)
+        if len(self.names) != len(frame):
+            raise ValueError(f"'names' should have one entry per row ({len(frame)}), but has {len(self.names)}.")
+
+    def rows(self, indices: Tensor) -> Self:
+        """Select rows by number."""
+        order = indices.tolist()
+        return type(self)(self.frame.iloc[order], [self.names[index] for index in order])
+
+    @classmethod
+    def joined(cls, parts: Sequence["TableRows"]) -> Self:
+        """Concatenate one or more parts with the same columns."""
+        import pandas
+
+        return cls(pandas.concat([part.frame for part in parts]), [name for part in parts for name in part.names])
+
+    def digest_bytes(self) -> bytes:
+        """Content that identifies these rows: names, types and values of the columns."""
+        import pandas
+
+        kinds = "\0".join(f"{name}\0{kind}" for name, kind in self.frame.dtypes.items())
+        values: bytes = pandas.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes()
+        return kinds.encode() + values
 
 
 def _open(path: Path) -> Any:
@@ -177,7 +171,7 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
     found = "does not exist" if missing else f"cannot be read ({type(error).__name__}: {error})"
     remedy = "Put it there" if missing else "Replace or remove it"
     return ValueError(
-        f"{path} should be an image, but {found}. {remedy}, or leave such files out: with '--skip-bad-files' in a "
+        f"{path} should be an image, but {found}. {remedy}, or skip such files: with '--skip-bad-files' in a "
         "command, with skip_bad=True of load_dataset in Python."
     )
 

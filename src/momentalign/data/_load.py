@@ -1,4 +1,4 @@
-"""Data sets by name or path."""
+"""Load data sets by name or path."""
 
 import difflib
 import warnings
@@ -7,34 +7,36 @@ from functools import partial
 from pathlib import Path
 
 from momentalign._datasets import DATASET_NAMES
-from momentalign.data._colored import ColoredDigits, ColoredMNIST
+from momentalign.data._convert import table_dataset
 from momentalign.data._dataset import DomainDataset
-from momentalign.data._folders import BENCHMARKS, read_image_folder, without_bad_files
-from momentalign.data._from_table import table_dataset
+from momentalign.data._digits import ColoredDigits, ColoredMNIST, RotatedDigits, RotatedMNIST
+from momentalign.data._folders import read_image_folder, without_bad_files
 from momentalign.data._groups import read_celeba, read_waterbirds
 from momentalign.data._multinli import read_multinli
-from momentalign.data._root import data_folder
-from momentalign.data._rotated import RotatedDigits, RotatedMNIST
+from momentalign.data._sources import SOURCES, data_folder
 from momentalign.tables import TABLE_SUFFIXES, MissingColumnError, read_table
 
 
-def _benchmark(name: str, trial: int, root: Path, holdout: float) -> DomainDataset:
-    folder, domains = BENCHMARKS[name]
-    if not (root / folder).is_dir():
+def _read_benchmark(name: str, trial: int, root: Path, holdout: float) -> DomainDataset:
+    """An image benchmark of the DomainBed protocol; the contents of its folder are its domains, in published order."""
+    folder, domains = root / SOURCES[name].folder, SOURCES[name].contents
+    if not folder.is_dir():
         raise FileNotFoundError(
-            f"{root / folder} does not exist. Run 'momentalign data fetch {name}', or put the folder there, with "
+            f"{folder} does not exist. Run 'momentalign data fetch {name}', or put the folder there, with "
             f"{', '.join(domains)} in it."
         )
-    return read_image_folder(root / folder, name=name, domains=domains, trial=trial, holdout=holdout)
+    return read_image_folder(folder, name=name, domains=domains, trial=trial, holdout=holdout)
 
 
-# Trial, data folder, share of the "out" split -> data set. Group sets come with their published splits.
+_BENCHMARKS = ("vlcs", "pacs", "office-home", "terra-incognita", "domain-net")
+
+# Trial, data folder, share of the "out" split -> data set. Group sets have published splits.
 _LOADERS: dict[str, Callable[[int, Path, float], DomainDataset]] = {
     "colored-digits": lambda trial, root, holdout: ColoredDigits(trial, holdout=holdout),
     "rotated-digits": lambda trial, root, holdout: RotatedDigits(trial, holdout=holdout),
     "colored-mnist": lambda trial, root, holdout: ColoredMNIST(trial, root, holdout=holdout),
     "rotated-mnist": lambda trial, root, holdout: RotatedMNIST(trial, root, holdout=holdout),
-    **{name: partial(_benchmark, name) for name in BENCHMARKS},
+    **{name: partial(_read_benchmark, name) for name in _BENCHMARKS},
     "waterbirds": lambda trial, root, holdout: read_waterbirds(root),
     "celeba": lambda trial, root, holdout: read_celeba(root),
     "multinli": lambda trial, root, holdout: read_multinli(root),
@@ -42,7 +44,7 @@ _LOADERS: dict[str, Callable[[int, Path, float], DomainDataset]] = {
 
 
 def dataset_names() -> tuple[str, ...]:
-    """Names that :func:`load_dataset` knows."""
+    """Names of the built-in data sets."""
     return DATASET_NAMES
 
 
@@ -59,16 +61,16 @@ def load_dataset(
     Args:
         name: One of :func:`dataset_names`, the path of a folder `domain/class/image`, or the path of a table
             (.csv, .csv.gz, .parquet, .npz) with columns `y` and `domain`.
-        trial: The trial's seed, of the split and of what else is random about the data.
+        trial: The trial's seed, of the split and of everything else random about the data.
         root: Data folder; see :func:`data_folder`.
-        holdout: Share of each domain in its "out" split, where splits are not published with the data.
-        skip_bad: Try all image files beforehand and leave out those that cannot be decoded, with a warning.
+        holdout: Share of each domain in its "out" split, unless splits are published with the data.
+        skip_bad: Decode all image files first and skip those that cannot be decoded, with a warning.
 
     Returns:
-        The data set. A class that a domain lacks and a split without rows are legal and get a warning.
+        The data set. Warns of classes that a domain lacks and of splits without rows.
 
     Raises:
-        ValueError: No such data set, or not of the shape that it should have.
+        ValueError: No such data set, or files of another structure.
     """
     if not 0 <= holdout < 1:
         raise ValueError(f"'holdout' should be at least 0 and below 1, but is {holdout}.")
@@ -78,7 +80,7 @@ def load_dataset(
         dataset = _from_path(Path(name).expanduser(), trial, holdout)
     if skip_bad:
         dataset = without_bad_files(dataset)
-    for sentence in _oddities(dataset, holdout):
+    for sentence in _unusual(dataset, holdout):
         warnings.warn(f"{dataset.name}: {sentence}", stacklevel=2)
     return dataset
 
@@ -91,7 +93,7 @@ def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
             table = read_table(path)
         except MissingColumnError as error:
             raise ValueError(
-                f"{path.name} should have what is to be predicted in column 'y' and where a row came from in 'domain', "
+                f"{path.name} should have the labels in column 'y' and the domains in column 'domain', "
                 f"but has no column '{error.name}'. Rename it. {error.found}"
             ) from None
         return table_dataset(table, name=path.name, trial=trial, holdout=holdout)
@@ -105,8 +107,8 @@ def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
     )
 
 
-def _oddities(dataset: DomainDataset, holdout: float) -> list[str]:
-    """What is legal but seldom wanted, a sentence each."""
+def _unusual(dataset: DomainDataset, holdout: float) -> list[str]:
+    """What is valid but seldom intended, one sentence each."""
     sentences = []
     for domain, splits in dataset.domains.items():
         if empty := [split for split, rows in splits.items() if not len(rows) and (split != "out" or holdout > 0)]:

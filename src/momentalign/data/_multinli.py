@@ -1,90 +1,111 @@
-"""MultiNLI: does the first sentence imply the second? The label goes with negation in the second."""
+"""MultiNLI: whether a sentence implies another; the label is correlated with negation in the second."""
 
+import contextlib
 import json
 import string
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from momentalign._files import atomic_file
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._groups import group_dataset, integers, read_columns
 from momentalign.data._items import Texts
-from momentalign.data._parsed import FOLDER as CACHE
-from momentalign.data._parsed import parsed_columns
 
-FOLDER = "multinli_1.0"
+_FOLDER = "multinli_1.0"
 # In the order in which the rows of the metadata count them.
-PARTS = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl", "multinli_1.0_dev_mismatched.jsonl")
-METADATA = "metadata_random.csv"
-CLASSES = ("contradiction", "entailment", "neutral")
-FIELDS = ("gold_label", "sentence1", "sentence2", "pairID")
-NEGATIONS = frozenset({"nobody", "no", "never", "nothing"})
+_PARTS = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl", "multinli_1.0_dev_mismatched.jsonl")
+_METADATA = "metadata_random.csv"
+_CLASSES = ("contradiction", "entailment", "neutral")
+_FIELDS = ("gold_label", "sentence1", "sentence2", "pairID")
+_NEGATIONS = frozenset({"nobody", "no", "never", "nothing"})
+_CACHE = ".cache"
+"""In the data folder, beside the data sets' own folders, which only hold what was downloaded."""
+_CACHE_FORMAT = 1
+_CACHE_KEY = b"momentalign"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def has_negation(sentence: str) -> bool:
     """Whether a sentence has one of the words nobody, no, never, nothing.
 
-    Words are what stands between spaces after punctuation has been deleted and letters made small.
-
-    Args:
-        sentence: Any sentence.
-
-    Returns:
-        Whether there is one.
+    Words are separated by spaces, after punctuation has been removed and letters made lower-case.
 
     Example:
         >>> has_negation("No, that is not so."), has_negation("He knows nothing-like things.")
         (True, False)
     """
-    return not NEGATIONS.isdisjoint(sentence.translate(_NO_PUNCTUATION).lower().split(" "))
+    return not _NEGATIONS.isdisjoint(sentence.translate(_NO_PUNCTUATION).lower().split(" "))
 
 
 def read_multinli(root: Path) -> DomainDataset:
     """MultiNLI with the split of the worst-group protocol, a random half, fifth and three tenths of all labelled pairs.
 
-    That split is one draw, which only its published table `metadata_random.csv` holds: the row number in the three
-    files one after the other, the label, whether there is a negation, and the split. The first two are checked against
-    the texts. What was read of the corpus is kept in `.cache` of the data folder, where that can be written to.
-
-    Args:
-        root: Data folder, with `multinli_1.0` and in it the three .jsonl files of the corpus and the table.
-
-    Returns:
-        206,175 pairs to train on, 82,462 to validate, 123,712 to test, in the published set.
-
-    Raises:
-        ValueError: A file has another format, or the table belongs to other texts.
+    That split is a single draw, published as `metadata_random.csv`: row number in the three concatenated files, label,
+    negation and split. Label and negation are checked against the texts. The parsed corpus is cached in the data
+    folder. The published set has 206,175 training, 82,462 validation and 123,712 test pairs.
     """
-    folder = root / FOLDER
-    table = folder / METADATA
+    folder = root / _FOLDER
+    table = folder / _METADATA
     rows = read_columns(table, ("", "gold_label", "sentence2_has_negation", "split"), "multinli")
     numbers = [int(row[0]) if row[0].isdecimal() else -1 for row in rows]
     labels, negations, splits = (
         integers(rows, k, table, allowed) for k, allowed in ((1, (0, 1, 2)), (2, (0, 1)), (3, (0, 1, 2)))
     )
-    parts = [folder / part for part in PARTS]
+    parts = [folder / part for part in _PARTS]
     for part in parts:
         if not part.exists():
             raise FileNotFoundError(f"{part} does not exist. Run 'momentalign data fetch multinli', or put it there.")
-    columns = parsed_columns(
-        root / CACHE / f"{FOLDER}.parquet", parts, FIELDS, lambda: _columns([p for f in parts for p in _read_pairs(f)])
-    )
-    pairs = list(zip(*columns, strict=True))
+    pairs = _cached_pairs(root / _CACHE / f"{_FOLDER}.parquet", parts)
     for row, (number, label, negation) in enumerate(zip(numbers, labels, negations, strict=True)):
-        fits = 0 <= number < len(pairs) and pairs[number][0] == CLASSES[label]
+        fits = 0 <= number < len(pairs) and pairs[number][0] == _CLASSES[label]
         if not fits or has_negation(pairs[number][2]) != bool(negation):
             raise ValueError(
                 f"{table}: row {row + 1} should be about pair {number} of the {len(pairs)} in {folder.name}, but its "
-                "label or negation is another. The table and the texts should both be the published ones."
+                "label or negation differs. The table and the texts should both be the published ones."
             )
     chosen = [pairs[number] for number in numbers]
     texts = Texts([pair[1] for pair in chosen], [pair[2] for pair in chosen], [pair[3] for pair in chosen])
     return group_dataset(
-        "multinli", texts, labels, negations, splits, classes=CLASSES, attribute_names=("no negation", "negation")
+        "multinli", texts, labels, negations, splits, classes=_CLASSES, attribute_names=("no negation", "negation")
     )
 
 
-def _columns(pairs: list[tuple[str, ...]]) -> list[list[str]]:
-    return [[pair[field] for pair in pairs] for field in range(len(FIELDS))]
+def _cached_pairs(cache: Path, parts: Sequence[Path]) -> list[tuple[str, ...]]:
+    """Pairs of all parts, from a parquet file if it was written for these very files, else parsed and then cached.
+
+    Files are identified by name, size and modification time. Where nothing can be written or pyarrow is not installed,
+    they are parsed every time.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        return [pair for part in parts for pair in _read_pairs(part)]
+    identities = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in parts]
+    key = json.dumps({"format": _CACHE_FORMAT, "columns": list(_FIELDS), "files": identities}).encode()
+    cached = _read_cache(pyarrow, parquet, cache, key)
+    if cached is not None:
+        return cached
+    pairs = [pair for part in parts for pair in _read_pairs(part)]
+    # A read-only folder, a full disk or text that is not proper Unicode: it works without a cache.
+    with contextlib.suppress(OSError, UnicodeError, pyarrow.ArrowException):
+        columns = {name: [pair[index] for pair in pairs] for index, name in enumerate(_FIELDS)}
+        table = pyarrow.table(columns).replace_schema_metadata({_CACHE_KEY: key})
+        cache.parent.mkdir(exist_ok=True)
+        with atomic_file(cache) as unfinished:
+            parquet.write_table(table, unfinished, compression="zstd")
+    return pairs
+
+
+def _read_cache(pyarrow: Any, parquet: Any, cache: Path, key: bytes) -> list[tuple[str, ...]] | None:
+    try:
+        if (parquet.read_schema(cache).metadata or {}).get(_CACHE_KEY) != key:
+            return None
+        table = parquet.read_table(cache)
+        return list(zip(*(table.column(name).to_pylist() for name in _FIELDS), strict=True))
+    except (OSError, pyarrow.ArrowException, KeyError):  # none yet, or a broken one
+        return None
 
 
 def _read_pairs(path: Path) -> list[tuple[str, ...]]:
@@ -94,7 +115,7 @@ def _read_pairs(path: Path) -> list[tuple[str, ...]]:
         for number, line in enumerate(file):
             try:
                 pair = json.loads(line)
-                pairs.append(tuple(str(pair[field]) for field in FIELDS))
+                pairs.append(tuple(str(pair[field]) for field in _FIELDS))
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(
                     f"{path}: line {number + 1} should be a JSON object with gold_label, sentence1, sentence2 and "

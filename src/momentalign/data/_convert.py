@@ -1,4 +1,4 @@
-"""Map-style torch data sets as domains."""
+"""Data sets from tables and from torch data sets."""
 
 import operator
 from collections.abc import Iterable, Sequence
@@ -6,11 +6,61 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from momentalign.data._dataset import DomainDataset, Split
-from momentalign.data._splits import split_in_out
+from momentalign.data._dataset import DomainDataset, Split, split_in_out
+from momentalign.data._items import TableRows
+from momentalign.tables import Table, encode_targets
+
+
+def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0.2) -> DomainDataset:
+    """Make a data set of a table.
+
+    Features are not encoded here: an encoder's preprocessing learns medians, categories and variances from the rows
+    that it is trained on, never from those of a test domain. The table's splits are kept; without them every domain is
+    divided into "in" and "out". A target of more than 20 distinct numbers makes it a regression, with float targets and
+    `num_classes` 1.
+
+    Args:
+        table: From :func:`momentalign.tables.read_table`.
+        name: Of the data set.
+        trial: The trial's seed, of the split.
+        holdout: Share of each domain in its "out" split.
+
+    Returns:
+        The data set, with domains in order of first appearance and the table's notes.
+    """
+    classes, labels = encode_targets(table.target)
+    targets = torch.from_numpy(labels).long() if classes is not None else torch.from_numpy(labels).float()
+    groups, group_names = None, None
+    if table.groups is not None:
+        group_names, indices = np.unique(table.groups, return_inverse=True)
+        groups = torch.from_numpy(indices).long()
+    rows = Split(TableRows(table.features), targets, groups)
+    domains = {domain: rows.rows(_where(table.domains == domain)) for domain in dict.fromkeys(table.domains.tolist())}
+    if table.splits is None:
+        divided = split_in_out(domains, trial, fraction=holdout)
+    else:
+        names = [split for split in ("train", "val", "test", "in", "out") if split in table.splits]
+        divided = {
+            domain: {split: rows.rows(_where((table.domains == domain) & (table.splits == split))) for split in names}
+            for domain in domains
+        }
+    return DomainDataset(
+        name,
+        1 if classes is None else len(classes),
+        divided,
+        classes,
+        None if group_names is None else [str(group) for group in group_names],
+        "table",
+        table.notes,
+    )
+
+
+def _where(chosen: NDArray[np.bool_]) -> Tensor:
+    return torch.from_numpy(np.flatnonzero(chosen))
 
 
 def domain_dataset(
@@ -23,16 +73,14 @@ def domain_dataset(
     classes: Sequence[str] | None = None,
     training_recipe: str | None = None,
 ) -> DomainDataset:
-    """Make a data set of torch data sets, one a domain.
+    """Make a data set of map-style torch data sets, one a domain.
 
-    Every row is read once, now, and kept as a tensor, so this is for data that fit into memory; images that do not are
-    better left in folders.
+    All rows are read into memory; images that do not fit are better left in folders.
 
     Args:
-        name: What the data set is called.
-        domains: Name and data set of each domain. A data set has a length, and its rows are pairs of an input, which
-            is a tensor or an array and of the same shape everywhere, and a class index. Floating-point inputs of any
-            precision are kept as float32, which is what networks compute in.
+        name: Of the data set.
+        domains: Name and data set of each domain. A data set has a length, and its rows are pairs of an input, a tensor
+            or array of the same shape everywhere, and a class index. Floating-point inputs are kept as float32.
         trial: The trial's seed, of the split.
         num_classes: Number of classes; one more than the largest index if not given.
         holdout: Share of each domain in its "out" split.
@@ -43,7 +91,7 @@ def domain_dataset(
         The data set.
 
     Raises:
-        ValueError: No domains, a name given twice, rows of different shapes, or targets that are no classes.
+        ValueError: No domains, a duplicate name, rows of different shapes, or targets that are not classes.
 
     Example:
         >>> from torch.utils.data import TensorDataset
@@ -54,7 +102,7 @@ def domain_dataset(
     rows: dict[str, Split] = {}
     for domain, dataset in domains:
         if domain in rows:
-            raise ValueError(f"'domains' should have different names, but {domain!r} is there twice.")
+            raise ValueError(f"'domains' should have different names, but {domain!r} occurs twice.")
         rows[domain] = _read(domain, dataset)
     if not rows:
         raise ValueError("'domains' should have at least one pair of a name and a data set, but is empty.")
