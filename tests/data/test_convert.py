@@ -165,7 +165,7 @@ GOOD = TensorDataset(torch.zeros(2, 3), torch.tensor([0, 1]))
     ("domains", "message"),
     [
         ([], "at least one pair of a name and a data set"),
-        ([("a", GOOD), ("a", GOOD)], "different names, but 'a' is there twice"),
+        ([("a", GOOD), ("a", GOOD)], "different names, but 'a' occurs twice"),
         ([("a", Rows([]))], "data set of 'a' should have rows, but is empty"),
         ([("a", Rows([torch.zeros(3)]))], "Row 0 of 'a' should be a pair of input and class, but is Tensor"),
         ([("a", Rows([("pixels", 1)]))], "input of row 0 of 'a' should be a tensor or an array, but is a str"),

@@ -63,7 +63,7 @@ def test_first_download_is_trusted_and_recorded(mirrors: Answers, tmp_path: Path
     with pytest.raises(DownloadError, match=r"expected [0-9a-f]{64}\.") as caught:
         fetch("pacs", tmp_path)
     assert "Its checksum was recorded on 20" in str(caught.value)
-    assert "remove its entry to trust anew" in str(caught.value)
+    assert "remove it to trust a new one" in str(caught.value)
     assert not is_complete("pacs", tmp_path)
 
 
@@ -85,7 +85,7 @@ def test_nothing_answers(mirrors: Answers, tmp_path: Path) -> None:
     place = tmp_path / ".downloads" / "pacs" / "PACS.zip"
     assert f"{mirrors.url}/0/PACS.zip: HTTP 404" in message
     assert f"{mirrors.url}/1/PACS.zip: HTTP 404" in message
-    assert f"put it at {place} and run the same command again" in message
+    assert f"save it as {place} and run the same command again" in message
     assert "'momentalign data fetch pacs --from FILE'" in message
     place.write_bytes(pack_pacs(tmp_path / "made"))  # what the message says works
     fetch("pacs", tmp_path)
@@ -120,7 +120,7 @@ def test_one_process_fetches_a_set_at_a_time(tmp_path: Path) -> None:
 
     def meanwhile(what: str, done: int, total: int | None) -> None:
         if what.startswith("unpacking") and not refused:
-            with pytest.raises(ValueError, match=f"Another process fetches pacs into {root}. Wait for it to end."):
+            with pytest.raises(ValueError, match=f"Another process is fetching pacs into {root}. Wait for it"):
                 fetch("pacs", root, archives=[archive])
             refused.append(what)
 
@@ -167,7 +167,7 @@ def test_archive_of_something_else(tmp_path: Path) -> None:
     (tmp_path / "made" / "x" / "readme.txt").write_text("")
     (tmp_path / "other.zip").write_bytes(pack(tmp_path / "made", "zip"))
     with pytest.raises(
-        ValueError, match=r"should hold art_painting, .*, sketch in one folder, but do not\. Found: x\."
+        ValueError, match=r"should contain art_painting, .*, sketch in one folder, but do not\. Found: x\."
     ):
         fetch("pacs", tmp_path / "root", archives=[tmp_path / "other.zip"])
     assert not (tmp_path / "root" / "PACS").exists()
@@ -186,7 +186,7 @@ def test_given_file_of_another_checksum_is_taken_with_a_warning(tmp_path: Path) 
     made = write_celeba(tmp_path / "made", text=True)
     (tmp_path / "img_align_celeba.zip").write_bytes(pack(made / "img_align_celeba", "zip", "img_align_celeba/"))
     given = [tmp_path / "img_align_celeba.zip", made / "list_attr_celeba.txt", made / "list_eval_partition.txt"]
-    with pytest.warns(UserWarning, match="It is taken all the same, because you gave it"):
+    with pytest.warns(UserWarning, match="It is used nevertheless, because you gave it"):
         fetch("celeba", tmp_path / "root", archives=given)
     assert entries(tmp_path / "root" / "celeba") == [
         "img_align_celeba",

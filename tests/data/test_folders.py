@@ -177,7 +177,7 @@ def test_wrong_shapes_show_the_right_one(tmp_path: Path) -> None:
 def test_images_beside_the_classes_are_said_to_be_left_out(tmp_path: Path) -> None:
     write_image_folder(tmp_path, {"a": {"x": 5, "y": 5}})
     write_image(tmp_path / "a" / "stray.jpg")
-    with pytest.warns(UserWarning, match=r"1 image in no folder of a class left out, for instance stray"):
+    with pytest.warns(UserWarning, match=r"1 image outside the folders of classes skipped, for instance stray"):
         data = load_dataset(tmp_path)
     assert len(data.split("a", "in")) == 8
 

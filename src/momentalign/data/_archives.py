@@ -81,6 +81,7 @@ def extract(archive: Path, folder: Path, progress: ByteProgress = no_progress) -
 
 
 def _members(archive: Path) -> Iterator[_Member]:
+    write: Callable[..., Any] | None
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
