@@ -9,7 +9,8 @@ import torch
 import momentalign
 from momentalign.data import load_dataset
 from momentalign.encoders import build_encoder
-from momentalign.training import evaluate, make_config, read_records, read_run, run
+from momentalign.runs import read_records, read_run
+from momentalign.training import evaluate, make_config, run
 from tests.encoders.models import save_model, text_dataset, write_images
 from tests.training.problems import assert_same_weights, cut_at, numbers, weights
 

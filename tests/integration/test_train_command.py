@@ -11,7 +11,7 @@ import pytest
 
 import momentalign
 from momentalign.data import load_dataset
-from momentalign.training import read_records, read_run
+from momentalign.runs import read_records, read_run
 
 PROGRAM = str(Path(sys.executable).with_name("momentalign"))
 

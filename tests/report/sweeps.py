@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from momentalign.selection import Sweep, read_runs
-from tests.selection.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
+from tests.runs.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
 
 HOSTILE = ("<script>alert(1)</script>", "../x</script><img src=x onerror=alert(2)>", "'; DROP \"&amp;{{7*7}}")
 

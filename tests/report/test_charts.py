@@ -15,7 +15,7 @@ from momentalign.report._page import make_chapters
 from momentalign.report._style import DARK, DASHES, LIGHT, SHAPES, NameStyles
 from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import HOSTILE, hostile, mixed
-from tests.selection.fake_sweep import write_fake_sweep
+from tests.runs.fake_sweep import write_fake_sweep
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from momentalign.cli import main
-from tests.selection.fake_sweep import write_fake_sweep
+from tests.runs.fake_sweep import write_fake_sweep
 
 PROGRAM = Path(sys.executable).with_name("momentalign")
 

@@ -9,7 +9,7 @@ from momentalign.report._cases import GroupedSweep, group_cases
 from momentalign.report._provenance import missing_runs
 from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import by_hand
-from tests.selection.fake_sweep import make_config, record, write_fake_sweep, write_run
+from tests.runs.fake_sweep import make_config, record, write_fake_sweep, write_run
 
 
 @pytest.fixture

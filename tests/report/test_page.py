@@ -11,7 +11,7 @@ import pytest
 from momentalign.report import accuracy_table, write_report
 from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import HOSTILE, hostile, mixed
-from tests.selection.fake_sweep import make_config, record, write_domainbed_run, write_fake_sweep, write_run
+from tests.runs.fake_sweep import make_config, record, write_domainbed_run, write_fake_sweep, write_run
 
 
 class Reader(HTMLParser):

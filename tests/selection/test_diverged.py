@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from momentalign.probing import make_probe_config, run_probe
-from momentalign.selection import _sweep as sweep_module
-from momentalign.selection import candidates, read_runs, select
-from momentalign.selection._select import set_aside
-from momentalign.training import _run_json as training_runs
+from momentalign.selection import candidates, read_runs, select, set_aside
 from tests.probing.problems import spurious_data, write_csv
-from tests.selection.fake_sweep import make_config, record, write_domainbed_run, write_run
+from tests.runs.fake_sweep import make_config, record, write_domainbed_run, write_run
 
 ABC = ("a", "b", "c")
 BAD = (None, float("nan"), float("inf"))
@@ -96,7 +93,7 @@ def test_runs_of_domainbed_diverge_too(tmp_path, bad):
     assert chosen(tmp_path, "oracle") == [("good", 100, 0.4)]
     assert chosen(tmp_path, "training-domain") == [("bad", 0, 0.9)]
     assert read_runs(tmp_path).problems == [
-        "bad: erm diverged; from the record at step 100 on its loss is not a number and its accuracies do not count."
+        "bad: erm diverged; from the record at step 100 on its loss is not finite and its accuracies do not count."
     ]
 
 
@@ -107,15 +104,15 @@ def test_each_run_is_named_and_many_are_counted(tmp_path):
     sweep = read_runs(tmp_path)
     assert len(sweep.problems) == 11
     assert sweep.problems[0] == (
-        "r00: erm diverged; from the record at step 100 on its loss is not a number and its accuracies do not count."
+        "r00: erm diverged; from the record at step 100 on its loss is not finite and its accuracies do not count."
     )
-    assert sweep.problems[-1] == "Diverged as well, 2 of 13 runs: r10, r11."
+    assert sweep.problems[-1] == "Also diverged, 2 of 13 runs: r10, r11."
     assert dict(sweep.diverged()) == {f"r{number:02d}": 100 for number in range(12)}
 
 
 def test_sets_that_were_tried_are_set_aside_and_others_are_not(tmp_path):
     run(tmp_path, "diverged", (0.2, 0.9), (0.7, None), number=0)
-    stopped = {"status": "failed", "error": "The loss stopped being a number at step 100. Use a smaller weight or lr."}
+    stopped = {"status": "failed", "error": "The loss is not finite at step 100.", "diverged_at": 100}
     run(tmp_path, "stopped", (0.2, 0.9), (0.7, 0.6), number=1, **stopped)
     run(tmp_path, "failed", (0.2, 0.9), (0.7, None), number=4, status="failed", error="RuntimeError: no")
     run(tmp_path, "half", (0.2, 0.9), (0.7, None), number=2, status="running")
@@ -131,12 +128,12 @@ def test_sets_that_were_tried_are_set_aside_and_others_are_not(tmp_path):
 def test_a_probe_that_ended_with_its_loss_counts_as_diverged(tmp_path):
     path = write_csv(spurious_data(160, 80, features=4), tmp_path / "features.csv")
     config = make_probe_config(path, "vrex", solver="sgd", hparams={"lr": 1e300, "weight": 1e4})
-    with pytest.raises(ValueError, match="stopped being a number"):
+    with pytest.raises(ValueError, match="loss is not finite"):
         run_probe(config, tmp_path / "runs" / "wild")
     sweep = read_runs(tmp_path / "runs")
     assert list(sweep.diverged().index) == ["wild"]
     assert len(sweep.problems) == 1
-    assert sweep.problems[0].startswith("wild: failed (The loss stopped being a number at step ")
+    assert sweep.problems[0].startswith("wild: failed (The loss is not finite at step ")
     assert len(select(sweep, "worst-group")) == 0
 
 
@@ -148,7 +145,3 @@ def test_reading_and_choosing_do_without_torch(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_runs_are_read_in_the_format_that_training_writes():
-    assert sweep_module.FORMAT == training_runs.FORMAT

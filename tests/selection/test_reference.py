@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from momentalign.selection import read_runs, select
-from tests.selection.fake_sweep import make_config, record, write_run
+from tests.runs.fake_sweep import make_config, record, write_run
 
 DOMAINS = ("a", "b", "c")
 STEPS = (0, 100, 200)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from momentalign.selection import candidates, read_runs, select
-from tests.selection.fake_sweep import make_config, record, write_run
+from tests.runs.fake_sweep import make_config, record, write_run
 
 ABC = ("a", "b", "c")
 

@@ -2,7 +2,7 @@ import pytest
 
 from momentalign.selection import read_runs, select
 from momentalign.selection._worst_group import finalists, worst_group_candidates
-from tests.selection.fake_sweep import make_config, record, write_run
+from tests.runs.fake_sweep import make_config, record, write_run
 
 
 def probe(folder, number, trial, validation, test=0.5, *, before=None, **more):

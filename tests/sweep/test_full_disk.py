@@ -13,10 +13,9 @@ import momentalign.tables._model as probe_model
 import momentalign.training._loop as loop
 from momentalign._files import DiskFullError, is_disk_full
 from momentalign.probing import run_probe
+from momentalign.runs import read_run, record_failure, run_state
 from momentalign.sweep import Engine, make_plan, make_probe_plan, remaining, run_sweep
-from momentalign.sweep._claims import state_of
-from momentalign.sweep._jobs import Job, execute, record_failure
-from momentalign.training import read_run
+from momentalign.sweep._jobs import execute
 
 
 class Here(Engine):
@@ -96,7 +95,7 @@ def test_a_probe_goes_on_when_there_is_room(tmp_path, grouped, monkeypatch, numb
             run_probe(plan.runs[0], folder)
         with pytest.raises(DiskFullError, match="No space left"):
             run_sweep(plan, tmp_path / "runs", Here())
-    assert state_of(folder, plan.runs[0])[0] == "full"
+    assert run_state(folder, plan.runs[0])[0] == "disk-full"
     assert remaining(plan, tmp_path / "runs").runs == plan.runs
     tally = run_sweep(plan, tmp_path / "runs", Here())
     assert (tally.finished, tally.failed) == (1, {})
@@ -112,7 +111,7 @@ def test_a_device_that_is_really_full(tmp_path, engine):
     (folder / "records.jsonl").symlink_to("/dev/full")
     with pytest.raises(DiskFullError, match="No space left"):
         run_sweep(plan, tmp_path, engine)
-    assert state_of(folder, plan.runs[0])[0] == "full"
+    assert run_state(folder, plan.runs[0])[0] == "disk-full"
     (folder / "records.jsonl").unlink()
     assert run_sweep(plan, tmp_path, engine).finished == 1
 
@@ -121,30 +120,29 @@ def test_words_alone_are_no_full_disk(tmp_path):
     """A failure that only speaks of a full disk waits for --retry-failed as any other does."""
     plan = plan_of()
     (config,) = plan.runs
-    record_failure(Job(config, tmp_path / config.hash(), ()), "The queue is full.")
+    record_failure(tmp_path / config.hash(), config, (), "The queue is full.")
     assert remaining(plan, tmp_path).runs == ()
     assert run_sweep(plan, tmp_path, Here()).failed == {config.hash(): "The queue is full."}
 
 
 def test_another_failure_after_a_full_disk_is_one(tmp_path):
     (config,) = plan_of().runs
-    job = Job(config, tmp_path / config.hash(), ())
-    record_failure(job, "no")
-    path = job.folder / "run.json"
+    folder = tmp_path / config.hash()
+    record_failure(folder, config, (), "no")
+    path = folder / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "disk_full": True}))
-    assert state_of(job.folder, config) == ("full", "no")
-    record_failure(job, "worse")
-    assert state_of(job.folder, config) == ("failed", "worse")
+    assert run_state(folder, config) == ("disk-full", "no")
+    record_failure(folder, config, (), "worse")
+    assert run_state(folder, config) == ("failed", "worse")
 
 
-@pytest.mark.parametrize("part", ["feature_source", "_named"])
-def test_a_probe_that_fails_at_its_beginning_lets_go_of_its_folder(tmp_path, grouped, monkeypatch, part):
+def test_a_probe_that_fails_at_its_beginning_lets_go_of_its_folder(tmp_path, grouped, monkeypatch):
     (config,) = make_probe_plan([grouped], ["erm"], trials=1).runs
 
     def fail(*_):
         raise ValueError("The file is torn.")
 
-    monkeypatch.setattr(probe_run, part, fail)
+    monkeypatch.setattr(probe_run, "_fit", fail)
     opened = []
     real = probe_run.RunFolder
 
@@ -156,20 +154,19 @@ def test_a_probe_that_fails_at_its_beginning_lets_go_of_its_folder(tmp_path, gro
     with pytest.raises(ValueError, match="torn"):
         run_probe(config, tmp_path / "run")
     assert opened[0]._records is None  # closed, and with it the lock
-    if part == "feature_source":  # the run had begun
-        about = read_run(tmp_path / "run")
-        assert about["status"] == "failed"
-        assert about["error"].startswith("The file is torn.")
+    about = read_run(tmp_path / "run")
+    assert about["status"] == "failed"
+    assert about["error"].startswith("The file is torn.")
 
 
 def test_a_probe_whose_first_file_cannot_be_written_lets_go_of_its_folder(tmp_path, grouped, monkeypatch):
-    import momentalign.training._folder as folder
+    import momentalign.runs._folder as folder
 
     (config,) = make_probe_plan([grouped], ["erm"], trials=1).runs
     closed = []
     real = folder.RunFolder.close
     monkeypatch.setattr(folder.RunFolder, "close", lambda self: (closed.append(self._records), real(self)))
-    monkeypatch.setattr("momentalign.training._run_json.atomic_write", no_room(errno.EDQUOT))
+    monkeypatch.setattr("momentalign.runs._run_json.atomic_write", no_room(errno.EDQUOT))
     with pytest.raises(DiskFullError):
         run_probe(config, tmp_path / "run")
     assert closed[0].closed

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from momentalign.runs import Claims
 from momentalign.selection import read_runs
 from momentalign.sweep import LocalEngine, _local, estimate, make_plan, run_sweep
-from momentalign.sweep._claims import Claims
 from momentalign.sweep._jobs import Outcome
 from momentalign.training import run
 from tests.processes import listen
@@ -268,7 +268,7 @@ def test_interrupted_sweeps_go_on(tmp_path, how):
         assert process.returncode == 130
         assert "Run the same command again to go on." in output
         assert "Traceback" not in output
-    assert Claims(runs).take(next(runs.glob("*/run.json")).parent.name)
+    assert Claims(runs).acquire(next(runs.glob("*/run.json")).parent.name)
 
 
 def _alive(pid):

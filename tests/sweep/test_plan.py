@@ -1,12 +1,10 @@
 import itertools
-import json
 
 import pytest
 
 from momentalign.selection import read_runs, select
 from momentalign.sweep import make_plan, make_probe_plan
-from momentalign.sweep._clashes import find_clashes
-from tests.selection.fake_sweep import record, write_run
+from tests.runs.fake_sweep import record, write_run
 
 DOMAINS = ("+90%", "+80%", "-90%")
 
@@ -130,21 +128,3 @@ def test_a_string_is_no_list_of_names(make, grouped):
         make([grouped], "erm")
     with pytest.raises(TypeError, match="'datasets' should be a list of names"):
         make(grouped, ["erm"])
-
-
-def test_runs_that_cannot_stand_in_one_table_are_found(tmp_path):
-    chosen = {"trials": 1, "hparams": 1, "test_domains": ["-90%"]}
-    before = make_plan(["colored-digits"], ["erm", "cma"], steps=3, **chosen)
-    for run in before.runs:
-        folder = tmp_path / run.hash()
-        folder.mkdir()
-        (folder / "run.json").write_text(json.dumps({"config": run.to_dict()}))
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "run.json").write_text("[]")
-    assert find_clashes(before, tmp_path) == {}
-    assert find_clashes(make_plan(["colored-digits"], ["erm"], steps=4, **chosen), tmp_path) == {"steps": 1}
-    longer = make_plan(["colored-digits"], ["erm", "cma"], steps=40, precision="bf16", **chosen)
-    # The annealing of CMA goes with the number of steps.
-    assert find_clashes(longer, tmp_path) == {"precision, steps": 1, "hparams, precision, steps": 1}
-    assert find_clashes(make_plan(["colored-digits"], ["coral"], steps=4, **chosen), tmp_path) == {}
-    assert find_clashes(before, tmp_path / "nowhere") == {}

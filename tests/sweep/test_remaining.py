@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from momentalign.cli._sweep_output import announce
+from momentalign.runs import find_clashes
 from momentalign.sweep import make_probe_plan, remaining
-from momentalign.sweep._clashes import find_clashes
 from momentalign.sweep._jobs import Engine, Outcome
-from tests.selection.fake_sweep import record, write_run
+from tests.runs.fake_sweep import record, write_run
 
 
 def write(out, run, status="finished", **about):
@@ -126,7 +126,7 @@ def test_finals_that_cannot_stand_in_one_table_are_found(grouped, plan, tmp_path
     other = make_probe_plan([grouped], ["erm"], trials=3, overrides={"components": 2})
     for run in finals(other, "erm", 0):
         write(out, run)
-    assert find_clashes(plan, out) == {"hparams": 2}
+    assert find_clashes(plan.all_runs, out) == {"hparams": 2}
     for run in finals(plan, "erm", 0):
         write(out, run)
-    assert find_clashes(plan, out) == {"hparams": 2}
+    assert find_clashes(plan.all_runs, out) == {"hparams": 2}

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from momentalign.data import DomainDataset, Split
-from momentalign.training import RunConfig, _capture, _steps, make_config, read_records
+from momentalign.runs import RunConfig, read_records
+from momentalign.training import _capture, _steps, make_config
 
 TIMES = ("step_seconds", "memory_gib")
 """What two runs of one configuration may differ in."""

@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 
 import momentalign.training._loop as loop
 from momentalign.cli import app, main
-from momentalign.training import find_position, read_records, read_run
+from momentalign.runs import read_records, read_run
+from momentalign.training import find_position
 from tests.processes import listen
 from tests.training.problems import assert_same_weights, numbers
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from momentalign.data import DomainDataset, Split, Texts
-from momentalign.training import RunConfig, make_config
+from momentalign.runs import RunConfig
+from momentalign.training import make_config
 from tests.training.problems import grouped, images, three_domains
 
 CONFIG = RunConfig("colored-digits", "erm", ("-90%",), 0, 0, {"lr": 1e-3, "batch_size": 64}, 500, 100)

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from momentalign.encoders import TensorPreprocessing
-from momentalign.training import RunConfig, read_records, run
+from momentalign.runs import RunConfig, read_records
+from momentalign.training import run
 from momentalign.training._measures import predictions_of
 from momentalign.training._rows import Rows
 from tests.references import assert_equal

@@ -1,5 +1,8 @@
 """Two processes on CPU give the loss curve of one."""
 
+import dataclasses
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,7 +10,8 @@ from torch import nn
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from momentalign._files import DiskFullError
-from momentalign.training import read_records, run
+from momentalign.runs import BusyError, read_records
+from momentalign.training import run
 from momentalign.training._devices import check_ranks, launch
 from momentalign.training._model import build_algorithm
 from tests.references import assert_equal
@@ -43,40 +47,53 @@ def test_batches_that_cannot_be_shared_out_are_refused_at_once(tmp_path: Path) -
     assert not (tmp_path / "run").exists()
 
 
-class Failing:
-    def __init__(self, line: str) -> None:
-        self.line = line
+class TwoRanks:
+    """A Fabric whose second rank calls the function, and whose launcher reports errors as torch does."""
 
-    def launch(self, function: object) -> None:
-        raise ProcessRaisedException(f"\n\n-- Process 1 terminated with the error:\nTraceback …\n{self.line}", 1, 123)
+    world_size, global_rank = 2, 1
+
+    def launch(self, function: Callable[..., object]) -> object:
+        try:
+            return function(self)
+        except Exception:
+            raise ProcessRaisedException(f"-- Process 1 failed:\n{traceback.format_exc()}", 1, 123) from None
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def function(fabric: object) -> None:
+        raise error
+
+    return function
 
 
 @pytest.mark.parametrize(
-    ("line", "kind"),
+    ("error", "kind"),
     [
-        ("ValueError: no such image: a.png", ValueError),
-        ("FileNotFoundError: no such image: a.png", OSError),
-        ("momentalign._files.DiskFullError: no such image: a.png", DiskFullError),
-        ("momentalign.training._busy.BusyError: no such image: a.png", ValueError),
-        ("json.decoder.JSONDecodeError: no such image: a.png", ValueError),
-        ("UnicodeDecodeError: no such image: a.png", ValueError),
+        (ValueError, ValueError),
+        (FileNotFoundError, OSError),
+        (DiskFullError, DiskFullError),
+        (BusyError, ValueError),
+        (UnicodeError, ValueError),
+        (ModuleNotFoundError, ModuleNotFoundError),
     ],
 )
-def test_an_error_on_a_rank_is_one_line(line: str, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match=r"^no such image: a.png$") as found:
-        launch(Failing(line), lambda fabric: None)
+def test_an_error_of_a_rank_keeps_its_kind_and_message(error: type[Exception], kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^no such image: a.png\nsecond: half$") as found:
+        launch(TwoRanks(), raising(error("no such image: a.png\nsecond: half")))
     assert type(found.value) is kind
 
 
-def test_lines_that_follow_belong_to_the_message() -> None:
-    with pytest.raises(ValueError, match=r"^first\nsecond: half$"):
-        launch(Failing("ValueError: first\nsecond: half"), lambda fabric: None)
-
-
 def test_a_bug_on_a_rank_keeps_its_traceback() -> None:
-    with pytest.raises(RuntimeError, match="A process of several failed: KeyError: 'x'") as found:
-        launch(Failing("KeyError: 'x'"), lambda fabric: None)
+    with pytest.raises(RuntimeError, match="Rank 1 failed: KeyError: 'x'") as found:
+        launch(TwoRanks(), raising(KeyError("x")))
     assert "Traceback" in str(found.value.__cause__)
+
+
+def test_an_error_of_two_processes_arrives(tmp_path: Path) -> None:
+    data = three_domains()
+    config = dataclasses.replace(small_config(data), encoder="no-such-encoder")
+    with pytest.raises(ValueError, match="no-such-encoder"):
+        run(config, tmp_path / "run", data=data, accelerator="cpu", devices=2)
 
 
 def test_algorithms_that_work_on_one_device_say_so() -> None:

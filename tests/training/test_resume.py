@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import momentalign.training._steps as steps
-from momentalign.training import find_position, read_run, run
-from momentalign.training._folder import RunFolder
+from momentalign.runs import RunFolder, read_run
+from momentalign.training import find_position, run
 from momentalign.training._options import CHECKPOINT_SECONDS, Options
 from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
 
@@ -18,7 +18,8 @@ KILLED = """
 import os, signal, sys
 import torch
 import momentalign.training._steps as steps
-from momentalign.training import RunConfig, run
+from momentalign.runs import RunConfig
+from momentalign.training import run
 from tests.training.problems import small_config, three_domains
 
 torch.set_num_threads(1)

@@ -8,9 +8,9 @@ import torch
 
 from momentalign.algorithms import algorithm_names
 from momentalign.data import DomainDataset, Split
+from momentalign.runs import Record, RunConfig, RunFolder, read_records, read_run
 from momentalign.theory import moment_gaps
-from momentalign.training import Clock, Progress, RunConfig, _cost, estimate, load, read_records, read_run, run
-from momentalign.training._folder import Record, RunFolder
+from momentalign.training import Clock, Progress, _cost, estimate, load, run
 from momentalign.training._sampling import Sampler
 from tests.training.problems import TIMES, assert_same_weights, grouped, images, numbers, small_config, three_domains
 

@@ -11,7 +11,8 @@ import torch
 
 import momentalign
 from momentalign.data import load_dataset
-from momentalign.training import evaluate, make_config, read_records, run
+from momentalign.runs import read_records
+from momentalign.training import evaluate, make_config, run
 from tests.training.problems import assert_same_weights
 
 HEART = Path(os.environ.get("MOMENTALIGN_DATA", "/nowhere")) / "heart-disease"

@@ -13,8 +13,8 @@ import torch
 
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
-from momentalign.data import DomainDataset, Split
-from momentalign.training import Record, RunConfig, RunFolder, run
+from momentalign.runs import Record, RunConfig, RunFolder
+from momentalign.training import run
 from momentalign.training._devices import peak_gib
 
 _SETS = {"colored-mnist": 3, "rotated-mnist": 6, "vlcs": 4, "pacs": 4, "terra-incognita": 4}
@@ -110,15 +110,13 @@ def write_synthetic_runs(out: Path, records: int, trials: int) -> int:
     number = 0
     for name, domains in _SETS.items():
         names = [f"domain {k}" for k in range(domains)]
-        rows = Split(torch.zeros(2, 1), torch.arange(2))
-        data = DomainDataset(name, 2, {domain: {"in": rows, "out": rows} for domain in names})
         for algorithm, test, seed, trial in itertools.product(_ALGORITHMS, names, range(5), range(trials)):
             spec = find_algorithm(algorithm)
             hparams = draw_hyperparameters(spec.space("image", 5001), seed)
             config = RunConfig(name, algorithm, (test,), trial, seed, hparams, records * 100, 100)
             folder = RunFolder(out / config.hash(), config)
             try:
-                folder.begin(data, "cpu", 0)
+                folder.begin(domains=names, classes=("0", "1"), device="cpu")
                 for index in range(records):
                     folder.append(list(_synthetic_records(names, index * 100, number)))
                 folder.finish()

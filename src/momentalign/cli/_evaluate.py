@@ -29,7 +29,8 @@ def evaluate_command(
 ) -> None:
     """Evaluate a trained run on any data set with its classes: accuracy per domain and of the worst group."""
     from momentalign._files import atomic_file, check_output
-    from momentalign.training import Score, evaluate, find_position, read_run
+    from momentalign.runs import RunState, read_run
+    from momentalign.training import Score, evaluate, find_position
 
     device = find_device(device)
     if out is not None:
@@ -68,7 +69,7 @@ def evaluate_command(
             writer.writerow(Score._fields)
             writer.writerows(scores)
         console.print(f"Saved the scores to {out}.")
-    if about["status"] != "finished":
+    if about["status"] is not RunState.FINISHED:
         step = find_position(run).step
         console.print(f"The run is not finished: these are its weights after {step} of {config['steps']} steps.")
     console.print(f"In Python: momentalign.load({str(run)!r}) loads the network with its preprocessing.")

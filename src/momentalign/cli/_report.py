@@ -24,7 +24,7 @@ def report(
 
     try:
         from momentalign.report import write_report
-        from momentalign.selection import read_runs
+        from momentalign.runs import RunState, read_runs
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
@@ -35,7 +35,7 @@ def report(
     console = Console(highlight=False, markup=False, soft_wrap=True)
     sweep = read_runs(folders)
     number = len(sweep.problems)
-    finished = int((sweep.runs["status"] == "finished").sum())
+    finished = int((sweep.runs["status"] == RunState.FINISHED).sum())
     problems = f" {pluralize(number, 'problem')} found, listed on the page." if number else ""
     console.print(f"{pluralize(len(sweep.runs), 'run')}, {finished} finished.{problems}")
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())

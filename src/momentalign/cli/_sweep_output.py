@@ -111,8 +111,8 @@ def announce(
 
     from momentalign._files import check_writable
     from momentalign._format import format_size, pluralize
+    from momentalign.runs import find_clashes
     from momentalign.sweep import LocalEngine, estimate, remaining
-    from momentalign.sweep._clashes import find_clashes
     from momentalign.training._devices import check_installed, check_precision
 
     check_writable(out.absolute())
@@ -125,7 +125,7 @@ def announce(
     number = len(left.runs) + left.finals
     if number < len(plan.runs) + plan.number_of_finals:
         console.print(f"{number} of them {'is' if number == 1 else 'are'} left to do.")
-    for names, number in find_clashes(plan, out).items():
+    for names, number in find_clashes(plan.all_runs, out).items():
         console.print(
             f"Note: {number} runs in {out} have the same data set, algorithm, test domains, trial and set as planned "
             f"ones, but not the same {names}. A table shows one of two such runs; another --out keeps them apart."

@@ -62,7 +62,8 @@ def train_command(
     from momentalign._files import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
-    from momentalign.training import estimate, find_position, make_config, read_records, run
+    from momentalign.runs import read_records
+    from momentalign.training import estimate, find_position, make_config, run
 
     console = make_console()
     with Notes(console):

@@ -11,7 +11,7 @@ from momentalign.probing._features import COMPONENTS
 from momentalign.probing._fit import L2, MAX_ITER, TOL
 from momentalign.probing._methods import SOLVERS, find_method, method_grid
 from momentalign.probing._recipes import BATCH, LEARNING_RATE, recipe_for
-from momentalign.training import RunConfig
+from momentalign.runs import RunConfig
 
 _RECORDS = 100
 """Approximate number of records of a run of SGD."""

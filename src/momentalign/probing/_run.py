@@ -8,20 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from momentalign._errors import in_one_line
-from momentalign._files import DiskFullError, is_disk_full
 from momentalign._types import Array
-from momentalign.data import DomainDataset
 from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
 from momentalign.probing._config import open_data
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, project
 from momentalign.probing._fit import ProbeSolver, bootstrap_rows
 from momentalign.probing._methods import PUBLISHED_SCALING, ProbeMethod, find_method
+from momentalign.runs import DivergedError, Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.tables import Column, TableEncoder, TableModel
-from momentalign.training import RunConfig, read_records
-from momentalign.training._folder import Record, RunFolder
-from momentalign.training._stamp import data_stamp
 
 StepProgress = Callable[[int, int], None]
 """Called with the number of finished steps and the most there can be."""
@@ -67,22 +62,12 @@ def run_probe(
         return [record for record in records if record["step"] == records[-1]["step"]]
     if target is None:
         return _fit(config, method, _features(config, data), None, progress, save)
-    try:
+    with target.recording_failure():
         features = _features(config, data)
-        target.begin(_named(features.data), "cpu", 0)
-        target.about["features"] = None if data is not None else feature_source(config.dataset)
+        source = None if data is not None else feature_source(config.dataset)
+        names = features.data
+        target.begin(domains=names.domain_names, classes=names.classes, device="cpu", features=source)
         return _fit(config, method, features, target, progress, save)
-    except Exception as error:
-        message = in_one_line(error)
-        full = is_disk_full(error)
-        if full:
-            message = f"The disk that {target.path} is on is full. Make room and run the same again."
-        target.fail(message, disk_full=full)
-        if full:
-            raise DiskFullError(message) from None
-        raise
-    finally:
-        target.close()
 
 
 def _fit(
@@ -109,7 +94,7 @@ def _fit(
         writer = _Writer(config, _Curves(features, method, rows), target, progress)
         head = solver.fit_sgd(features, method, hparams, config.trial, watch=writer.step)
         if not head.converged:
-            raise ValueError(f"The loss stopped being a number at step {head.n_iter}. Use a smaller weight or lr.")
+            raise DivergedError(head.n_iter)
     last = writer.last()
     if target is not None:
         if save:
@@ -173,18 +158,6 @@ def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
 def _projected(data: ProbeData, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
     """Cache the last features: successive runs of a sweep share them."""
     return project(data, **dict(options))
-
-
-def _named(data: ProbeData) -> DomainDataset:
-    """Names of domains, classes and groups for run.json, without rows."""
-    return DomainDataset(
-        data.name,
-        len(data.classes),
-        {name: {} for name in data.domain_names},
-        classes=data.classes,
-        group_names=data.group_names,
-        training_recipe="table",
-    )
 
 
 class _Curves:

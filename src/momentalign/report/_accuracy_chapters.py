@@ -11,6 +11,7 @@ from momentalign.report._charts import curves, decades, dots, scatter
 from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
 from momentalign.report._style import NameStyles
 from momentalign.report._table import ResultTable, TableSection
+from momentalign.runs import RunState
 from momentalign.selection import candidates
 
 ACCURACY_AXIS = "accuracy, %"
@@ -74,7 +75,7 @@ def search_chapter(grouped: GroupedSweep) -> Chapter:
 def describe_selection(case: Case) -> str:
     """Which runs represent a method, and at which steps the penalties of annealed methods set in."""
     if case.rule is None:
-        finished = (case.runs["status"] == "finished").any()
+        finished = (case.runs["status"] == RunState.FINISHED).any()
         return f"No run {'could be selected' if finished else 'is finished'}: all runs so far."
     annealed = []
     for method, own in case.chosen.groupby("method", sort=False):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from momentalign.report._cases import Case, GroupedSweep
+from momentalign.runs import RunState
 
 _NO_TERMS = {"loss", "moment_gap_1", "moment_gap_2", "step_seconds", "memory_gib"}
 """Step-level metrics that are no penalty terms."""
@@ -148,7 +149,7 @@ def partner_matrix(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
         last records, mean over all methods, hyper-parameters and trials that have both, in points.
     """
     diverged = case.runs.index.isin(grouped.sweep.diverged().index)
-    finished = case.runs[(case.runs["status"] == "finished") & ~diverged]
+    finished = case.runs[(case.runs["status"] == RunState.FINISHED) & ~diverged]
     records = grouped.sweep.records
     keep = (records["metric"] == "accuracy") & (records["split"] == "in") & records["run"].isin(finished.index)
     records = _last_records(records[keep & records["domain"].notna()])

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from momentalign.report._cases import Case, GroupedSweep
+from momentalign.runs import RunState
 
 _NOT_SHARED = {"dataset", "algorithm", "test_domains", "trial", "hparams_seed", "hparams"}
 _NOT_OF_PROBES = {"encoder", "holdout", "precision", "pool"}
-_STATUS_ORDER = ("finished", "running", "failed")
+_STATUS_ORDER = (RunState.FINISHED, RunState.RUNNING, RunState.FAILED)
 
 
 def configurations(grouped: GroupedSweep) -> list[dict[str, Any]]:

@@ -4,9 +4,8 @@
 by one of :data:`RULES`. Nothing here trains, and nothing needs the data.
 """
 
-from momentalign.selection._read import read_runs
+from momentalign.runs import Sweep, read_runs
 from momentalign.selection._select import RULES, candidates, select, set_aside
-from momentalign.selection._sweep import Sweep
 from momentalign.selection._worst_group import FINALISTS, best_set, best_sets, finalists, worst_group_candidates
 
 __all__ = [

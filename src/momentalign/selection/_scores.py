@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from momentalign.selection._sweep import Sweep
+from momentalign.runs import Sweep
 
 _Arrays = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]  # steps, inside, outside
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from momentalign.selection._diverged import stopped_steps
+from momentalign.runs import RunState, Sweep
 from momentalign.selection._scores import Run, finished_runs
-from momentalign.selection._sweep import Sweep
 from momentalign.selection._worst_group import select_worst_group, worst_group_candidates
 
 RULES = ("training-domain", "leave-one-domain-out", "oracle", "worst-group")
@@ -99,8 +98,8 @@ def set_aside(sweep: Sweep, rule: str) -> pd.DataFrame:
     if sweep.diverged().empty:
         return pd.DataFrame(columns=columns)
     # What would be candidates had nothing diverged.
-    stopped = sweep.runs.index.isin(list(stopped_steps(sweep.runs)))
-    runs = sweep.runs.assign(status=sweep.runs["status"].mask(stopped, "finished"))
+    ended = sweep.runs.index.isin(sweep.ended_by_divergence().index)
+    runs = sweep.runs.assign(status=sweep.runs["status"].mask(ended, RunState.FINISHED))
     tried = candidates(replace(sweep, runs=runs, records=sweep.records[sweep.records["metric"] != "loss"]), rule)
     return tried.loc[~tried["run"].isin(candidates(sweep, rule)["run"]), columns].reset_index(drop=True)
 

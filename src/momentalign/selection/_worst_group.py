@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from momentalign.selection._sweep import Sweep
+from momentalign.runs import Sweep
 
 FINALISTS = 5
 

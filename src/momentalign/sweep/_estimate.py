@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from momentalign._format import format_duration, format_size
+from momentalign.runs import RunConfig, RunState
 from momentalign.sweep._jobs import Engine, Job, Outcome
 from momentalign.sweep._plan import Plan
-from momentalign.training import RunConfig
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def estimate(
         for number, config in enumerate(kinds.values())
     ]
     found = dict(zip(kinds, _measure(engine, jobs, watch), strict=True))
-    costs = {kind: outcome for kind, outcome in found.items() if outcome.status == "finished"}
+    costs = {kind: outcome for kind, outcome in found.items() if outcome.status is RunState.FINISHED}
     errors = {f"{kind[1]} on {kind[0]}": outcome.error or "" for kind, outcome in found.items() if kind not in costs}
     total = [costs[config.dataset, config.algorithm] for config in runs if (config.dataset, config.algorithm) in costs]
     more = 1 + finals / len(runs) if runs else 1.0

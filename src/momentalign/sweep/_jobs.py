@@ -1,6 +1,5 @@
 """One run as a job that any process can do, and what comes back of it."""
 
-import json
 import shutil
 import time
 import warnings
@@ -14,10 +13,9 @@ import torch
 from momentalign._errors import in_one_line
 from momentalign._files import is_disk_full
 from momentalign._machine import is_ours
+from momentalign.runs import BusyError, RunConfig, RunState, is_busy, record_failure
 from momentalign.sweep._measure import Cost, measure
-from momentalign.training import RunConfig, run
-from momentalign.training._busy import BusyError, is_busy
-from momentalign.training._run_json import describe_run, write_json
+from momentalign.training import run
 
 _READERS = 8  # processes that read images for one run, at most
 
@@ -58,7 +56,7 @@ class Outcome:
 
     Args:
         job: The job.
-        status: "finished", "failed", "busy" (another process trains there) or "full" (no space left).
+        status: FINISHED, FAILED, BUSY or DISK_FULL.
         error: One line, where there is something to say.
         seconds: Time it took, loading included; for a measurement, what the run would take.
         size: Bytes that its folder would take, of a measurement only.
@@ -67,7 +65,7 @@ class Outcome:
     """
 
     job: Job
-    status: str
+    status: RunState
     error: str | None = None
     seconds: float = 0.0
     size: int = 0
@@ -133,7 +131,7 @@ def execute(job: Job, report: Callable[[float], None] | None = None) -> Outcome:
     if job.measure:
         return _measure(job)
     if is_busy(job.folder):
-        return Outcome(job, "busy")
+        return Outcome(job, RunState.BUSY)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         outcome = _train(job, report)
@@ -165,16 +163,16 @@ def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
                 progress=lambda at: advance(at.done / at.steps),
             )
     except BusyError:
-        return Outcome(job, "busy")
+        return Outcome(job, RunState.BUSY)
     except Exception as error:
         message = in_one_line(error)
         if is_disk_full(error):
-            return Outcome(job, "full", message, time.monotonic() - begin)
-        record_failure(job, message)
-        return Outcome(job, "failed", message, time.monotonic() - begin)
+            return Outcome(job, RunState.DISK_FULL, message, time.monotonic() - begin)
+        record_failure(job.folder, job.config, job.domains, error)
+        return Outcome(job, RunState.FAILED, message, time.monotonic() - begin)
     if not job.keep_weights:
         shutil.rmtree(job.folder / "checkpoint", ignore_errors=True)
-    return Outcome(job, "finished", None, time.monotonic() - begin)
+    return Outcome(job, RunState.FINISHED, None, time.monotonic() - begin)
 
 
 _warm = False
@@ -189,26 +187,9 @@ def _measure(job: Job) -> Outcome:
             _warm = True
         cost = _cost(job)
     except Exception as error:
-        return Outcome(job, "failed", in_one_line(error))
-    return Outcome(job, "finished", None, cost.seconds, cost.records + (cost.weights if job.keep_weights else 0))
+        return Outcome(job, RunState.FAILED, in_one_line(error))
+    return Outcome(job, RunState.FINISHED, None, cost.seconds, cost.records + (cost.weights if job.keep_weights else 0))
 
 
 def _cost(job: Job) -> Cost:
     return measure(job.config, root=job.root, accelerator=job.accelerator, skip_bad_files=job.skip_bad_files)
-
-
-def record_failure(job: Job, message: str) -> None:
-    """Make the run's folder say that it failed, also if it ended before it could say anything.
-
-    Args:
-        job: The run.
-        message: One line.
-    """
-    path = job.folder / "run.json"
-    try:
-        about = json.loads(path.read_bytes())
-    except (OSError, ValueError):  # it did not begin, or something else spoilt the file
-        about = describe_run(job.config, job.domains)
-    about.pop("disk_full", None)  # of an attempt before this one
-    job.folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, about | {"status": "failed", "error": message})

@@ -13,7 +13,8 @@ from multiprocessing.process import BaseProcess
 
 from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count
-from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, record_failure
+from momentalign.runs import RunState, record_failure
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute
 
 _REPORT_SECONDS = 0.5
 
@@ -146,8 +147,8 @@ class _Worker:
             # Not the run's fault, and the next process would end likewise.
             raise OSError(f"{error.replace('Its', 'A')[:-1]} before its first run. What it said stands above.")
         if not job.measure:
-            record_failure(job, error)
-        return Outcome(job, "failed", error)
+            record_failure(job.folder, job.config, job.domains, error)
+        return Outcome(job, RunState.FAILED, error)
 
     def end(self) -> None:
         if self.ended:

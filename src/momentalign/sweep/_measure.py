@@ -4,7 +4,8 @@ import dataclasses
 import time
 from typing import NamedTuple
 
-from momentalign.training import RunConfig, estimate
+from momentalign.runs import RunConfig
+from momentalign.training import estimate
 
 _LINE = 100  # bytes of a line of records
 _STEP_LEVEL = 8  # lines of a record that belong to no domain

@@ -10,8 +10,9 @@ from momentalign._format import pluralize
 from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import find_algorithm
 from momentalign.data import DomainDataset, load_dataset
+from momentalign.runs import RunConfig
 from momentalign.selection import FINALISTS, RULES, Sweep, finalists, worst_group_candidates
-from momentalign.training import RunConfig, make_config
+from momentalign.training import make_config
 
 DEFAULT_RULES = ("oracle", "training-domain")
 
@@ -32,6 +33,11 @@ class Plan:
     rules: tuple[str, ...]
     domains: Mapping[str, tuple[str, ...]]
     finals: Mapping[tuple[str, str, int], tuple[RunConfig, ...]] = field(default_factory=dict)
+
+    @property
+    def all_runs(self) -> tuple[RunConfig, ...]:
+        """First trials and final runs."""
+        return (*self.runs, *itertools.chain(*self.finals.values()))
 
     @property
     def number_of_finals(self) -> int:
@@ -63,7 +69,7 @@ class Plan:
             "algorithm": {run.algorithm for run in self.runs},
             "choice of test domains": {(run.dataset, run.test_domains) for run in self.runs if run.test_domains},
             "set of hyper-parameters": {run.hparams_seed for run in self.runs},
-            "trial": {run.trial for run in (*self.runs, *itertools.chain(*self.finals.values()))},
+            "trial": {run.trial for run in self.all_runs},
         }
         parts = [pluralize(len(found), noun) for noun, found in names.items() if found]
         return f"{pluralize(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."

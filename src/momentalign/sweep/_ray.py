@@ -15,8 +15,9 @@ from momentalign._extras import require
 from momentalign._files import is_disk_full
 from momentalign._format import pluralize
 from momentalign._validation import check_choice, check_count
+from momentalign.runs import RunState, record_failure
 from momentalign.sweep._archive import pack
-from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, record_failure
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute
 
 _RETRIES = 3
 _CONNECT_SECONDS = 5
@@ -117,10 +118,10 @@ class RayEngine(Engine):
         except self.ray.exceptions.RayError as error:
             full, message = _why(self.ray.exceptions, error)
             if full:
-                return Outcome(job, "full", message)
+                return Outcome(job, RunState.DISK_FULL, message)
             if not job.measure:
-                record_failure(job, message)
-            return Outcome(job, "failed", message)
+                record_failure(job.folder, job.config, job.domains, message)
+            return Outcome(job, RunState.FAILED, message)
         return outcome
 
     def _capacity(self) -> int:
@@ -145,7 +146,7 @@ def _task(job: Job, mark: Path, cpus: int) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="momentalign-") as temporary:
         here = dataclasses.replace(job, folder=Path(temporary) / job.name)
         outcome = execute(here)
-        archive = pack(here.folder) if here.folder.exists() and outcome.status != "full" else None
+        archive = pack(here.folder) if here.folder.exists() and outcome.status is not RunState.DISK_FULL else None
         return dataclasses.replace(outcome, job=job, archive=archive)
 
 

@@ -3,11 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from momentalign.selection import read_runs
-from momentalign.sweep._claims import state_of
+from momentalign.runs import RunConfig, RunState, data_stamp, read_runs, run_state
 from momentalign.sweep._plan import Plan, most_finals
-from momentalign.training import RunConfig
-from momentalign.training._stamp import data_stamp
 
 
 class Remaining(NamedTuple):
@@ -39,14 +36,14 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
     folder = Path(out)
     stamps = stamps_of(plan)
 
-    def state(config: RunConfig) -> str:
-        return state_of(folder / config.hash(), config, stamps[config.dataset])[0]
+    def state(config: RunConfig) -> RunState:
+        return run_state(folder / config.hash(), config, stamps[config.dataset])[0]
 
     def left(config: RunConfig) -> bool:
         return is_left(state(config), retry_failed)
 
     states = [(config, state(config)) for config in plan.runs]
-    changed = tuple(config for config, found in states if found == "changed")
+    changed = tuple(config for config, found in states if found is RunState.CHANGED)
     first = [config for config, found in states if is_left(found, retry_failed)]
     undecided = {(config.dataset, config.algorithm) for config in first}
     final = [
@@ -82,14 +79,15 @@ def final_runs(plan: Plan, out: Path) -> tuple[RunConfig, ...]:
     return plan.final_runs(sweep)
 
 
-def is_left(status: str, retry_failed: bool) -> bool:
+def is_left(status: RunState, retry_failed: bool) -> bool:
     """Whether a run is to be begun or gone on with.
 
     Args:
-        status: Of :func:`momentalign.sweep._claims.state_of`.
+        status: Of :func:`momentalign.runs.run_state`.
         retry_failed: Whether failed runs are tried again.
 
     Returns:
         Whether it is.
     """
-    return status in ("new", "running", "full") or (retry_failed and status in ("failed", "broken"))
+    left = status in (RunState.NEW, RunState.RUNNING, RunState.DISK_FULL)
+    return left or (retry_failed and status in (RunState.FAILED, RunState.DAMAGED))

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._files import DiskFullError
-from momentalign.selection._planned import remove_planned, write_planned
+from momentalign.runs import Claims, RunConfig, RunState, remove_planned, run_state, write_planned
 from momentalign.sweep._archive import unpack
-from momentalign.sweep._claims import Claims, state_of
 from momentalign.sweep._jobs import Advance, Engine, Job, Outcome
 from momentalign.sweep._plan import Plan
 from momentalign.sweep._remaining import final_runs, is_left, stamps_of
-from momentalign.training import RunConfig
 
 _WAIT = 0.2
 _LOOK_AGAIN = 2.0  # seconds from one look at runs of other sweeps to the next
@@ -88,7 +86,7 @@ def run_sweep(
         driver.work(final_runs(plan, out))
         done = True
     finally:
-        driver.claims.give_all()
+        driver.claims.release_all()
         remove_planned(listed, done=done)
     return driver.tally
 
@@ -130,7 +128,7 @@ class _Driver:
             for event in self.engine.wait(_WAIT) if active or elsewhere else ():
                 if isinstance(event, Outcome):
                     active -= 1
-                    if event.status == "busy":
+                    if event.status is RunState.BUSY:
                         elsewhere.append(event.job)
                     self._end(event)
                 self.watch(self.tally, event)
@@ -142,18 +140,18 @@ class _Driver:
 
     def _begin(self, job: Job) -> bool | None:
         """Begin a run; False if there is nothing to do, None if another sweep has it."""
-        if not self.claims.take(job.name):
+        if not self.claims.acquire(job.name):
             return None
         # Looked at under the lock: another sweep may have done it a moment ago.
-        status, error = state_of(job.folder, job.config, self.stamps[job.config.dataset])
+        status, error = run_state(job.folder, job.config, self.stamps[job.config.dataset])
         if is_left(status, self.retry_failed and job.name not in self.tried):
-            if status == "broken":
+            if status is RunState.DAMAGED:
                 shutil.rmtree(job.folder)
             self.tried.add(job.name)
             self.engine.submit(job)
             return True
-        self.claims.give(job.name, finished=status == "finished")
-        if status == "finished":
+        self.claims.release(job.name, finished=status is RunState.FINISHED)
+        if status is RunState.FINISHED:
             self.tally.before += 1
         else:
             self.tally.failed[job.name] = error or "no reason given"
@@ -163,12 +161,12 @@ class _Driver:
         name = outcome.job.name
         if outcome.archive is not None:
             unpack(outcome.archive, outcome.job.folder)
-        self.claims.give(name, finished=outcome.status == "finished")
+        self.claims.release(name, finished=outcome.status is RunState.FINISHED)
         self.tally.notes += [note for note in outcome.notes if note not in self.tally.notes]
-        if outcome.status == "finished":
+        if outcome.status is RunState.FINISHED:
             self.tally.finished += 1
             self.tally.seconds += outcome.seconds
-        elif outcome.status == "failed":
+        elif outcome.status is RunState.FAILED:
             self.tally.failed[name] = outcome.error or "no reason given"
-        elif outcome.status == "full":
+        elif outcome.status is RunState.DISK_FULL:
             raise DiskFullError(f"No space left for {self.out}. Make room and run the same command again: it goes on.")

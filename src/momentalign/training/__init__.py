@@ -5,15 +5,14 @@ network back and :func:`evaluate` tries it on other data.
 """
 
 from momentalign._files import DiskFullError
+from momentalign.runs import RunConfig
 from momentalign.training._checkpoint import find_position
-from momentalign.training._config import RunConfig, make_config
+from momentalign.training._config import make_config
 from momentalign.training._cost import Cost, estimate
 from momentalign.training._evaluation import Score, evaluate
-from momentalign.training._folder import Record, RunFolder, read_records
 from momentalign.training._options import Clock, Progress
 from momentalign.training._predictor import Predictor, load
 from momentalign.training._run import run
-from momentalign.training._run_json import read_run
 
 __all__ = [
     "Clock",
@@ -21,16 +20,12 @@ __all__ = [
     "DiskFullError",
     "Predictor",
     "Progress",
-    "Record",
     "RunConfig",
-    "RunFolder",
     "Score",
     "estimate",
     "evaluate",
     "find_position",
     "load",
     "make_config",
-    "read_records",
-    "read_run",
     "run",
 ]

@@ -10,10 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from momentalign._saved import FORMAT, MODEL, WEIGHTS, checkpoint_of, read_tensors, read_values, write_tensors
+from momentalign._saved import (
+    CHECKPOINT_FORMAT,
+    MODEL,
+    WEIGHTS,
+    checkpoint_of,
+    read_tensors,
+    read_values,
+    write_tensors,
+)
 from momentalign.algorithms import Algorithm
-from momentalign.training._folder import RunFolder, read_records
-from momentalign.training._run_json import write_json
+from momentalign.runs import RunFolder, read_records, write_json
 
 
 @dataclass(frozen=True)
@@ -50,14 +57,19 @@ def save_checkpoint(
     try:
         new.mkdir(parents=True)
         write_tensors(new / WEIGHTS, network.state_dict())
-        write_json(new / MODEL, {"format": FORMAT, **description})
+        write_json(new / MODEL, {"format": CHECKPOINT_FORMAT, **description})
         if training is not None:
             algorithm, optimizers, position = training
             tensors, plain = _pack(algorithm, optimizers)
             write_tensors(new / "state.safetensors", tensors)
             write_json(
                 new / "state.json",
-                {"format": FORMAT, "step": position.step, "records_bytes": position.records_bytes, "optimizers": plain},
+                {
+                    "format": CHECKPOINT_FORMAT,
+                    "step": position.step,
+                    "records_bytes": position.records_bytes,
+                    "optimizers": plain,
+                },
             )
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -135,7 +147,7 @@ def finish_trained(folder: RunFolder) -> bool:
         Whether it is finished now.
     """
     place = folder.path / "checkpoint"
-    if not folder.about or not (place / MODEL).exists() or (place / "state.json").exists():
+    if not folder.info or not (place / MODEL).exists() or (place / "state.json").exists():
         return False
     records = read_records(folder.path)
     if not records or records[-1]["step"] != folder.config.steps - 1:

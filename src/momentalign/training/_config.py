@@ -1,10 +1,6 @@
-"""What a run is: everything that decides its numbers, and nothing else."""
+"""Make the configuration of a run: defaults, hyper-parameters, names checked against the data set."""
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,56 +8,13 @@ from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
+from momentalign.runs import RunConfig
 from momentalign.training._data import DataFacts, facts_of, look_up
 
 PROTOCOL_STEPS = 5001
 TEXT_EPOCHS = 3
 PRECISIONS = ("32", "bf16")
 _RECORD_EVERY = {"mnist": 100, "image": 300, "table": 100}
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """A run's configuration. Two runs with the same one give the same numbers.
-
-    Args:
-        dataset: Name of the data set, or its path.
-        algorithm: Name of the algorithm, or its import path.
-        test_domains: Domains that are not trained on, in the data set's order.
-        trial: Seed of data, split, first weights, batches and augmentation, each derived by name.
-        hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
-        hparams: All hyper-parameters, resolved.
-        steps: Number of steps.
-        record_every: Steps from one record to the next; there is one after the first and the last step as well.
-        encoder: As people type it, or None for the default of the data set.
-        holdout: Share of each domain in its "out" split.
-        precision: "32", or "bf16" for a forward pass in bfloat16.
-        setting: "finetune", or "probe" for a linear head on fixed features.
-        pool: Draw batches from all training domains together, as if they were one, each row once an epoch.
-    """
-
-    dataset: str
-    algorithm: str
-    test_domains: tuple[str, ...]
-    trial: int
-    hparams_seed: int
-    hparams: Mapping[str, Any] = field(hash=False)
-    steps: int
-    record_every: int
-    encoder: str | None = None
-    holdout: float = 0.2
-    precision: str = "32"
-    setting: str = "finetune"
-    pool: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """As values that JSON can hold."""
-        return {**dataclasses.asdict(self), "test_domains": list(self.test_domains)}
-
-    def hash(self) -> str:
-        """Sixteen digits that name the configuration, the same on every machine."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def make_config(

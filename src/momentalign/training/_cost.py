@@ -9,7 +9,7 @@ from torch import Tensor
 
 from momentalign.algorithms import Algorithm
 from momentalign.data import DomainDataset, Split
-from momentalign.training._config import RunConfig
+from momentalign.runs import RunConfig
 from momentalign.training._data import open_dataset
 from momentalign.training._devices import takes_cuda
 from momentalign.training._model import warn_of_oddities

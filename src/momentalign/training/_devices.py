@@ -1,14 +1,18 @@
 """Where a run runs: Lightning Fabric for devices, precision and ranks."""
 
 import importlib
+import json
 import logging
 import multiprocessing
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -139,42 +143,42 @@ class _Autocast(nn.Module):
         return features.float(), logits.float()
 
 
+_KINDS = {kind.__name__: kind for kind in (DiskFullError, OSError, ModuleNotFoundError, TypeError, ValueError)}
+"""Errors that are for users: raised again from a rank's report as what they are, the most specific first."""
+
+
 def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
-    """Call a function with the Fabric on every rank.
+    """Call a function with the Fabric on every rank, and return what the first rank returned.
 
-    Args:
-        fabric: Not launched yet.
-        function: Takes the Fabric.
-
-    Returns:
-        What the first rank returned.
-
-    Raises:
-        DiskFullError, OSError, ModuleNotFoundError, TypeError, ValueError: A rank of several raised one.
-        RuntimeError: A rank of several raised something else; the cause has its traceback.
+    An error of one of several ranks is raised again as its kind with its message where it is for users, else as a
+    RuntimeError with the rank's traceback as its cause.
     """
     from torch.multiprocessing.spawn import ProcessRaisedException
 
+    with tempfile.TemporaryDirectory() as reports:
+        try:
+            return fabric.launch(partial(_reporting, function=function, reports=Path(reports)))
+        except ProcessRaisedException as error:
+            report = Path(reports, str(error.error_index))
+            if not report.exists():
+                raise
+            fields = json.loads(report.read_text(encoding="utf-8"))
+            if fields["kind"] in _KINDS:
+                raise _KINDS[fields["kind"]](fields["message"]) from None
+            raise RuntimeError(f"Rank {error.error_index} failed: {fields['message']}") from error
+
+
+def _reporting(fabric: Any, function: Callable[[Any], Any], reports: Path) -> Any:
+    """Call a function; of several ranks, write an error's fields to a file, since torch sends a traceback only."""
     try:
-        return fabric.launch(function)
-    except ProcessRaisedException as error:
-        kind, message = _said(str(error))
-        for plain in (DiskFullError, OSError, ModuleNotFoundError, TypeError, ValueError):
-            if issubclass(kind, plain):
-                raise plain(message) from None
-        raise RuntimeError(f"A process of several failed: {kind.__name__}: {message}") from error
-
-
-def _said(text: str) -> tuple[type[BaseException], str]:
-    """Kind and message of the error at the end of a rank's traceback, whose frames are indented and which is not."""
-    lines = text.strip().splitlines()
-    for number in reversed(range(len(lines))):
-        name, _, message = lines[number].partition(": ")
-        module, _, own = name.rpartition(".")
-        kind = getattr(sys.modules.get(module or "builtins"), own, None)
-        if isinstance(kind, type) and issubclass(kind, BaseException):
-            return kind, "\n".join([message, *lines[number + 1 :]]).strip() or kind.__name__
-    return Exception, lines[-1]
+        return function(fabric)
+    except Exception as error:
+        if fabric.world_size > 1:
+            kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), None)
+            message = str(error) if kind else f"{type(error).__name__}: {error}"
+            fields = json.dumps({"kind": kind, "message": message})
+            (reports / str(fabric.global_rank)).write_text(fields, encoding="utf-8")
+        raise
 
 
 def leave(fabric: Any) -> None:

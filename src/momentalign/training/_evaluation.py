@@ -11,11 +11,11 @@ import torch
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
 from momentalign.encoders import TablePreprocessing
+from momentalign.runs import read_run
 from momentalign.training._measures import accuracy_records, predictions_of
 from momentalign.training._options import Options
 from momentalign.training._predictor import Predictor, load
 from momentalign.training._rows import Rows, batch_size_for, open_rows
-from momentalign.training._run_json import read_run
 
 
 class Score(NamedTuple):

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from momentalign.algorithms import Network
 from momentalign.data import DomainDataset
+from momentalign.runs import Record
 from momentalign.training._data import training_split, validation_split
-from momentalign.training._folder import Record
 from momentalign.training._measures import MomentSample, accuracy_records, predictions_of
 from momentalign.training._model import encoder_of
 from momentalign.training._rows import Rows, batch_size_for

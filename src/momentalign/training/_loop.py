@@ -10,9 +10,9 @@ from torch.optim import Optimizer
 
 from momentalign.algorithms import reset_optimizer
 from momentalign.data import DomainDataset
+from momentalign.runs import Record, RunConfig, RunFolder
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._checkpoint import Position, remove_checkpoint, restore, save_checkpoint
-from momentalign.training._config import RunConfig
 from momentalign.training._data import open_dataset, training_split, validation_split
 from momentalign.training._devices import (
     check_ranks,
@@ -25,7 +25,6 @@ from momentalign.training._devices import (
     tuned_convolutions,
 )
 from momentalign.training._evaluator import Evaluator
-from momentalign.training._folder import Record, RunFolder
 from momentalign.training._model import (
     build_algorithm,
     describe,
@@ -84,7 +83,12 @@ def train(
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
     if writer is not None:
-        writer.begin(data, device_name(device), position.records_bytes)
+        writer.begin(
+            domains=data.names,
+            classes=data.classes,
+            device=device_name(device),
+            records_bytes=position.records_bytes,
+        )
     algorithm.network = place(fabric, network)
     compile_parts(algorithm, network, options.compile)
 

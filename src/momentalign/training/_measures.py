@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from momentalign._seeds import seed_hash
 from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
-from momentalign.training._folder import Record
+from momentalign.runs import Record
 from momentalign.training._rows import Rows, read_batches
 
 MOMENT_ROWS = 2048

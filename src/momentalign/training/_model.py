@@ -12,7 +12,7 @@ from momentalign.algorithms import Algorithm, Network, find_algorithm
 from momentalign.data import DomainDataset
 from momentalign.encoders import Encoder, build_encoder
 from momentalign.penalties import DomainPenalty
-from momentalign.training._config import RunConfig
+from momentalign.runs import RunConfig
 from momentalign.training._data import training_split
 
 

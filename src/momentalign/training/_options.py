@@ -9,8 +9,7 @@ from typing import NamedTuple
 from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count
 from momentalign.algorithms import Algorithm
-from momentalign.training._config import RunConfig
-from momentalign.training._folder import Record
+from momentalign.runs import Record, RunConfig
 from momentalign.training._rows import Rows
 
 _SECONDS = 0.1

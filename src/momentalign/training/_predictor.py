@@ -18,9 +18,9 @@ from momentalign.encoders import (
     encoder_from_config,
     preprocessing_from_config,
 )
+from momentalign.runs import read_run
 from momentalign.training._model import encoder_of
 from momentalign.training._rows import Rows, batch_size_for, read_batches
-from momentalign.training._run_json import read_run
 
 
 class Predictor(nn.Module):

@@ -1,5 +1,6 @@
 """Starting a run, and leaving its folder in order however it ends."""
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -7,17 +8,14 @@ from typing import Any
 import torch
 
 from momentalign._errors import in_one_line
-from momentalign._files import DiskFullError, is_disk_full
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset
+from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._checkpoint import find_position, finish_trained
-from momentalign.training._config import RunConfig
 from momentalign.training._devices import launch, leave, make_fabric
-from momentalign.training._folder import Record, RunFolder, read_records
 from momentalign.training._loop import train
 from momentalign.training._options import Options
 from momentalign.training._sampling import check_shares
-from momentalign.training._stamp import data_stamp
 
 
 def run(
@@ -59,28 +57,18 @@ def run(
 def _guarded(
     fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: Options
 ) -> list[Record]:
-    """Train, and write down how it ended."""
-    try:
-        records = train(fabric, config, folder, data, options)
+    """Train, and record in the run's folder how it ended."""
+
+    def resume_note() -> str:
+        return "" if folder is None else f": it resumes at step {find_position(folder.path).step}"
+
+    with nullcontext() if folder is None else folder.recording_failure(resume_note):
+        try:
+            records = train(fabric, config, folder, data, options)
+        except Exception as error:
+            if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+                hint = "Try a smaller batch_size with --set, or --precision bf16."
+                raise ValueError(f"{in_one_line(error)} {hint}") from None
+            raise
         leave(fabric)
         return records
-    except Exception as error:
-        if folder is None:
-            raise
-        message = in_one_line(error)
-        full = is_disk_full(error)
-        if full:
-            message = (
-                f"The disk that {folder.path} is on is full. Make room and run the same again: it goes on from "
-                f"step {find_position(folder.path).step}."
-            )
-        if fabric.global_rank == 0:
-            folder.fail(message, disk_full=full)
-        if full:
-            raise DiskFullError(message) from None
-        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-            raise ValueError(f"{message} Try a smaller batch_size with --set, or --precision bf16.") from None
-        raise
-    finally:
-        if folder is not None:
-            folder.close()

@@ -3,9 +3,9 @@ import threading
 
 import pytest
 
-from momentalign.selection import _planned
-from momentalign.selection._planned import PLANS, remove_planned, write_planned
-from tests.selection.fake_sweep import make_config
+from momentalign.runs import _planned
+from momentalign.runs._planned import PLANS, remove_planned, write_planned
+from tests.runs.fake_sweep import make_config
 
 RUNS = [("one", make_config(), ("a", "b"))]
 

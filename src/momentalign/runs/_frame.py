@@ -1,6 +1,5 @@
-"""`records.jsonl` of many runs, quickly: files are parsed together, and one by one only where something is wrong."""
+"""Records of many runs as one data frame: files are parsed together, and line by line only where one is damaged."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,20 +8,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.json
 
+from momentalign.runs._records import complete_lines, parse_record
+
 _TEXT = ("domain", "split", "metric", "group")
 _SCHEMA = pa.schema([("step", pa.int64()), *((name, pa.string()) for name in _TEXT), ("value", pa.float64())])
-_TOGETHER = 32 * 2**20  # bytes parsed at once: bounds the memory, and is long enough to keep all cores busy
+_BATCH_BYTES = 32 * 2**20  # parsed at once: bounds the memory, and is long enough to keep all cores busy
 
 
-def read_records(files: Sequence[tuple[str, Path]]) -> tuple[pd.DataFrame, list[str]]:
-    """Read the records of runs.
-
-    Args:
-        files: Name of a run and path of its records, in the order of the runs.
-
-    Returns:
-        The records as :class:`Sweep` describes them, and what was left out of them.
-    """
+def read_record_frame(files: Sequence[tuple[str, Path]]) -> tuple[pd.DataFrame, list[str]]:
+    """Read the records of runs, given as (name, path), and list what was left out of them."""
     tables: list[pa.Table] = []
     runs: list[np.ndarray] = []
     problems: list[str] = []
@@ -42,14 +36,26 @@ def read_records(files: Sequence[tuple[str, Path]]) -> tuple[pd.DataFrame, list[
     return _frame(tables, runs, [name for name, _ in files]), problems
 
 
-def frame_of(
+def record_frame(
     rows: Sequence[tuple[int, int, str | None, str | None, str, float | None]], names: list[str]
 ) -> pd.DataFrame:
-    """Records given one by one as (number of the run, step, domain, split, metric, value), as the same frame."""
+    """The same frame of records given as (index of the run, step, domain, split, metric, value)."""
     run, step, domain, split, metric, value = zip(*rows, strict=True) if rows else ((),) * 6
     columns = {"step": step, "domain": domain, "split": split, "metric": metric, "group": [None] * len(rows)}
     table = pa.table({**columns, "value": value}, schema=_SCHEMA)
     return _frame([_encode(table)], [np.array(run, dtype=np.int64)], names)
+
+
+def join_record_frames(first: pd.DataFrame, second: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Concatenate two frames of records, with common categories."""
+    joined = {}
+    for column in first.columns:
+        if column in ("step", "value"):
+            joined[column] = pd.concat([first[column], second[column]], ignore_index=True)
+            continue
+        both = pd.api.types.union_categoricals([first[column], second[column]])
+        joined[column] = both.set_categories(names) if column == "run" else both
+    return pd.DataFrame(joined)
 
 
 def _batches(files: Sequence[tuple[str, Path]], problems: list[str]) -> Iterator[list[tuple[int, bytes]]]:
@@ -57,30 +63,21 @@ def _batches(files: Sequence[tuple[str, Path]], problems: list[str]) -> Iterator
     size = 0
     for run, (name, path) in enumerate(files):
         try:
-            content = path.read_bytes()
+            content, torn = complete_lines(path.read_bytes())
         except FileNotFoundError:
-            continue  # a run that has not come to its first record
+            continue  # no record yet
         except OSError as error:
             problems.append(f"{name}: its records cannot be read ({error.strerror}).")
             continue
-        batch.append((run, _whole_lines(name, content, problems)))
+        if torn:
+            problems.append(f"{name}: the last line of its records is incomplete and ignored.")
+        batch.append((run, content))
         size += len(content)
-        if size >= _TOGETHER:
+        if size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _whole_lines(name: str, content: bytes, problems: list[str]) -> bytes:
-    """Leave out a last line that a crash tore; one that only lacks its line break is whole."""
-    end = content.rfind(b"\n") + 1
-    if end == len(content):
-        return content
-    if _record(content[end:]) is not None:
-        return content + b"\n"
-    problems.append(f"{name}: the last line of its records is torn and left out.")
-    return content[:end]
 
 
 def _parse(content: bytes) -> pa.Table | None:
@@ -100,7 +97,7 @@ def _line_by_line(name: str, content: bytes, problems: list[str]) -> pa.Table:
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
-        row = _record(line)
+        row = parse_record(line)
         if row is None:
             bad.append(number)
         else:
@@ -108,26 +105,12 @@ def _line_by_line(name: str, content: bytes, problems: list[str]) -> pa.Table:
     if bad:
         which = f"line {bad[0]}" if len(bad) == 1 else f"{len(bad)} lines (the first is line {bad[0]})"
         verb = "is" if len(bad) == 1 else "are"
-        problems.append(f"{name}: {which} of its records cannot be read and {verb} left out.")
+        problems.append(f"{name}: {which} of its records cannot be read and {verb} ignored.")
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 
-def _record(line: bytes) -> dict[str, object] | None:
-    """One line's values, or None where they are not what a record holds."""
-    try:
-        found = json.loads(line)
-        value = found.get("value")
-        row: dict[str, object] = {"step": int(found["step"]), "value": None if value is None else float(value)}
-        for key in _TEXT:
-            text = found.get(key)
-            row[key] = None if text is None else str(text)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        return None
-    return row if row["metric"] is not None else None
-
-
 def _encode(table: pa.Table) -> pa.Table:
-    """Text by number, so that a record takes bytes and not words."""
+    """Dictionary-encode the text columns."""
     for name in _TEXT:
         position = table.schema.get_field_index(name)
         table = table.set_column(position, name, table[name].dictionary_encode())

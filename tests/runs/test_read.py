@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from momentalign.selection import read_runs
-from tests.selection.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
+from tests.runs.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
 
 LINES = [record(0, "loss", 1.0)]
 
@@ -57,7 +57,7 @@ def test_a_torn_last_line_is_left_out(tmp_path):
     write_run(tmp_path, make_config(trial=1), [record(0, "loss", 2.0)], name="whole")
     sweep = read_runs(tmp_path)
     assert list(sweep.records["value"]) == [1.0, 2.0]
-    assert sweep.problems == ["torn: the last line of its records is torn and left out."]
+    assert sweep.problems == ["torn: the last line of its records is incomplete and ignored."]
 
 
 def test_a_last_line_without_its_line_break_is_whole(tmp_path):
@@ -80,7 +80,7 @@ def test_a_bad_line_in_the_middle_is_named_and_the_rest_read(tmp_path, bad):
         file.write(f"{bad}\n{good}\n")
     sweep = read_runs(tmp_path)
     assert list(sweep.records["value"]) == [1.0, 2.0, 3.0]
-    assert sweep.problems == ["first: line 2 of its records cannot be read and is left out."]
+    assert sweep.problems == ["first: line 2 of its records cannot be read and is ignored."]
 
 
 def test_blank_lines_numbers_of_other_kinds_and_unknown_keys_are_read(tmp_path):
@@ -104,7 +104,7 @@ def test_records_written_again_after_a_crash_hold_as_written_last(tmp_path):
     write_run(tmp_path, make_config(), lines, name="again")
     sweep = read_runs(tmp_path)
     assert sorted(zip(sweep.records["step"], sweep.records["value"], strict=True)) == [(0, 3.0), (100, 2.0), (200, 4.0)]
-    assert sweep.problems == ["Records written twice, the later ones hold: again."]
+    assert sweep.problems == ["Records written twice, the later ones are used: again."]
 
 
 def test_a_run_of_a_newer_version_is_named(tmp_path):
@@ -112,8 +112,7 @@ def test_a_run_of_a_newer_version_is_named(tmp_path):
     write_run(tmp_path, make_config(trial=1), LINES, name="old")
     sweep = read_runs(tmp_path)
     assert list(sweep.runs.index) == ["old"]
-    expected = "new: its run.json has format 2, this version reads 1 (written by momentalign 9.0: update momentalign); "
-    assert sweep.problems == [expected + "left out."]
+    assert sweep.problems == ["new: its run.json has format 2, but this version reads format 1; left out."]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "config": []}', "null"])
@@ -132,7 +131,7 @@ def test_records_of_nothing_are_named(tmp_path):
     write_run(tmp_path, make_config(), LINES, name="good")
     bad = write_run(tmp_path, make_config(trial=1), LINES, name="bad")
     (bad / "run.json").unlink()
-    assert read_runs(tmp_path).problems == ["bad: it has records but no run.json that says of what; left out."]
+    assert read_runs(tmp_path).problems == ["bad: its run.json does not exist; left out."]
 
 
 def test_failed_and_unfinished_runs_are_kept_and_named(tmp_path):
@@ -206,7 +205,7 @@ def test_what_may_not_be_read_is_named(tmp_path):
 
 
 def test_many_files_are_read_in_several_goes(tmp_path, monkeypatch):
-    monkeypatch.setattr("momentalign.selection._records._TOGETHER", 1)
+    monkeypatch.setattr("momentalign.runs._frame._BATCH_BYTES", 1)
     folders = write_fake_sweep(tmp_path, algorithms=("erm",), trials=2, hparams=1)
     apart = read_runs(tmp_path).records
     monkeypatch.undo()
@@ -222,7 +221,7 @@ def test_finished_runs_without_records_are_named(tmp_path):
     write_run(tmp_path, make_config(trial=2), [], name="begun", status="running")
     assert read_runs(tmp_path).problems == [
         "Unfinished, 1 of 3 runs: begun.",
-        "Finished, but without a record that can be read, 2 of 3 runs: empty, gone.",
+        "Finished, but without a readable record, 2 of 3 runs: empty, gone.",
     ]
 
 
@@ -234,7 +233,7 @@ def test_a_sweep_that_cannot_be_read_at_all_is_one_short_line(tmp_path):
     with pytest.raises(ValueError, match="None of the runs can be read") as error:
         read_runs(tmp_path)
     assert str(error.value).endswith(
-        "02: its run.json holds something else than a run; left out. And 47 more like these."
+        "02: its run.json is damaged; left out. And 47 more like these."
     )
 
 
@@ -244,4 +243,4 @@ def test_data_that_changed_between_runs_are_named(tmp_path):
         about = json.loads((folder / "run.json").read_text())
         (folder / "run.json").write_text(json.dumps(about | {"data": data, "started": started}))
     (problem,) = [line for line in read_runs(tmp_path).problems if "changed" in line]
-    assert "changed between runs, which should not be compared: 1 of 2 are on what it held later: r1." in problem
+    assert "changed between runs, which should not be compared: 1 of 2 are on its later content: r1." in problem

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from momentalign.selection._sweep import UnreadableError
+from momentalign.runs._run_json import RunState, UnreadableRunError
 
 # Domain i of DomainBed is the i-th name here; sets that are not listed keep its numbers.
 _DATASETS = {
@@ -21,24 +21,18 @@ _ACCURACY = re.compile(r"env(\d+)_(\w+)_acc")
 _STEP_LEVEL = {"step_time": "step_seconds", "mem_gb": "memory_gib"}
 _NOT_RECORDS = {"args", "hparams", "step", "epoch"}
 
-Record = tuple[int, str | None, str | None, str, float | None]
+DomainBedRecord = tuple[int, str | None, str | None, str, float | None]
 
 
-def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[Record], list[str]]:
-    """Read one run of DomainBed.
+def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord], list[str]]:
+    """Read one run of DomainBed: its columns, its records and what was ignored.
 
-    Args:
-        folder: Holds `results.jsonl`, and `done` if the run went to its end.
-
-    Returns:
-        The run's row, its records as (step, domain, split, metric, value), and what was left out.
-
-    Raises:
-        UnreadableError: If no line tells what the run was.
+    `results.jsonl` has a JSON object a record; a file `done` marks a finished run.
     """
-    lines, problems = _lines(folder / "results.jsonl")
+    path = folder / "results.jsonl"
+    lines, problems = _lines(path)
     if not lines:
-        raise UnreadableError("its results.jsonl holds no record")
+        raise UnreadableRunError(path, "holds no record", RunState.DAMAGED)
     try:
         args = lines[-1]["args"]
         dataset, names = _DATASETS.get(args["dataset"], (str(args["dataset"]), ()))
@@ -57,18 +51,13 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[Record], list[str
         }
         records = [record for line in lines for record in _records(line, domains)]
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise UnreadableError(f"its results.jsonl is not DomainBed's ({type(error).__name__}: {error})") from None
-    fixed = {"encoder": None, "setting": "finetune", "error": None, "device": None, "started": None, "finished": None}
-    unknown: dict[str, Any] = {
-        "hash": folder.name,
-        "num_classes": None,
-        "classes": (),
-        "versions": {},
-        "features": {},
-        "data": None,
-    }
-    status = "finished" if (folder / "done").exists() else "running"
-    return {**row, **fixed, **unknown, "status": status, "folder": folder}, records, problems
+        reason = f"is not DomainBed's ({type(error).__name__}: {error})"
+        raise UnreadableRunError(path, reason, RunState.DAMAGED) from None
+    unknown = dict.fromkeys(("encoder", "error", "diverged_at", "device", "started", "finished", "num_classes", "data"))
+    empty: dict[str, Any] = {"classes": (), "versions": {}, "features": {}}
+    status = RunState.FINISHED if (folder / "done").exists() else RunState.RUNNING
+    own = {"setting": "finetune", "status": status, "hash": folder.name, "folder": folder}
+    return {**row, **unknown, **empty, **own}, records, problems
 
 
 def _lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -87,16 +76,16 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
         else:
             torn = number == len(texts)
             problems.append(
-                "the last line of its records is torn and left out."
+                "the last line of its records is incomplete and ignored."
                 if torn
-                else f"line {number} of its records cannot be read and is left out."
+                else f"line {number} of its records cannot be read and is ignored."
             )
     return lines, problems
 
 
-def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[Record]:
+def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[DomainBedRecord]:
     step = int(line["step"])
-    records: list[Record] = []
+    records: list[DomainBedRecord] = []
     for key, value in line.items():
         accuracy = _ACCURACY.fullmatch(key)
         if accuracy:

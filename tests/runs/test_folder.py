@@ -6,18 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from momentalign.training import read_records, read_run
-from momentalign.training._busy import is_busy
-from momentalign.training._folder import RunFolder
-from momentalign.training._run_json import write_json
+from momentalign.runs import read_records, read_run
+from momentalign.runs import is_busy
+from momentalign.runs import RunFolder
+from momentalign.runs import write_json
 from tests.training.problems import small_config, three_domains
 
 RECORD = {"step": 0, "domain": "a", "split": "in", "metric": "accuracy", "value": 0.5}
 
 
+def begin(folder: RunFolder, records_bytes: int = 0) -> None:
+    data = three_domains()
+    folder.begin(domains=data.names, classes=data.classes, device="cpu", records_bytes=records_bytes)
+
+
 def opened(path: Path, records_bytes: int = 0) -> RunFolder:
     folder = RunFolder(path, small_config(three_domains()))
-    folder.begin(three_domains(), "cpu", records_bytes)
+    begin(folder, records_bytes)
     return folder
 
 
@@ -64,22 +69,22 @@ def test_another_configuration_is_refused(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     config = small_config(three_domains())
-    with pytest.raises(ValueError, match=r"holds something that is no run"):
+    with pytest.raises(ValueError, match=r"should be the folder of a run, but holds other files"):
         RunFolder(tmp_path, config)
     with pytest.raises(ValueError, match=r"should name a folder, but .* is a file"):
         RunFolder(tmp_path / "thesis.tex", config)
 
 
 def test_run_json_of_the_wrong_kind(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"should be the folder of a run, but has no run.json"):
+    with pytest.raises(ValueError, match=r"run.json does not exist"):
         read_run(tmp_path)
-    with pytest.raises(ValueError, match=r"but does not exist"):
+    with pytest.raises(ValueError, match=r"nowhere should be the folder of a run"):
         read_run(tmp_path / "nowhere")
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(ValueError, match=r"cannot be read"):
+    with pytest.raises(ValueError, match=r"is damaged"):
         read_run(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({"format": 2}))
-    with pytest.raises(ValueError, match=r"is of format 2, but this version reads format 1"):
+    with pytest.raises(ValueError, match=r"has format 2, but this version reads format 1"):
         read_run(tmp_path)
 
 
@@ -138,9 +143,9 @@ def test_a_full_disk_at_the_very_start_can_be_gone_on_from(tmp_path: Path, monke
 
     folder = RunFolder(tmp_path / "run", small_config(three_domains()))
     with monkeypatch.context() as patch:
-        patch.setattr("momentalign.training._folder.write_json", full)
+        patch.setattr("momentalign.runs._folder.write_json", full)
         with pytest.raises(OSError, match=r"No space"):
-            folder.begin(three_domains(), "cpu", 0)
+            begin(folder)
         folder.fail("No space left on device")
     folder.close()
     (tmp_path / "run" / ".run.json.0123456789abcdef.tmp").write_text("{")
@@ -151,9 +156,9 @@ def test_a_full_disk_at_the_very_start_can_be_gone_on_from(tmp_path: Path, monke
 def test_a_run_that_ended_before_its_first_record_makes_room_for_another(tmp_path: Path) -> None:
     data = three_domains()
     folder = RunFolder(tmp_path, small_config(data))
-    folder.begin(data, "cpu", 0)
+    begin(folder)
     program = (
-        "import sys; from pathlib import Path; from momentalign.training._folder import RunFolder\n"
+        "import sys; from pathlib import Path; from momentalign.runs import RunFolder\n"
         "from tests.training.problems import small_config, three_domains\n"
         "RunFolder(Path(sys.argv[1]), small_config(three_domains(), hparams={'batch_size': 2}))"
     )
@@ -162,7 +167,7 @@ def test_a_run_that_ended_before_its_first_record_makes_room_for_another(tmp_pat
     folder.fail("too large")
     folder.close()
     other = RunFolder(tmp_path, small_config(data, hparams={"batch_size": 2}))
-    other.begin(data, "cpu", 0)
+    begin(other)
     other.append([{"step": 0, "domain": None, "split": None, "metric": "loss", "value": 1.0}])
     other.close()
     with pytest.raises(ValueError, match="holds a run of another configuration: batch_size was 2 and is"):
@@ -172,11 +177,11 @@ def test_a_run_that_ended_before_its_first_record_makes_room_for_another(tmp_pat
 def test_a_run_on_other_data_of_the_same_name_is_refused(tmp_path: Path) -> None:
     data = three_domains()
     folder = RunFolder(tmp_path, small_config(data), "1234")
-    folder.begin(data, "cpu", 0)
+    begin(folder)
     folder.close()
     for stamp in ("1234", None):  # None where data came from Python
-        assert RunFolder(tmp_path, small_config(data), stamp).about["data"] == "1234"
-    with pytest.raises(ValueError, match=r"it has changed since. Name another folder, or remove this one."):
+        assert RunFolder(tmp_path, small_config(data), stamp).info["data"] == "1234"
+    with pytest.raises(ValueError, match=r"which has changed since. Name another folder, or remove this one."):
         RunFolder(tmp_path, small_config(data), "5678")
 
 
@@ -185,7 +190,7 @@ def test_looking_lets_go_of_no_lock(tmp_path: Path) -> None:
     assert is_busy(tmp_path / "run")
     with pytest.raises(ValueError, match="holds a run of another configuration"):
         RunFolder(tmp_path / "run", small_config(three_domains(), trial=1))
-    program = "import sys; from pathlib import Path; from momentalign.training._busy import is_busy\n"
+    program = "import sys; from pathlib import Path; from momentalign.runs import is_busy\n"
     program += "print(is_busy(Path(sys.argv[1])))"
     words = [sys.executable, "-c", program, tmp_path / "run"]
     assert subprocess.run(words, capture_output=True, text=True).stdout == "True\n"

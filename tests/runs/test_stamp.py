@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from momentalign.training import make_config, run
-from momentalign.training._stamp import data_stamp
+from momentalign.runs import data_stamp
 
 
 def test_names_have_none_and_paths_have_that_of_what_lies_there(tmp_path: Path) -> None:
@@ -44,5 +44,5 @@ def test_a_run_is_not_taken_for_one_on_rows_that_have_changed(tmp_path: Path) ->
     first = run(config, tmp_path / "run", accelerator="cpu")
     assert run(config, tmp_path / "run", accelerator="cpu") == first
     table.write_text("\n".join(["x,y,domain", *reversed(rows)]))
-    with pytest.raises(ValueError, match=r"holds a run on what .*t.csv held before"):
+    with pytest.raises(ValueError, match=r"holds a run on .*t.csv, which has changed since"):
         run(config, tmp_path / "run", accelerator="cpu")

@@ -1,0 +1,176 @@
+"""Writing a run's folder: `run.json` and `records.jsonl`."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import SEEK_END, BufferedRandom
+from pathlib import Path
+from typing import Any
+
+from momentalign._files import DiskFullError, is_disk_full
+from momentalign._saved import checkpoint_of
+from momentalign.runs._config import RunConfig
+from momentalign.runs._locks import is_busy, lock, release
+from momentalign.runs._records import Record
+from momentalign.runs._run_json import RunState, check_same, describe_failure, describe_run, now, read_run, versions, write_json
+
+
+class RunFolder:
+    """Writes `run.json` and `records.jsonl` of one run; one process at a time.
+
+    Args:
+        path: The folder; it is made if it does not exist.
+        config: What is run there.
+        stamp: Of :func:`data_stamp`.
+
+    Raises:
+        ValueError: The folder holds something else.
+    """
+
+    def __init__(self, path: Path, config: RunConfig, stamp: str | None = None) -> None:
+        self.path = path
+        self.config = config
+        self.stamp = stamp
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"'--out' should name a folder, but {path} is a file.")
+        self.info: dict[str, Any] = read_run(path) if (path / "run.json").exists() else {}
+        if self.info and self.info["hash"] != config.hash() and _is_empty(path):
+            self.info = {}  # it ended before its first record: nothing is lost
+        elif self.info:
+            check_same(path, self.info, config, stamp)
+        elif path.is_dir() and not all(map(_left_by_a_kill, path.iterdir())):
+            raise ValueError(f"{path} should be the folder of a run, but holds other files. Name a new or empty one.")
+        self._records: BufferedRandom | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is finished."""
+        return bool(self.info) and self.info["status"] is RunState.FINISHED
+
+    def begin(
+        self,
+        *,
+        domains: Iterable[str],
+        classes: Sequence[str],
+        device: str,
+        records_bytes: int = 0,
+        **more: Any,
+    ) -> None:
+        """Mark the run as running, and truncate its records to those before its checkpoint.
+
+        Args:
+            domains: Names of the data set's domains.
+            classes: Names of its classes.
+            device: Name of the device.
+            records_bytes: Size of the records to keep.
+            **more: Further keys of `run.json`.
+
+        Raises:
+            ValueError: There are fewer records, or another process trains there.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        path = self.path / "records.jsonl"
+        file = path.open("a+b")
+        lock(file, self.path)
+        if path.is_file():  # a link to a device cannot be truncated
+            size = file.seek(0, SEEK_END)
+            if size < records_bytes:
+                file.close()
+                release(self.path)
+                raise ValueError(
+                    f"{path} should have the {records_bytes} bytes that were there at its checkpoint, but has {size}: "
+                    f"records were lost. Remove {self.path} and run the same command again."
+                )
+            file.truncate(records_bytes)
+        self._records = file
+        self.info = {
+            **describe_run(self.config, domains),
+            "num_classes": len(classes),
+            "classes": list(classes),
+            "started": self.info.get("started", now()),
+            "versions": versions(),
+            "device": device,
+            "data": self.stamp,
+            **more,
+        }
+        self._write_info()
+
+    def append(self, records: Iterable[Record]) -> int:
+        """Append records and return the size of the file; values that are not finite are written as null."""
+        assert self._records is not None, "begin() comes first"
+        lines = "".join(json.dumps(_finite(record), ensure_ascii=False) + "\n" for record in records)
+        self._records.write(lines.encode())
+        self._records.flush()
+        return self._records.tell()
+
+    def finish(self) -> None:
+        """Mark the run as finished."""
+        self.info |= {"status": RunState.FINISHED, "error": None, "disk_full": False, "finished": now()}
+        self._write_info()
+
+    def fail(self, error: Exception | str) -> None:
+        """Mark the run as failed, unless it never began: another process may be training here."""
+        if self._records is None:
+            return
+        self.info |= describe_failure(error)
+        try:
+            self._write_info()
+        except OSError:  # a full disk, perhaps the very error to be written
+            return
+
+    @contextmanager
+    def recording_failure(self, resume_note: Callable[[], str] = str) -> Iterator[None]:
+        """Record an error of the block in `run.json`, and close the folder however the block ends.
+
+        Args:
+            resume_note: Called when the disk is full; describes where the run will resume.
+
+        Raises:
+            DiskFullError: The block raised an error of a full disk.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not is_disk_full(error):
+                self.fail(error)
+                raise
+            full = DiskFullError(
+                f"The disk of {self.path} is full. Free some space and run the same command again{resume_note()}."
+            )
+            self.fail(full)
+            raise full from None
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the records and release the folder."""
+        if self._records is not None:
+            records, self._records = self._records, None
+            release(self.path)
+            try:
+                records.close()
+            except OSError:  # already reported when the write failed
+                return
+
+    def _write_info(self) -> None:
+        write_json(self.path / "run.json", self.info)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a run has neither records nor weights, and no process is about to write some."""
+    records = path / "records.jsonl"
+    recorded = records.exists() and records.stat().st_size > 0
+    return not recorded and not checkpoint_of(path).exists() and not is_busy(path)
+
+
+def _left_by_a_kill(path: Path) -> bool:
+    """Whether a file is the rest of a run that ended before its first `run.json`, on a full disk perhaps."""
+    if path.name == "records.jsonl":
+        return path.is_file() and path.stat().st_size == 0
+    return path.name.startswith(".run.json.") and path.suffix == ".tmp"
+
+
+def _finite(record: Record) -> Record:
+    value = record.get("value")
+    return record if value is None or math.isfinite(value) else {**record, "value": None}

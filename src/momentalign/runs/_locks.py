@@ -1,0 +1,103 @@
+"""Locks: one process trains in a run's folder, and sweeps that share a folder claim its runs."""
+
+import contextlib
+from io import BufferedRandom
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+_held: set[Path] = set()
+"""Folders that this process trains in. POSIX drops a process's lock when it closes any handle of the file."""
+
+_ATTEMPTS = 100
+
+
+class BusyError(ValueError):
+    """Another process trains in a run's folder."""
+
+
+def is_busy(folder: Path) -> bool:
+    """Whether this process or another trains in a folder."""
+    if folder.resolve() in _held:
+        return True
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        return False
+    try:
+        file = (folder / "records.jsonl").open("rb")
+    except OSError:  # none yet, or not ours to read
+        return False
+    with file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return True
+        except OSError:  # a file system without locks
+            return False
+    return False
+
+
+def lock(records: BufferedRandom, folder: Path) -> None:
+    """Lock a folder for as long as its records are open; where another process holds it, close them and raise."""
+    if folder.resolve() in _held:
+        records.close()
+        raise BusyError(f"This process already trains in {folder}. Wait for it, or name another folder.")
+    _held.add(folder.resolve())
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        return
+    try:
+        # Not flock: forked processes that read images would hold it a while longer than this one.
+        fcntl.lockf(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        records.close()
+        release(folder)
+        raise BusyError(f"Another process trains in {folder}. Wait for it, or name another folder.") from None
+    except OSError:  # a file system without locks
+        return
+
+
+def release(folder: Path) -> None:
+    """Mark a folder as no longer used by this process."""
+    _held.discard(folder.resolve())
+
+
+class Claims:
+    """Locks on the runs of a sweep's folder, which the operating system releases when the process ends."""
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out / ".locks"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._held: dict[str, FileLock] = {}
+
+    def acquire(self, name: str) -> bool:
+        """Claim a run; False if another sweep holds it."""
+        lock = FileLock(self.folder / name)
+        for attempt in range(_ATTEMPTS):
+            try:
+                lock.acquire(timeout=0)
+                break
+            except Timeout:
+                return False
+            except FileNotFoundError:
+                # Another sweep that has finished removes the folder while it is empty.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                self.folder.mkdir(parents=True, exist_ok=True)
+        self._held[name] = lock
+        return True
+
+    def release(self, name: str, *, finished: bool) -> None:
+        """Release a run, and remove the lock file of a finished one: whoever claims that next finds it finished."""
+        if finished:
+            (self.folder / name).unlink(missing_ok=True)
+        self._held.pop(name).release()
+
+    def release_all(self) -> None:
+        """Release all runs."""
+        for name in list(self._held):
+            self.release(name, finished=False)
+        with contextlib.suppress(OSError):  # not empty: failed runs, or another sweep
+            self.folder.rmdir()

@@ -1,0 +1,46 @@
+"""`records.jsonl`: one number a line, in the order in which they were recorded."""
+
+import json
+from pathlib import Path
+from typing import TypedDict
+
+
+class Record(TypedDict, total=False):
+    """One number of a run; `group` only where it is one group's."""
+
+    step: int
+    domain: str | None
+    split: str | None
+    metric: str
+    value: float | None
+    group: str
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Read a run's records, without a last line that a crash cut off."""
+    content, _ = complete_lines((folder / "records.jsonl").read_bytes())
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def complete_lines(content: bytes) -> tuple[bytes, bool]:
+    """Remove a last line that a crash cut off; returns the rest, and whether there was one."""
+    end = content.rfind(b"\n") + 1
+    if end == len(content):
+        return content, False
+    if parse_record(content[end:]) is not None:  # lacks nothing but its line break
+        return content + b"\n", False
+    return content[:end], True
+
+
+def parse_record(line: bytes) -> dict[str, object] | None:
+    """Parse a line into all keys of a record, or None where it is not one."""
+    try:
+        found = json.loads(line)
+        value = found.get("value")
+        row: dict[str, object] = {"step": int(found["step"]), "value": None if value is None else float(value)}
+        for key in ("domain", "split", "metric", "group"):
+            text = found.get(key)
+            row[key] = None if text is None else str(text)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None
+    return row if row["metric"] is not None else None

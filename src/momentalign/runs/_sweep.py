@@ -1,0 +1,161 @@
+"""Runs and their records as two data frames, with one run for each cell of a table."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from momentalign.runs._config import CELL, cell_of
+from momentalign.runs._planned import PLANNED_COLUMNS
+from momentalign.runs._run_json import RunState
+
+RUN_COLUMNS = (
+    "dataset",
+    "algorithm",
+    "test_domains",
+    "trial",
+    "hparams_seed",
+    "hparams",
+    "steps",
+    "encoder",
+    "setting",
+    "status",
+    "error",
+    "diverged_at",
+    "domains",
+    "device",
+    "started",
+    "finished",
+    "hash",
+    "folder",
+    "config",
+    "num_classes",
+    "classes",
+    "versions",
+    "features",
+    "data",
+)
+
+_PREFERENCE = {RunState.FINISHED: 2, RunState.RUNNING: 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Runs and their records.
+
+    Args:
+        runs: One row a run, in the order of the folders' names; the index `run` is the folder's name. Columns:
+            dataset, algorithm, test_domains (tuple), trial, hparams_seed, hparams (dict), steps, encoder, setting,
+            status (:class:`RunState`), error, diverged_at (step, of a run that divergence ended), domains (tuple, in
+            the data set's order), device, started, finished, hash, folder, config (dict), num_classes, classes
+            (tuple), versions (dict), data (stamp) and features (of a probe: dict with dataset and encoder, if known).
+        records: One row a number: run, step, domain, split, metric, group, value. All but step and value are
+            categorical, and missing where they do not apply.
+        problems: What was left out or looks wrong, one line each.
+        planned: Runs that a sweep has not begun, with the columns of `runs` that identify them.
+    """
+
+    runs: pd.DataFrame
+    records: pd.DataFrame
+    problems: list[str] = field(default_factory=list)
+    planned: pd.DataFrame = field(default_factory=lambda: planned_frame({}))
+
+    def finished(self) -> pd.DataFrame:
+        """The finished runs. Only these are selected."""
+        return self.runs[self.runs["status"] == RunState.FINISHED]
+
+    def diverged(self) -> pd.Series:
+        """The first step of each diverged run whose loss is not finite; accuracies from there on do not count."""
+        odd = self.records[~np.isfinite(self.records["value"].to_numpy())]
+        odd = odd[(odd["metric"] == "loss") & odd["domain"].isna() & odd["split"].isna()]
+        recorded = odd.groupby("run", observed=True)["step"].min()
+        steps = dict(self.ended_by_divergence()) | {run: int(step) for run, step in recorded.items()}
+        steps = {run: steps[run] for run in self.runs.index if run in steps}
+        return pd.Series(list(steps.values()), index=pd.Index(list(steps), name="run", dtype="object"), dtype="int64")
+
+    def ended_by_divergence(self) -> pd.Series:
+        """The step at which divergence ended runs: probes by SGD fail there without recording the loss."""
+        steps = self.runs.loc[self.runs["status"] == RunState.FAILED, "diverged_at"]
+        return steps[steps.notna()].astype("int64")
+
+
+def runs_frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
+    """One row a run, with all columns even if there are no runs."""
+    columns: dict[str, Any] = {}
+    for column in RUN_COLUMNS:
+        values = [row[column] for row in rows]
+        numeric = column in ("trial", "hparams_seed", "steps")
+        columns[column] = pd.Series(values, index=range(len(names)), dtype="int64" if numeric else "object")
+    frame = pd.DataFrame(columns)
+    frame.index = pd.Index(names, name="run", dtype="object")
+    return frame
+
+
+def planned_frame(rows: Mapping[str, tuple[Any, ...]]) -> pd.DataFrame:
+    """Planned runs by name as a frame."""
+    frame = pd.DataFrame(list(rows.values()), columns=list(PLANNED_COLUMNS), dtype="object")
+    frame.index = pd.Index(list(rows), name="run", dtype="object")
+    return frame
+
+
+def shorten(names: list[str], at_most: int = 10) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - at_most
+    return ", ".join(names[:at_most]) + (f" and {more} more" if more > 0 else "")
+
+
+def drop_clashes(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Keep one run a cell: a finished one before others, then the one started last. Adds to `problems`."""
+    by_hash: dict[str, set[str]] = defaultdict(set)
+    for digest, config in zip(runs["hash"], runs["config"], strict=True):
+        by_hash[digest].add(json.dumps(config, sort_keys=True, default=str))
+    for digest, different in by_hash.items():
+        if len(different) > 1:
+            problems.append(f"{len(different)} runs have the hash {digest} and different configurations.")
+    cells: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for position, row in enumerate(runs[list(CELL)].itertuples(index=False, name=None)):
+        cells[cell_of(dict(zip(CELL, row, strict=True)))].append(position)
+    dropped: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for positions in cells.values():
+        kept = max(positions, key=lambda position: _preference(runs, position))
+        for other in positions:
+            if other != kept:
+                dropped[_difference(runs["config"].iloc[kept], runs["config"].iloc[other])].append((other, kept))
+    for difference, pairs in dropped.items():
+        names = shorten([f"{runs.index[other]} (kept: {runs.index[kept]})" for other, kept in pairs])
+        problems.append(
+            f"Left out, as another run has the same {', '.join(CELL[:-1])}, {difference}: {names}. "
+            "Use separate folders for sweeps that differ in other settings."
+        )
+    left_out = {other for pairs in dropped.values() for other, _ in pairs}
+    if left_out:
+        runs = runs[[position not in left_out for position in range(len(runs))]]
+        records = records[records["run"].isin(runs.index)].reset_index(drop=True)
+    records = _drop_rewritten(records, problems)
+    return runs, records.assign(run=records["run"].cat.set_categories(runs.index))
+
+
+def _preference(runs: pd.DataFrame, position: int) -> tuple[int, str]:
+    return _PREFERENCE.get(runs["status"].iloc[position], 0), str(runs["started"].iloc[position] or "")
+
+
+def _difference(one: dict[str, object], other: dict[str, object]) -> str:
+    keys = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+    return "but not the same " + ", ".join(keys) if keys else "in the same configuration"
+
+
+def _drop_rewritten(records: pd.DataFrame, problems: list[str]) -> pd.DataFrame:
+    """Keep the last of records that a run wrote twice, since it resumed from an older state."""
+    same_run = records["run"].cat.codes.diff() == 0
+    back = same_run & (records["step"].diff() < 0)
+    if not back.any():
+        return records
+    rewritten = records.loc[back, "run"].unique()
+    problems.append(f"Records written twice, the later ones are used: {shorten([str(name) for name in rewritten])}.")
+    keys = ["run", "step", "domain", "split", "metric", "group"]
+    twice = records["run"].isin(rewritten) & records.duplicated(keys, keep="last")
+    return records[~twice].reset_index(drop=True)

@@ -1,0 +1,61 @@
+import subprocess
+import sys
+from contextlib import contextmanager
+
+from momentalign.runs import is_busy, record_failure
+from momentalign.sweep import _jobs
+from momentalign.sweep._archive import pack, unpack
+from momentalign.sweep._jobs import Job, execute
+from momentalign.training import make_config
+
+TRAINING = """
+import sys, time
+from pathlib import Path
+from momentalign.runs._locks import lock
+file = (Path(sys.argv[1]) / "records.jsonl").open("a+b")
+lock(file, Path(sys.argv[1]))
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def training_in(folder):
+    """Another process that has the folder's lock."""
+    command = [sys.executable, "-c", TRAINING, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "locked\n"
+        yield
+        process.stdin.close()
+
+
+def test_a_folder_that_is_trained_in_is_busy_and_left_alone(tmp_path, monkeypatch):
+    config = make_config("colored-digits", "erm", test_domains=["-90%"], steps=5)
+    job = Job(config, tmp_path / config.hash(), ("+90%", "+80%", "-90%"))
+    assert not is_busy(job.folder)
+    record_failure(job.folder, config, job.domains, "no")
+    before = (job.folder / "run.json").read_text()
+    with training_in(job.folder):
+        assert is_busy(job.folder)
+        assert execute(job).status == "busy"
+        # It may also begin a moment after it was looked at.
+        monkeypatch.setattr(_jobs, "is_busy", lambda folder: False)
+        assert execute(job).status == "busy"
+        assert (job.folder / "run.json").read_text() == before
+    assert not is_busy(job.folder)
+
+
+def test_a_folder_travels_as_bytes(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "checkpoint").mkdir(parents=True)
+    (source / "run.json").write_text("1")
+    (source / "checkpoint" / "model").write_text("2")
+    target.mkdir()
+    (target / "old").touch()
+    unpack(pack(source), target)
+    assert sorted(path.relative_to(target).as_posix() for path in target.rglob("*")) == [
+        "checkpoint",
+        "checkpoint/model",
+        "run.json",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
