@@ -79,10 +79,10 @@ def test_a_run_goes_on_when_there_is_room(tmp_path, monkeypatch, number):
         with pytest.raises(DiskFullError, match=r"No space left for .*run the same command again") as error:
             run_sweep(plan, tmp_path, Here())
     assert "\n" not in str(error.value)
-    assert "is full. Make room and run the same again: it goes on from step" in read_run(folder)["error"]
+    assert "is full. Free some space and run the same command again: it resumes at step" in read_run(folder)["error"]
     assert remaining(plan, tmp_path).runs == plan.runs
     assert run_sweep(plan, tmp_path, Here()).finished == 1
-    assert "disk_full" not in read_run(folder)
+    assert not read_run(folder)["disk_full"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -91,7 +91,9 @@ def test_a_probe_goes_on_when_there_is_room(tmp_path, grouped, monkeypatch, numb
     folder = tmp_path / "runs" / plan.runs[0].hash()
     with monkeypatch.context() as patch:
         patch.setattr(probe_model, "atomic_write", no_room(number))
-        with pytest.raises(DiskFullError, match=f"The disk that {folder} is on is full. Make room and run the same"):
+        with pytest.raises(
+            DiskFullError, match=f"The disk of {folder} is full. Free some space and run the same command"
+        ):
             run_probe(plan.runs[0], folder)
         with pytest.raises(DiskFullError, match="No space left"):
             run_sweep(plan, tmp_path / "runs", Here())

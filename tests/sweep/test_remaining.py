@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from momentalign.cli._sweep_output import announce
-from momentalign.runs import find_clashes
+from momentalign.runs import RunState, find_clashes
 from momentalign.sweep import make_probe_plan, remaining
 from momentalign.sweep._jobs import Engine, Outcome
 from tests.runs.fake_sweep import record, write_run
@@ -95,7 +95,7 @@ class Counts(Engine):
 
     def wait(self, seconds):
         done, self.jobs = self.jobs, []
-        return [Outcome(job, "finished", None, 60.0, 2**20) for job in done]
+        return [Outcome(job, RunState.FINISHED, None, 60.0, 2**20) for job in done]
 
     def close(self):
         pass

@@ -119,9 +119,9 @@ def test_what_does_not_fit_or_cannot_be_read_is_named(tmp_path: Path) -> None:
         restore(tmp_path, *algorithm_after(0, "erm"))
     state = tmp_path / "checkpoint" / "state.json"
     state.write_text(json.dumps({"format": 9}))
-    with pytest.raises(ValueError, match=r"is of format 9"):
+    with pytest.raises(ValueError, match=r"has format 9"):
         find_position(tmp_path)
     for damaged in ("{", "[]", "{}", '{"format": 1}'):
         state.write_text(damaged)
-        with pytest.raises(ValueError, match=r"state.json cannot be read. Remove .* and run the same again."):
+        with pytest.raises(ValueError, match=r"state.json cannot be read. Remove .* and run the same command again."):
             find_position(tmp_path)

@@ -113,7 +113,7 @@ def test_small_domains_are_noted_not_refused(tmp_path: Path) -> None:
         (["train", "colored-digits", "--devices", "3", "--device", "cpu"], "multiple of the number of devices (3)"),
         (["train", "colored-digits", "--workers", "-1"], "'workers' should be at least 0"),
         (["train", "nowhere/at/all"], "nowhere/at/all does not exist"),
-        (["evaluate", "nowhere", "colored-digits"], "should be the folder of a run, but does not exist"),
+        (["evaluate", "nowhere", "colored-digits"], "nowhere should be the folder of a run"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -160,7 +160,7 @@ def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(loop, "save_checkpoint", full)
     words = ("train", "colored-digits", *SHORT, "--checkpoint-every", 1, "--out", tmp_path / "one")
     error = error_of(*words, capsys=capsys, monkeypatch=monkeypatch)
-    assert "is full. Make room and run the same again: it goes on from step 1." in error
+    assert "is full. Free some space and run the same command again: it resumes at step 1." in error
     monkeypatch.setattr(loop, "save_checkpoint", real)
     again = invoke(*words)
     assert again.exit_code == 0
@@ -226,7 +226,9 @@ def test_damaged_weights_are_said_and_the_next_command_has_what_it_needs(tmp_pat
     assert f"evaluate {tmp_path / 'one'} colored-digits --root {tmp_path} --skip-bad-files" in first.output
     weights = tmp_path / "one" / "checkpoint" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"model.safetensors cannot be read .* Remove .* and run the same again."):
+    with pytest.raises(
+        ValueError, match=r"model.safetensors cannot be read .* Remove .* and run the same command again."
+    ):
         invoke(*words)
 
 

@@ -259,7 +259,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(tmp_path: Path, monkeypatch
         real(path, tensors)  # type: ignore[arg-type]
 
     monkeypatch.setattr(checkpoint, "write_tensors", full)
-    with pytest.raises(OSError, match=r"is full. Make room and run the same again: it goes on from step 5"):
+    with pytest.raises(OSError, match=r"is full. Free some space and run the same command again: it resumes at step 5"):
         run(config, tmp_path / "run", data=data, checkpoint_every=1)
     assert read_run(tmp_path / "run")["status"] == "failed"
     assert not (tmp_path / "run" / "checkpoint.tmp").exists()
@@ -273,7 +273,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(tmp_path: Path, monkeypatch
 def test_records_on_a_disk_that_is_really_full(tmp_path: Path) -> None:
     data, config = three_domains(), small_config(three_domains())
     folder = RunFolder(tmp_path / "run", config)
-    folder.begin(data, "cpu", 0)
+    folder.begin(domains=data.names, classes=data.classes, device="cpu")
     folder.close()
     (tmp_path / "run" / "records.jsonl").unlink()
     (tmp_path / "run" / "records.jsonl").symlink_to("/dev/full")
