@@ -277,5 +277,5 @@ def test_records_on_a_disk_that_is_really_full(tmp_path: Path) -> None:
     folder.close()
     (tmp_path / "run" / "records.jsonl").unlink()
     (tmp_path / "run" / "records.jsonl").symlink_to("/dev/full")
-    with pytest.raises(OSError, match=r"it goes on from step 0"):
+    with pytest.raises(OSError, match=r"it resumes at step 0"):
         run(config, tmp_path / "run", data=data)
