@@ -1,0 +1,68 @@
+"""What a run is on disk, without torch: configuration, run.json, records, state, locks, plan file, data stamp.
+
+A run is a folder: `run.json` (what was run and how it ended), `records.jsonl` (its numbers) and `checkpoint/`.
+:class:`RunFolder` writes one; :func:`read_run` and :func:`read_records` read one; :func:`read_runs` reads many into a
+:class:`Sweep` of two data frames.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from momentalign.runs._config import RunConfig, cell_of
+from momentalign.runs._folder import RunFolder
+from momentalign.runs._locks import BusyError, Claims, is_busy
+from momentalign.runs._planned import remove_planned, write_planned
+from momentalign.runs._records import Record, read_records
+from momentalign.runs._run_json import (
+    DivergedError,
+    RunState,
+    UnreadableRunError,
+    find_clashes,
+    read_run,
+    record_failure,
+    run_state,
+    write_json,
+)
+from momentalign.runs._stamp import data_stamp
+
+if TYPE_CHECKING:
+    from momentalign.runs._read import read_runs
+    from momentalign.runs._sweep import Sweep
+
+__all__ = [
+    "BusyError",
+    "Claims",
+    "DivergedError",
+    "Record",
+    "RunConfig",
+    "RunFolder",
+    "RunState",
+    "Sweep",
+    "UnreadableRunError",
+    "cell_of",
+    "data_stamp",
+    "find_clashes",
+    "is_busy",
+    "read_records",
+    "read_run",
+    "read_runs",
+    "record_failure",
+    "remove_planned",
+    "run_state",
+    "write_json",
+    "write_planned",
+]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import data frames when they are first used: training does without pandas."""
+        if name == "Sweep":
+            from momentalign.runs._sweep import Sweep
+
+            return Sweep
+        if name == "read_runs":
+            from momentalign.runs._read import read_runs
+
+            return read_runs
+        raise AttributeError(f"module 'momentalign.runs' has no attribute {name!r}")

@@ -1,0 +1,61 @@
+"""The configuration of a run: everything that decides its numbers, and nothing else."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+CELL = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting")
+"""What makes two runs the same cell of a table, which shows one of them."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A run's configuration. Two runs with the same one give the same numbers.
+
+    Args:
+        dataset: Name of the data set, or its path.
+        algorithm: Name of the algorithm, or its import path.
+        test_domains: Domains that are not trained on, in the data set's order.
+        trial: Seed of data, split, first weights, batches and augmentation, each derived by name.
+        hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
+        hparams: All hyper-parameters, resolved.
+        steps: Number of steps.
+        record_every: Steps from one record to the next; there is one after the first and the last step as well.
+        encoder: As on the command line, or None for the default of the data set.
+        holdout: Share of each domain in its "out" split.
+        precision: "32", or "bf16" for a forward pass in bfloat16.
+        setting: "finetune", or "probe" for a linear head on fixed features.
+        pool: Draw batches from all training domains together, as if they were one, each row once an epoch.
+    """
+
+    dataset: str
+    algorithm: str
+    test_domains: tuple[str, ...]
+    trial: int
+    hparams_seed: int
+    hparams: Mapping[str, Any] = field(hash=False)
+    steps: int
+    record_every: int
+    encoder: str | None = None
+    holdout: float = 0.2
+    precision: str = "32"
+    setting: str = "finetune"
+    pool: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to values that JSON can hold."""
+        return {**dataclasses.asdict(self), "test_domains": list(self.test_domains)}
+
+    def hash(self) -> str:
+        """Sixteen hexadecimal digits that identify the configuration, the same on every machine."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def cell_of(config: Mapping[str, Any]) -> tuple[object, ...]:
+    """The table cell of a configuration. Test domains are a set: DomainBed writes a pair in either order."""
+    values = {"setting": "finetune", **config}
+    return tuple(frozenset(values[name]) if name == "test_domains" else values[name] for name in CELL)
