@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from momentalign.runs import read_records, read_run
-from momentalign.runs import is_busy
-from momentalign.runs import RunFolder
-from momentalign.runs import write_json
+from momentalign.runs import RunFolder, is_busy, read_records, read_run, write_json
 from tests.training.problems import small_config, three_domains
 
 RECORD = {"step": 0, "domain": "a", "split": "in", "metric": "accuracy", "value": 0.5}

@@ -232,9 +232,7 @@ def test_a_sweep_that_cannot_be_read_at_all_is_one_short_line(tmp_path):
         (folder / "run.json").write_text("[]")
     with pytest.raises(ValueError, match="None of the runs can be read") as error:
         read_runs(tmp_path)
-    assert str(error.value).endswith(
-        "02: its run.json is damaged; left out. And 47 more like these."
-    )
+    assert str(error.value).endswith("02: its run.json is damaged; left out. And 47 more like these.")
 
 
 def test_data_that_changed_between_runs_are_named(tmp_path):

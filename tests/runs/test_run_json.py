@@ -47,7 +47,10 @@ def test_a_failure_keeps_what_the_folder_knows(tmp_path):
 def test_a_failure_by_divergence_is_a_field(tmp_path):
     record_failure(tmp_path, config_of(), (), DivergedError(12))
     info = read_run(tmp_path)
-    assert (info["diverged_at"], info["error"]) == (12, "The loss is not finite at step 12. Use a smaller weight or lr.")
+    assert (info["diverged_at"], info["error"]) == (
+        12,
+        "The loss is not finite at step 12. Use a smaller weight or lr.",
+    )
     record_failure(tmp_path, config_of(), (), ValueError("no such file"))
     assert read_run(tmp_path)["diverged_at"] is None
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from momentalign.training import make_config, run
 from momentalign.runs import data_stamp
+from momentalign.training import make_config, run
 
 
 def test_names_have_none_and_paths_have_that_of_what_lies_there(tmp_path: Path) -> None:

@@ -13,7 +13,16 @@ from momentalign._saved import checkpoint_of
 from momentalign.runs._config import RunConfig
 from momentalign.runs._locks import is_busy, lock, release
 from momentalign.runs._records import Record
-from momentalign.runs._run_json import RunState, check_same, describe_failure, describe_run, now, read_run, versions, write_json
+from momentalign.runs._run_json import (
+    RunState,
+    check_same,
+    describe_failure,
+    describe_run,
+    now,
+    read_run,
+    versions,
+    write_json,
+)
 
 
 class RunFolder:

@@ -166,9 +166,7 @@ def _list_empty(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) 
     finished = runs.index[runs["status"] == RunState.FINISHED]
     empty = [str(run) for run in finished if run not in written]
     if empty:
-        problems.append(
-            f"Finished, but without a readable record, {len(empty)} of {len(runs)} runs: {shorten(empty)}."
-        )
+        problems.append(f"Finished, but without a readable record, {len(empty)} of {len(runs)} runs: {shorten(empty)}.")
 
 
 def _list_other_data(runs: pd.DataFrame, problems: list[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import momentalign
 from momentalign._errors import in_one_line
-from momentalign._files import is_disk_full, atomic_write
+from momentalign._files import atomic_write, is_disk_full
 from momentalign.runs._config import RunConfig, cell_of
 
 RUN_FORMAT = 1
