@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from momentalign.cli._options import find_device
+from momentalign.cli._options import DeviceOption, find_device
+from momentalign.cli._output import progress_bar
 
 
 def bench(
-    device: Annotated[str, typer.Option(help="cpu, cuda, or cuda:1 and so on.")] = "cpu",
+    device: DeviceOption = "cpu",
     out: Annotated[Path, typer.Option("--out", "-o", help="JSON file for the numbers.")] = Path("runs/bench.json"),
     quick: Annotated[bool, typer.Option("--quick", help="A few small measurements, to check that it works.")] = False,
     paper: Annotated[
@@ -61,9 +61,8 @@ def bench(
     if dry_run:
         return
     rows: list[benchmarks.BenchmarkRow] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=console) as progress:
+        with progress_bar(console, keep=True) as progress:
             task = progress.add_task("", total=len(groups))
             for group in groups:
                 progress.update(task, description=group.title)

@@ -3,8 +3,9 @@
 import math
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +21,9 @@ from rich.table import Table
 
 from momentalign._format import join_names
 from momentalign._machine import is_ours
+
+if TYPE_CHECKING:
+    from momentalign._types import ReportProgress
 
 _LARGE_DROP = 0.2
 """Drop of training-domain accuracy through a penalty from which on a note is printed."""
@@ -40,6 +44,14 @@ def progress_bar(console: Console, *, percent: bool = False, keep: bool = False)
     done: ProgressColumn = TaskProgressColumn() if percent else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
     return Progress(*columns, console=console, transient=not keep, disable=not keep and not console.is_terminal)
+
+
+@contextmanager
+def share_bar(console: Console) -> "Iterator[ReportProgress]":
+    """A progress bar that is updated with the current part and the finished share."""
+    with progress_bar(console, percent=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda part, share: bar.update(task, description=part, completed=share)
 
 
 class TrainingBar:

@@ -1,18 +1,15 @@
 """`momentalign probe` and `momentalign diagnose`."""
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from momentalign._format import format_duration
-from momentalign.cli._output import Notes
+from momentalign.cli._output import Notes, make_console, share_bar
 
 if TYPE_CHECKING:
     from momentalign.tables import TableScores
@@ -47,7 +44,7 @@ def probe(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
     """Fit a linear model that transfers to new domains and compare it with a plain one; or predict new rows."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     if model is not None or predict is not None:
         if model is None or predict is None or path is not None:
             raise ValueError("To predict, give --model FOLDER --predict FILE and no other file.")
@@ -77,7 +74,7 @@ def probe(
         console.print("Nothing was written.")
         return
     try:
-        with Notes(console), _progress_bar(console) as progress:
+        with Notes(console), share_bar(console) as progress:
             result = plan.run(progress)
     except KeyboardInterrupt:
         console.print("Interrupted. Nothing was written.")
@@ -121,7 +118,7 @@ def diagnose(
     from momentalign.tables import plan_diagnosis
 
     check_output(out, (".html", ".htm"), inputs=[path])
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     plan = plan_diagnosis(
         path,
         target=target,
@@ -136,7 +133,7 @@ def diagnose(
         console.print(line)
     if dry_run:
         return
-    with _progress_bar(console) as progress:
+    with share_bar(console) as progress:
         report = plan.run(l2=l2, radius=radius, order=order, seed=seed, progress=progress)
     console.print(str(report))
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -157,15 +154,6 @@ def _predict(console: Console, model: Path, rows: Path, out: Path, dry_run: bool
     for line in done.notes:
         console.print(line)
     console.print(f"Saved the predictions of {done.rows} rows of {rows.name} to {out}.")
-
-
-@contextmanager
-def _progress_bar(console: Console) -> Iterator[Callable[[str, float], None]]:
-    """A bar that is updated with the part in progress and the finished share."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task("", total=1.0)
-        yield lambda part, share: bars.update(task, description=part, completed=share)
 
 
 def _table(scores: "TableScores") -> Table:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from momentalign._format import pluralize
+from momentalign.cli._output import make_console, share_bar
 
 
 def report(
@@ -32,22 +31,14 @@ def report(
     check_output(out, (".html", ".htm"))
     if figures is not None and figures.exists() and not figures.is_dir():
         raise ValueError(f"'--figures' should name a folder, but {figures} is a file.")
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     sweep = read_runs(folders)
     number = len(sweep.problems)
     finished = int((sweep.runs["status"] == RunState.FINISHED).sum())
     problems = f" {pluralize(number, 'problem')} found, listed on the page." if number else ""
     console.print(f"{pluralize(len(sweep.runs), 'run')}, {finished} finished.{problems}")
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=1.0)
-        written = write_report(
-            sweep,
-            out,
-            figures,
-            title=title,
-            progress=lambda part, share: progress.update(task, description=part, completed=share),
-        )
+    with share_bar(console) as progress:
+        written = write_report(sweep, out, figures, title=title, progress=progress)
     size = written[0].stat().st_size / 2**20
     console.print(f"Saved the page to {out} ({size:.1f} MiB). Open it in a browser; it needs no network.")
     if figures is not None:

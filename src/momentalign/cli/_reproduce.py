@@ -6,7 +6,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from momentalign.cli._options import find_device
+from momentalign.cli._options import (
+    AcceleratorOption,
+    JobsOption,
+    PerGpuOption,
+    RetryFailedOption,
+    RootOption,
+    SkipBadFilesOption,
+    SolverOption,
+    find_device,
+)
 from momentalign.cli._reproduce_runs import Choices, run_probe_recipe, run_sweep_recipe
 
 
@@ -22,22 +31,20 @@ def reproduce(
     features: Annotated[
         Path | None, typer.Option(help="Of a probe: a file of features that you have already.", show_default=False)
     ] = None,
-    solver: Annotated[str, typer.Option(help="Of a probe: converged, or sgd for the paper's optimiser.")] = "converged",
+    solver: SolverOption = "converged",
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out data sets that are not here.")
     ] = False,
-    skip_bad_files: Annotated[
-        bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded, after trying all.")
-    ] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
+    skip_bad_files: SkipBadFilesOption = False,
+    retry_failed: RetryFailedOption = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Where runs and results go. [default: runs/reproduce, or -small]"),
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs at once. [default: one a core, or a GPU]")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    per_gpu: Annotated[int, typer.Option(help="Runs that share a GPU.")] = 1,
+    root: RootOption = None,
+    jobs: JobsOption = None,
+    device: AcceleratorOption = "auto",
+    per_gpu: PerGpuOption = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and what is missing.")] = False,
 ) -> None:
     """A table or figure of the paper: its recipe, run here, beside the published numbers."""

@@ -1,22 +1,18 @@
 """What `reproduce` does once it knows which recipe: sweeps, and probes of features that it makes first."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from momentalign._format import pluralize
 from momentalign.cli._options import find_device
-from momentalign.cli._output import Notes
+from momentalign.cli._output import Notes, share_bar
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 
 if TYPE_CHECKING:
-    from momentalign._types import ReportProgress
     from momentalign.reproduce import ProbingRecipe, SweepRecipe
 
 
@@ -76,8 +72,8 @@ def run_sweep_recipe(console: Console, recipe: "SweepRecipe", choices: Choices) 
         console.print(accuracy_table(results, rule).to_text(), end="")
     console.print()
     figures = out / "figures" / recipe.name if recipe.figure else None
-    with _bar(console) as tell:
-        page = write_report(results, out / f"{recipe.name}.html", figures, title=recipe.what, progress=tell)[0]
+    with share_bar(console) as progress:
+        page = write_report(results, out / f"{recipe.name}.html", figures, title=recipe.what, progress=progress)[0]
     say_notes(console, tally)
     for problem in results.problems:
         console.print(printable(problem))
@@ -145,7 +141,7 @@ def _probe(console: Console, recipe: "ProbingRecipe", name: str, choices: Choice
     from momentalign.reproduce import make_features, probe_curves, probe_table
 
     out = choices.out
-    with Notes(console), _bar(console) as tell:
+    with Notes(console), share_bar(console) as progress:
         path = choices.features or make_features(
             recipe,
             name,
@@ -154,15 +150,15 @@ def _probe(console: Console, recipe: "ProbingRecipe", name: str, choices: Choice
             encoder=choices.encoder,
             device=device,
             skip_bad_files=choices.skip_bad_files,
-            progress=tell,
+            progress=progress,
         )
         if recipe.figure:
-            sweep = probe_curves(recipe, path, out, progress=tell)
+            sweep = probe_curves(recipe, path, out, progress=progress)
             figures = out / "figures" / recipe.name
             page = write_report(sweep, out / f"{recipe.name}.html", figures, title=recipe.what)[0]
             console.print(f"The page lies at {page}, the figure in {figures}, as terms-*.png, .svg and .pdf.")
             return
-        result = probe_table(recipe, name, path, solver=choices.solver, progress=tell)
+        result = probe_table(recipe, name, path, solver=choices.solver, progress=progress)
     console.print()
     console.print(str(result))
     table = out / f"{name}-{choices.solver}.csv"
@@ -185,11 +181,3 @@ def _missing(console: Console, recipe: "ProbingRecipe | SweepRecipe", choices: C
     if choices.dry_run:
         return None
     raise typer.Exit(2)
-
-
-@contextmanager
-def _bar(console: Console) -> "Iterator[ReportProgress]":
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=1.0)
-        yield lambda part, share: progress.update(task, description=part, completed=share)

@@ -8,7 +8,22 @@ import typer
 from rich.console import Console
 
 from momentalign._format import pluralize
-from momentalign.cli._options import parse_settings
+from momentalign.cli._options import (
+    AcceleratorOption,
+    EncoderOption,
+    HoldoutOption,
+    JobsOption,
+    PerGpuOption,
+    PrecisionOption,
+    RecordEveryOption,
+    RetryFailedOption,
+    RootOption,
+    SettingsOption,
+    SkipBadFilesOption,
+    SolverOption,
+    StepsOption,
+    parse_settings,
+)
 from momentalign.cli._output import Notes
 from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
 
@@ -36,32 +51,28 @@ def sweep(
     test_domains: Annotated[
         list[str] | None, typer.Option(help="Test domains, with commas; write --test-domains=-90%. [default: all]")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of a run; 5001 if not given.")] = None,
-    record_every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    steps: StepsOption = None,
+    record_every: RecordEveryOption = None,
     setting: Annotated[str, typer.Option(help="finetune, or probe for linear heads on fixed features.")] = "finetune",
-    solver: Annotated[str, typer.Option(help="Of probes: converged, or sgd as in the paper.")] = "converged",
+    solver: SolverOption = "converged",
     recipe: Annotated[str, typer.Option(help="Of probes: waterbirds, celeba, multinli or table.")] = "table",
-    encoder: Annotated[str | None, typer.Option(help="As for 'train'.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a hyper-parameter that is not searched.")
-    ] = None,
-    precision: Annotated[str, typer.Option(help="32 or bf16.")] = "32",
-    holdout: Annotated[float, typer.Option(help="Share of each domain that is never trained on.")] = 0.2,
+    encoder: EncoderOption = None,
+    set_: SettingsOption = None,
+    precision: PrecisionOption = "32",
+    holdout: HoldoutOption = 0.2,
     out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the runs' folders.")] = Path("runs/sweep"),
-    root: Annotated[Path | None, typer.Option(help="Data folder. [default: $MOMENTALIGN_DATA]")] = None,
+    root: RootOption = None,
     engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
-    jobs: Annotated[int | None, typer.Option(help="Runs at once. [default: one a core, or a GPU]")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    per_gpu: Annotated[int, typer.Option(help="Runs that share a GPU.")] = 1,
+    jobs: JobsOption = None,
+    device: AcceleratorOption = "auto",
+    per_gpu: PerGpuOption = 1,
     address: Annotated[
         str | None, typer.Option(help="Of a Ray cluster: host:port, ray://host:port or auto. [default: a new one here]")
     ] = None,
     cpus: Annotated[int, typer.Option(help="Cores for each run on a Ray cluster.")] = 1,
     weights: Annotated[bool, typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.")] = True,
-    skip_bad_files: Annotated[
-        bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded, after trying all.")
-    ] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
+    skip_bad_files: SkipBadFilesOption = False,
+    retry_failed: RetryFailedOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and its cost, and stop.")] = False,
 ) -> None:
     """Compare algorithms: run what a selection rule needs, in folders that can be gone on with, and show the table."""
