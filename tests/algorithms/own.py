@@ -7,8 +7,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
 from momentalign.algorithms import Algorithm, Backward, Batch, Hyperparameter, SearchSpace
-from momentalign.algorithms._search import one_of
-from momentalign.penalties import DomainPenalty
+from momentalign.penalties import DomainPenalty, one_of
 
 
 class LogitSize(DomainPenalty):
@@ -17,18 +16,10 @@ class LogitSize(DomainPenalty):
     def __init__(
         self, weight: float = 0.5, power: int = 2, *, bias: bool = True, num_domains: int | None = None
     ) -> None:
-        super().__init__(
-            {"size": weight},
-            anneal_steps=0,
-            loss="cross_entropy",
-            bias=bias,
-            num_domains=num_domains,
-            gather=True,
-            validate=None,
-        )
+        super().__init__({"size": weight}, bias=bias, num_domains=num_domains)
         self.power = power
 
-    def _terms(self, batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def compute_terms(self, batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         return {"size": batch.logits.abs().pow(self.power).mean()}
 
 
@@ -51,7 +42,7 @@ class Doubled(Algorithm):
 
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
         loss = self.factor * cross_entropy(self.network(batch.inputs)[1], batch.targets)
-        self._descend(loss, optimizers["network"], backward)
+        self.descend(loss, optimizers["network"], backward)
         return {"loss": loss.detach()}
 
 

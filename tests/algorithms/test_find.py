@@ -87,7 +87,7 @@ def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monk
         (f"{OWN}:Missing", "should be a DomainPenalty or Algorithm class, but module .* has nothing of that name"),
         (f"{OWN}:NUMBER", "has a int that is neither"),
         (f"{OWN}:Tensor", "neither"),
-        (f"{OWN}:Unfinished", "it lacks update"),
+        (f"{OWN}:Unfinished", "should be a concrete class, but does not implement update"),
         (":Name", "should look like 'package.module:Name'"),
         (".relative:Name", "should look like 'package.module:Name'"),
         ("C:/folder/file.py", "should look like 'package.module:Name', but is 'C:/folder/file.py'"),

@@ -10,7 +10,7 @@ from momentalign.algorithms import (
     draw_hyperparameters,
     find_algorithm,
 )
-from momentalign.algorithms._search import annealing, one_of, power_of_ten, power_of_two, uniform, whole
+from momentalign.penalties import annealing, one_of, power_of_ten, power_of_two, uniform, whole
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_draws.json").read_text())
 """First draws of every space for 5001 steps: algorithm, recipe, hyper-parameter seeds 0 to 2."""

@@ -60,10 +60,10 @@ def test_an_error_in_user_code_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from momentalign.penalties import CMA\n"
         "class Broken(CMA):\n"
-        "    def _terms(self, *_, **__):\n"
+        "    def compute_terms(self, *_, **__):\n"
         "        raise ValueError('my own bug')\n"
         "class Unknown(CMA):\n"
-        "    def _terms(self, *_, **__):\n"
+        "    def compute_terms(self, *_, **__):\n"
         "        return undefined\n"
         "from momentalign.algorithms import ERM\n"
         "class Silent(ERM):\n"

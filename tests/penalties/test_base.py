@@ -144,26 +144,24 @@ def test_shows_its_weights() -> None:
 
 
 def test_the_base_class_is_abstract() -> None:
-    options = {"anneal_steps": 0, "loss": "cross_entropy", "bias": True, "num_domains": None, "gather": True}
     with pytest.raises(TypeError, match="abstract"):
-        DomainPenalty({}, validate=None, **options)
+        DomainPenalty({})
 
 
 class KnownTerms(DomainPenalty):
     """Sums of features and of logits, one of weight 0."""
 
     def __init__(self, **options: Any) -> None:
-        weights = {"first": 3.0, "second": 0.0, "third": 1.0}
-        everything = {"loss": "cross_entropy", "bias": True, "num_domains": None, "gather": False, "validate": False}
-        super().__init__(weights, **everything, **options)
+        super().__init__({"first": 3.0, "second": 0.0, "third": 1.0}, gather=False, validate=False, **options)
 
-    def _terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
+    def compute_terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
         return {"first": batch.features.sum(), "second": batch.logits.sum(), "third": batch.features[0].sum()}
 
 
 @pytest.mark.parametrize(("initial_weight", "named"), [(0.0, {"first", "third"}), (0.5, {"first", "second", "third"})])
 def test_weights_of_several_terms_before_and_after_annealing(initial_weight: float, named: set[str]) -> None:
-    penalty = KnownTerms(anneal_steps=1, initial_weight=initial_weight)
+    penalty = KnownTerms(anneal_steps=1)
+    penalty.initial_weight = initial_weight
     features, logits, targets, domains = changed(logits=torch.ones(6, 3))
     weights = [dict.fromkeys(("first", "second", "third"), initial_weight), penalty.weights]
     for step in range(2):

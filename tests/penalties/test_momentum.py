@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from momentalign import CMA, Fishr, MomentAlignment
-from momentalign.penalties import DomainPenalty, _bank
+from momentalign.penalties import DomainPenalty, _memory
 from tests.penalties.agreement import assert_agrees, differentiated
 from tests.references import ReferenceBatch, assert_equal, dense_derivatives, linear, make_batch
 
@@ -89,7 +89,7 @@ def test_the_bank_is_cut_where_little_is_lost() -> None:
 
 
 def test_the_bank_is_met_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bank, "_ENTRIES", 16 * 14)
+    monkeypatch.setattr(_memory, "_ENTRIES", 16 * 14)
     gram, direct = (CMA(momentum=DECAY, route=route) for route in ("gram", "direct"))
     for batch in steps(4):
         results = [

@@ -57,7 +57,7 @@ def test_the_host_has_no_kernel() -> None:
 
 
 class Forgetful(CMA):
-    def _terms(self, batch, names, *, update):
+    def compute_terms(self, batch, names, *, update):
         return {"gradient": batch.features.sum(), "other": batch.features.sum()}
 
 

@@ -1,154 +1,212 @@
-"""The algorithms by name, each with its search space: the protocol's draws, names by what they weigh."""
+"""Algorithms by name or import path: how to build each, and its search space."""
 
-from momentalign.algorithms._and_mask import ANDMask
-from momentalign.algorithms._dann import CDANN, DANN
-from momentalign.algorithms._erm import ERM
-from momentalign.algorithms._fish import Fish
-from momentalign.algorithms._group_dro import GroupDRO
-from momentalign.algorithms._iga import IGA
-from momentalign.algorithms._search import (
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from momentalign._search_space import (
+    RECIPES,
     Hyperparameter,
     SearchSpace,
-    annealing,
-    one_of,
+    check_hyperparameters,
+    fixed_arguments,
     power_of_ten,
-    uniform,
-    whole,
 )
+from momentalign._validation import check_choice, check_count
+from momentalign.algorithms._base import Algorithm, Network
+from momentalign.algorithms._dann import CDANN, DANN
+from momentalign.algorithms._domain_gradients import IGA, ANDMask
+from momentalign.algorithms._erm import ERM, declares
+from momentalign.algorithms._fish import Fish
+from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._selfreg import SelfReg
-from momentalign.algorithms._specs import AlgorithmSpec, class_spec, penalty_spec
-from momentalign.penalties import (
-    CMA,
-    CORAL,
-    HGP,
-    IRM,
-    MMD,
-    DomainPenalty,
-    Fishr,
-    GradientMatching,
-    HessianMatching,
-    Hutchinson,
-    MomentAlignment,
-    VREx,
+from momentalign.penalties import PENALTIES, DomainPenalty
+
+
+@dataclass(frozen=True)
+class AlgorithmSpec:
+    """An algorithm by name: an :class:`Algorithm` class, or a penalty's class, which ERM is run with.
+
+    Attributes:
+        name: Name on the command line.
+        cls: The class.
+    """
+
+    name: str
+    cls: type[Algorithm] | type[DomainPenalty]
+
+    @property
+    def label(self) -> str:
+        """Name in tables; of a class that declares none, the class's name."""
+        return str(vars(self.cls).get("label", self.cls.__name__))
+
+    @property
+    def term_labels(self) -> Mapping[str, str]:
+        """Titles in a report of what the algorithm logs, by name."""
+        return self.cls.term_labels
+
+    def space(self, recipe: str, steps: int) -> SearchSpace:
+        """All hyper-parameters: the shared ones, then the algorithm's own.
+
+        Args:
+            recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
+            steps: Length of the run, which annealing is scaled to.
+
+        Returns:
+            Default and draw of each, by name.
+        """
+        check_count("steps", steps, 1)
+        return {**_shared_space(recipe), **self._own_space(recipe, steps)}
+
+    def build(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> Algorithm:
+        """Make the algorithm.
+
+        Args:
+            network: The network to train.
+            num_domains: Number of training domains.
+            hparams: A value for each hyper-parameter, as :func:`draw_hyperparameters` gives them.
+
+        Returns:
+            The algorithm.
+
+        Raises:
+            ValueError: A name is unknown or missing.
+        """
+        space = self.space("mnist", 1)  # names and types, which are the same for every recipe
+        checked = check_hyperparameters(space, hparams)
+        missing = [name for name in space if name not in checked]
+        if missing:
+            raise ValueError(
+                f"'hparams' of '{self.name}' should have all of {', '.join(space)}, but '{missing[0]}' is missing. "
+                "Take draw_hyperparameters(find_algorithm(name).space(recipe, steps), seed)."
+            )
+        own = {name: checked[name] for name in self._own_space("mnist", 1)}
+        parameters = inspect.signature(self.cls).parameters
+        if issubclass(self.cls, Algorithm):
+            return self.cls(network, num_domains, checked, **{name: own[name] for name in own if name in parameters})
+        if "num_domains" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+            own["num_domains"] = num_domains
+        return ERM(network, num_domains, checked, self.cls.from_hyperparameters(**own))
+
+    def _own_space(self, recipe: str, steps: int) -> SearchSpace:
+        # An inherited space does not fit a constructor that a subclass has replaced.
+        if not declares(self.cls, "search_space", since="__init__"):
+            return fixed_arguments(self.cls)
+        return self.cls.search_space(recipe, steps)
+
+
+_CLASSES: tuple[type[Algorithm] | type[DomainPenalty], ...] = (
+    ERM,
+    GroupDRO,
+    Fish,
+    IGA,
+    ANDMask,
+    DANN,
+    CDANN,
+    SelfReg,
+    *PENALTIES,
 )
 
-_SCALING = Hyperparameter("classes", choices=("none", "classes", "parameters", "relative"))
-_GRADIENT = Hyperparameter(5000.0, power_of_ten(1, 4))
-_HESSIAN = Hyperparameter(1000.0, power_of_ten(1, 4))
-_AT_ONCE = Hyperparameter(0)
+_CATALOGUE = {cls.name: AlgorithmSpec(cls.name, cls) for cls in _CLASSES}
 
 
-def _alignment_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
-    waiting = annealing(2500, one_of(500, 1500, 2500, 3500, 4500), steps)
-    return {**weights, "anneal_steps": waiting, "scaling": _SCALING}
+def algorithm_names() -> tuple[str, ...]:
+    """Names that :func:`find_algorithm` knows without an import path, in the order of tables."""
+    return tuple(_CATALOGUE)
 
 
-def _gradient_matching(recipe: str, steps: int) -> SearchSpace:
-    return _alignment_space(steps, gradient_weight=_GRADIENT)
+def find_algorithm(name: str) -> AlgorithmSpec:
+    """Find an algorithm by name or import path.
+
+    Args:
+        name: One of :func:`algorithm_names`, or `package.module:Name` (or `package.module.Name`), the import path of
+            a :class:`DomainPenalty` or :class:`Algorithm`; modules in the current folder are found as well.
+
+    Returns:
+        How to build it, and its search space.
+
+    Raises:
+        ValueError: There is no such algorithm.
+
+    Example:
+        >>> find_algorithm("cma").label
+        'CMA'
+        >>> find_algorithm("momentalign.penalties:CORAL").space("mnist", 5001)["weight"].default
+        1.0
+    """
+    if name in _CATALOGUE:
+        return _CATALOGUE[name]
+    if ":" in name:
+        return AlgorithmSpec(name, _import_class(name))
+    if "." in name:  # the other common way to write it
+        return find_algorithm(":".join(name.rsplit(".", 1)))
+    near = difflib.get_close_matches(name.lower(), _CATALOGUE, 1)
+    raise ValueError(
+        f"There is no algorithm '{name}'. There are: {', '.join(_CATALOGUE)}; your own is 'package.module:Name'."
+        + (f" Meant '{near[0]}'?" if near else "")
+    )
 
 
-def _hessian_matching(recipe: str, steps: int) -> SearchSpace:
-    return _alignment_space(steps, hessian_weight=_HESSIAN)
-
-
-def _cma(recipe: str, steps: int) -> SearchSpace:
-    return _alignment_space(steps, gradient_weight=_GRADIENT, hessian_weight=_HESSIAN)
-
-
-def _moment_alignment(recipe: str, steps: int) -> SearchSpace:
-    third = Hyperparameter(100.0, power_of_ten(0, 3))
-    return _alignment_space(steps, gradient_weight=_GRADIENT, hessian_weight=_HESSIAN, order_3_weight=third)
-
-
-def _cma_momentum(recipe: str, steps: int) -> SearchSpace:
+def _shared_space(recipe: str) -> SearchSpace:
+    """Hyper-parameters of every algorithm; `clip` is the largest norm of the gradient, 0 for no limit."""
+    check_choice("recipe", recipe, RECIPES)
+    small, text = recipe in ("mnist", "table"), recipe == "text"
+    rates = {
+        "mnist": Hyperparameter(1e-3, power_of_ten(-4.5, -2.5), low=0),
+        "table": Hyperparameter(1e-3, power_of_ten(-4.5, -2.5), low=0),
+        "image": Hyperparameter(5e-5, power_of_ten(-5, -3.5), low=0),
+        "text": Hyperparameter(2e-5, power_of_ten(-5, -4), low=0),
+    }
     return {
-        "gradient_weight": Hyperparameter(100.0, power_of_ten(0.5, 3)),
-        "hessian_weight": Hyperparameter(10.0, power_of_ten(-0.5, 2)),
-        "momentum": Hyperparameter(0.95, uniform(0.90, 0.98)),
-        "anneal_steps": annealing(1500, whole(uniform(500, 4500)), steps),
-        "scaling": _SCALING,
+        "lr": rates[recipe],
+        "weight_decay": Hyperparameter(0.0, None if recipe == "mnist" else power_of_ten(-6, -2), low=0),
+        "batch_size": Hyperparameter(64 if small else 32, low=1),
+        "dropout": Hyperparameter(0.0 if small else 0.1, low=0, high=1),
+        "optimizer": Hyperparameter("adamw" if text else "adam", choices=("adam", "adamw")),
+        "schedule": Hyperparameter("linear" if text else "constant", choices=("constant", "linear")),
+        "clip": Hyperparameter(1.0 if text else 0.0, low=0),
     }
 
 
-def _irm(recipe: str, steps: int) -> SearchSpace:
-    return {
-        "weight": Hyperparameter(100.0, power_of_ten(-1, 5)),
-        "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
-        "version": Hyperparameter("scale", choices=("head", "scale")),  # DomainBed's, which the weights are for
-    }
+def _import_class(path: str) -> type[Algorithm] | type[DomainPenalty]:
+    module_name, _, class_name = path.partition(":")
+    if module_name.endswith(".py"):
+        name = module_name.removesuffix(".py").replace("/", ".")
+        raise ValueError(f"An import path names a module, not a file: write '{name}:{class_name}', not '{path}'.")
+    if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
+        raise ValueError(f"An import path should look like 'package.module:Name', but is '{path}'.")
+    module = _import_module(path, module_name)
+    cls = getattr(module, class_name, None)
+    if not isinstance(cls, type) or not issubclass(cls, (Algorithm, DomainPenalty)):
+        what = "nothing of that name" if cls is None else f"a {type(cls).__name__} that is neither"
+        raise ValueError(
+            f"'{path}' should be a DomainPenalty or Algorithm class, but module '{module_name}' has {what}."
+        )
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(cls.__abstractmethods__))
+        raise ValueError(f"'{path}' should be a concrete class, but does not implement {missing}.")
+    return cls
 
 
-def _vrex(recipe: str, steps: int) -> SearchSpace:
-    return {
-        "weight": Hyperparameter(10.0, power_of_ten(-1, 5)),
-        "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
-    }
-
-
-def _features(recipe: str, steps: int) -> SearchSpace:
-    return {"weight": Hyperparameter(1.0, power_of_ten(-1, 1)), "anneal_steps": _AT_ONCE}
-
-
-def _fishr(recipe: str, steps: int) -> SearchSpace:
-    return {
-        "weight": Hyperparameter(1000.0, power_of_ten(1, 4)),
-        "momentum": Hyperparameter(0.95, uniform(0.90, 0.99)),
-        "anneal_steps": annealing(1500, whole(uniform(0, 5000)), steps),
-    }
-
-
-def _hgp(recipe: str, steps: int) -> SearchSpace:
-    return {
-        "gradient_weight": Hyperparameter(5e-3, power_of_ten(-3, -1)),
-        "hessian_weight": Hyperparameter(1e-4, power_of_ten(-5, -3)),
-        "center": Hyperparameter("mean", choices=("mean", "product")),
-        "anneal_steps": _AT_ONCE,
-    }
-
-
-def _hutchinson(recipe: str, steps: int) -> SearchSpace:
-    return {
-        "gradient_weight": Hyperparameter(5e-3, power_of_ten(2, 6)),
-        "hessian_weight": Hyperparameter(1e-3, power_of_ten(1, 4)),
-        "anneal_steps": _AT_ONCE,
-    }
-
-
-def _three_orders(
-    gradient_weight: float,
-    hessian_weight: float,
-    order_3_weight: float,
-    *,
-    anneal_steps: int,
-    scaling: str,
-    num_domains: int,
-) -> DomainPenalty:
-    weights = {1: gradient_weight, 2: hessian_weight, 3: order_3_weight}
-    return MomentAlignment(weights, anneal_steps=anneal_steps, scaling=scaling, num_domains=num_domains)
-
-
-_LISTED = (
-    class_spec("erm", "ERM", ERM),
-    penalty_spec("irm", "IRM", IRM, _irm),
-    penalty_spec("vrex", "VREx", VREx, _vrex),
-    class_spec("groupdro", "GroupDRO", GroupDRO),
-    penalty_spec("mmd", "MMD", MMD, _features),
-    penalty_spec("coral", "CORAL", CORAL, _features),
-    penalty_spec("fishr", "Fishr", Fishr, _fishr),
-    class_spec("fish", "Fish", Fish),
-    class_spec("iga", "IGA", IGA),
-    class_spec("andmask", "AND-Mask", ANDMask),
-    class_spec("dann", "DANN", DANN),
-    class_spec("cdann", "CDANN", CDANN),
-    class_spec("selfreg", "SelfReg", SelfReg),
-    penalty_spec("hgp", "HGP", HGP, _hgp),
-    penalty_spec("hutchinson", "Hutchinson", Hutchinson, _hutchinson),
-    penalty_spec("gradient-matching", "Gradient matching", GradientMatching, _gradient_matching),
-    penalty_spec("hessian-matching", "Hessian matching", HessianMatching, _hessian_matching),
-    penalty_spec("moment-alignment", "Moment alignment", _three_orders, _moment_alignment),
-    penalty_spec("cma", "CMA", CMA, _cma),
-    penalty_spec("cma-momentum", "CMA with momentum", CMA, _cma_momentum),
-)
-
-CATALOGUE: dict[str, AlgorithmSpec] = {spec.name: spec for spec in _LISTED}
-"""All algorithms by name, in the order in which they are listed to people."""
+def _import_module(path: str, name: str) -> ModuleType:
+    """Import a module, also from the current folder, which is not on the path of an installed command."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise
+        raise ValueError(
+            f"'{path}' should be the import path of a class, but there is no module '{error.name}' here or installed."
+        ) from None
+    except SyntaxError as error:
+        raise ValueError(f"'{path}' cannot be imported: {error.msg} ({error.filename}, line {error.lineno}).") from None
+    finally:
+        sys.path.remove(here)

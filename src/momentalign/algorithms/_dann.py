@@ -1,4 +1,4 @@
-"""Domain-adversarial training: features from which a discriminator cannot tell the domain."""
+"""Domain-adversarial training: features that do not reveal the domain."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from momentalign.algorithms._base import Algorithm, Backward
-from momentalign.algorithms._batch import Batch
-from momentalign.algorithms._network import Network
-from momentalign.algorithms._search import Hyperparameter, SearchSpace, one_of, power_of_ten, power_of_two, whole
+from momentalign._search_space import Hyperparameter, SearchSpace, one_of, power_of_ten, power_of_two, whole
+from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
 
 
 class AdversarialAlgorithm(Algorithm):
@@ -24,7 +22,7 @@ class AdversarialAlgorithm(Algorithm):
     """
 
     conditional: bool
-    """Whether the discriminator knows the class and every class of a batch counts the same."""
+    """Whether the discriminator is given the class and every class of a batch counts the same."""
 
     step: Tensor
 
@@ -45,15 +43,7 @@ class AdversarialAlgorithm(Algorithm):
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters of the adversarial algorithms.
-
-        Args:
-            recipe: Of no effect.
-            steps: Of no effect.
-
-        Returns:
-            Weight (the published λ) and settings of the discriminator, and Adam's first beta for both.
-        """
+        """Weight (the published λ) and settings of the discriminator, and Adam's first beta for both optimizers."""
         return {
             "discriminator_weight": Hyperparameter(1.0, power_of_ten(-2, 2), low=0),
             "discriminator_weight_decay": Hyperparameter(0.0, power_of_ten(-6, -2), low=0),
@@ -66,11 +56,7 @@ class AdversarialAlgorithm(Algorithm):
         }
 
     def optimizers(self) -> dict[str, Optimizer]:
-        """Make new optimizers.
-
-        Returns:
-            `"network"` and `"discriminator"`, both with betas (beta1, 0.9).
-        """
+        """Make `"network"` and `"discriminator"`, both with betas (beta1, 0.9)."""
         betas = (self.hparams["beta1"], 0.9)
         rivals = [*self.discriminator.parameters(), *(self.embeddings.parameters() if self.embeddings else ())]
         decay = self.hparams["discriminator_weight_decay"]
@@ -82,14 +68,8 @@ class AdversarialAlgorithm(Algorithm):
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
         """Do one step, the discriminator's or the network's.
 
-        Args:
-            batch: A mini-batch of each training domain.
-            optimizers: As :meth:`optimizers` made them.
-            backward: Back-propagates from a scalar.
-
-        Returns:
-            `"loss"`, the network's, `"cross_entropy"` of the classes, `"discriminator_loss"` of the domains, and
-            where it has a weight `"gradient_penalty"`.
+        Logs the network's `"loss"`, `"cross_entropy"` of the classes, `"discriminator_loss"` of the domains, and
+        `"gradient_penalty"` if it has a weight.
         """
         trains_network = self._turn() == self.turns - 1
         with torch.set_grad_enabled(trains_network):
@@ -101,9 +81,9 @@ class AdversarialAlgorithm(Algorithm):
             adversary = adversary + self.hparams["gradient_penalty_weight"] * parts["gradient_penalty"]
         loss = classes - self.hparams["discriminator_weight"] * adversary
         if trains_network:
-            self._descend(loss, optimizers["network"], backward)
+            self.descend(loss, optimizers["network"], backward)
         else:
-            self._descend(adversary, optimizers["discriminator"], backward)
+            self.descend(adversary, optimizers["discriminator"], backward)
         logged = {"loss": loss, "cross_entropy": classes, **parts}
         return {name: value.detach() for name, value in logged.items()}
 
@@ -123,7 +103,7 @@ class AdversarialAlgorithm(Algorithm):
         return parts
 
     def _turn(self) -> int:
-        """Whose turn it is, the network's last; counted here and in the buffer, which is read but once."""
+        """Whose turn it is, the network's last; counted here, because reading the buffer would synchronise."""
         if self._count is None:
             self._count = int(self.step)
         turn = self._count % self.turns
@@ -137,29 +117,22 @@ class AdversarialAlgorithm(Algorithm):
 
 
 class DANN(AdversarialAlgorithm):
-    """Domain-adversarial network: the discriminator sees the features.
+    """Domain-adversarial network: the input of the discriminator is the features."""
 
-    Args:
-        network: What is trained.
-        num_domains: Number of training domains.
-        hparams: The shared hyper-parameters and those of :meth:`search_space`.
-    """
-
+    name = "dann"
+    label = "DANN"
     conditional = False
 
 
 class CDANN(AdversarialAlgorithm):
-    """Conditional domain-adversarial network: the discriminator sees the features and the class.
+    """Conditional domain-adversarial network: the input of the discriminator is the features and the class.
 
-    A learned vector of the row's class is added to the features that the discriminator sees, and rows weigh so
-    that every class of the batch counts the same.
-
-    Args:
-        network: What is trained.
-        num_domains: Number of training domains.
-        hparams: The shared hyper-parameters and those of :meth:`search_space`.
+    A learned vector of the row's class is added to the discriminator's features, and rows are weighted so that every
+    class of the batch counts the same.
     """
 
+    name = "cdann"
+    label = "CDANN"
     conditional = True
 
 

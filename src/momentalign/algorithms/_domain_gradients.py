@@ -1,46 +1,92 @@
-"""Losses and gradients of the domains, for algorithms that look at all parameters."""
+"""Algorithms on the domains' gradients of all parameters: IGA and AND-Mask."""
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 
-from momentalign.algorithms._batch import Batch
+from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten, uniform
+from momentalign.algorithms._base import Algorithm, Backward, Batch
 
 
-def domain_losses(network: nn.Module, batch: Batch, num_domains: int) -> list[Tensor]:
-    """Mean cross-entropy of each domain, from one forward pass over the whole batch.
+class IGA(Algorithm):
+    r"""Inter-gradient alignment: adds :math:`\lambda \sum_e \|g_e - \bar g\|^2` over the gradients of *all* parameters.
 
-    Args:
-        network: Gives features and logits.
-        batch: A mini-batch of each training domain.
-        num_domains: Their number.
-
-    Returns:
-        A scalar for each domain.
+    There is no closed form for that: each domain's gradient is back-propagated through, which costs K backward
+    passes and their graphs. The sum over domains is not divided by their number.
     """
-    rows = len(batch.per_domain(num_domains)[0])
+
+    name = "iga"
+    label = "IGA"
+    term_labels: ClassVar = {"all_gradients": "IGA: spread of all gradients"}
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """`gradient_weight`, the weight λ of the gradients' distance from their mean."""
+        return {"gradient_weight": Hyperparameter(1000.0, power_of_ten(1, 5), low=0)}
+
+    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+        """Do one step; logs `"all_gradients"`, the sum of squared distances."""
+        losses, _, gradients = _domain_gradients(self, batch, create_graph=True)
+        distances = []
+        for same_parameter in zip(*gradients, strict=True):
+            stacked = torch.stack(same_parameter)
+            distances.append((stacked - stacked.mean(0)).square().sum())
+        term, mean = torch.stack(distances).sum(), torch.stack(losses).mean()
+        loss = mean + self.hparams["gradient_weight"] * term
+        self.descend(loss, optimizers["network"], backward)
+        return {"loss": loss.detach(), "cross_entropy": mean.detach(), "all_gradients": term.detach()}
+
+
+class ANDMask(Algorithm):
+    r"""Steps along the mean gradient where the domains' gradients agree in sign.
+
+    They do where :math:`|\frac1K\sum_e \mathrm{sign}\,g_e| \ge \tau`, with τ = 1 where all of them do. Elsewhere the
+    gradient is 0; what is kept of a tensor is divided by the share that was kept. The gradients come from K backward
+    passes, not from the loop's `backward`.
+    """
+
+    name = "andmask"
+    label = "AND-Mask"
+    term_labels: ClassVar = {"kept": "AND-Mask: share of gradients kept"}
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """`tau`, the required agreement."""
+        return {"tau": Hyperparameter(1.0, uniform(0.5, 1.0), low=0, high=1)}
+
+    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+        """Do one step without `backward`; logs `"kept"`, the share of all parameters whose gradient was kept."""
+        losses, parameters, gradients = _domain_gradients(self, batch, create_graph=False)
+        kept, total = [], sum(parameter.numel() for parameter in parameters)
+        for parameter, same_parameter in zip(parameters, zip(*gradients, strict=True), strict=True):
+            stacked = torch.stack(same_parameter)
+            # Sums of signs are integers, exact where means could round to less than one.
+            mask = (stacked.sign().sum(0).abs() >= self.hparams["tau"] * self.num_domains).to(stacked.dtype)
+            parameter.grad = mask * stacked.mean(0) / mask.mean().clamp(min=1 / mask.numel())
+            kept.append(mask.sum())
+        self._step(optimizers["network"])
+        return {"loss": torch.stack(losses).detach().mean(), "kept": torch.stack(kept).sum() / total}
+
+
+def _domain_gradients(
+    algorithm: Algorithm, batch: Batch, *, create_graph: bool
+) -> tuple[list[Tensor], list[nn.Parameter], list[tuple[Tensor, ...]]]:
+    """Loss of each domain from one forward pass, trained parameters, and for each domain their gradients."""
+    network = algorithm.network
+    rows = len(batch.per_domain(algorithm.num_domains)[0])
     with sdpa_kernel(SDPBackend.MATH):  # the only attention that can be differentiated twice
         _, logits = network(batch.inputs)
-    return [cross_entropy(z, y) for z, y in zip(logits.split(rows), batch.targets.split(rows), strict=True)]
-
-
-def domain_gradients(
-    losses: list[Tensor], parameters: list[nn.Parameter], *, create_graph: bool
-) -> list[tuple[Tensor, ...]]:
-    """Gradients of the domains' losses.
-
-    Args:
-        losses: As :func:`domain_losses` gives them.
-        parameters: What to differentiate with respect to; one that a loss does not depend on has gradient zero.
-        create_graph: Whether the gradients are to be differentiated again.
-
-    Returns:
-        For each domain the gradients, in the parameters' order.
-    """
-    return [
+    losses = [cross_entropy(z, y) for z, y in zip(logits.split(rows), batch.targets.split(rows), strict=True)]
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    gradients = [
         torch.autograd.grad(
             loss, parameters, create_graph=create_graph, retain_graph=True, allow_unused=True, materialize_grads=True
         )
         for loss in losses
     ]
+    return losses, parameters, gradients

@@ -1,7 +1,7 @@
 """Group distributionally robust optimisation: the domains with the largest losses weigh most."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -9,24 +9,20 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from momentalign.algorithms._base import Algorithm, Backward
-from momentalign.algorithms._batch import Batch
-from momentalign.algorithms._network import Network
-from momentalign.algorithms._search import Hyperparameter, SearchSpace, power_of_ten
+from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
+from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
 
 
 class GroupDRO(Algorithm):
     r"""Minimises :math:`\sum_e q_e L_e` with weights that grow as :math:`q_e \propto q_e \exp(\eta L_e)`.
 
-    The weights start equal, are updated before they are used, and stay in the logarithm, where no domain's weight
-    can vanish for good. Over several ranks the domains' losses are those of all rows.
-
-    Args:
-        network: What is trained.
-        num_domains: Number of training domains.
-        hparams: The shared hyper-parameters and `eta`.
+    The weights start equal, are updated before they are used, and are kept as logarithms, so that no domain's
+    weight underflows for good. Over several ranks the domains' losses are those of all rows.
     """
 
+    name = "groupdro"
+    label = "GroupDRO"
+    term_labels: ClassVar = {"largest_weight": "GroupDRO: largest weight"}
     capturable = True
     distributed = True
     log_weights: Tensor
@@ -37,28 +33,11 @@ class GroupDRO(Algorithm):
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters of GroupDRO.
-
-        Args:
-            recipe: Of no effect.
-            steps: Of no effect.
-
-        Returns:
-            `eta`, how fast the weights move.
-        """
+        """`eta`, the step size of the weights."""
         return {"eta": Hyperparameter(0.01, power_of_ten(-3, -1), low=0)}
 
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
-        """Do one training step.
-
-        Args:
-            batch: A mini-batch of each training domain.
-            optimizers: As :meth:`optimizers` made them.
-            backward: Back-propagates from a scalar.
-
-        Returns:
-            `"loss"`, the weighted one, `"cross_entropy"` of the batch, and `"largest_weight"` of a domain.
-        """
+        """Do one step; logs `"cross_entropy"` of the batch and `"largest_weight"` of a domain."""
         _, logits = self.network(batch.inputs)
         losses = cross_entropy(logits, batch.targets, reduction="none")
         member = (batch.domains[:, None] == torch.arange(self.num_domains, device=losses.device)).to(losses.dtype)
@@ -74,5 +53,5 @@ class GroupDRO(Algorithm):
         weights = self.log_weights.exp().to(losses.dtype)
         # A rank's rows are a part of each domain's mean; gradients are averaged over ranks, so theirs add up.
         loss = ranks * losses @ (member @ (weights / counts))
-        self._descend(loss, optimizers["network"], backward)
+        self.descend(loss, optimizers["network"], backward)
         return {"loss": weights @ means, "cross_entropy": losses.detach().mean(), "largest_weight": weights.max()}

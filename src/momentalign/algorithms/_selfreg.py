@@ -9,9 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim import Optimizer
 
-from momentalign.algorithms._base import Algorithm, Backward
-from momentalign.algorithms._batch import Batch
-from momentalign.algorithms._network import Network
+from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
 
 _FEATURE_WEIGHT = 0.3
 
@@ -23,13 +21,11 @@ class SelfReg(Algorithm):
     :math:`\lambda \sim \mathrm{Beta}(\frac12, \frac12)`, partners are :math:`z_{\pi(i)}` and
     :math:`\lambda z_{\pi(i)} + (1-\lambda) z_{\pi'(i)}`. The mean squared distances of the logits, and 0.3 times those
     of the features from their partners' projections, weigh λ and 1 − λ, all of it times min(cross-entropy, 1),
-    detached. The projection is trained with the network. It has no hyper-parameters of its own.
-
-    Args:
-        network: What is trained.
-        num_domains: Number of training domains.
-        hparams: The shared hyper-parameters.
+    detached. The projection is trained with the network. There are no hyper-parameters beside the shared ones.
     """
+
+    name = "selfreg"
+    label = "SelfReg"
 
     def __init__(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> None:
         super().__init__(network, num_domains, hparams)
@@ -41,28 +37,18 @@ class SelfReg(Algorithm):
         )
 
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
-        """Do one training step.
-
-        Args:
-            batch: A mini-batch of each training domain.
-            optimizers: As :meth:`optimizers` made them.
-            backward: Back-propagates from a scalar.
-
-        Returns:
-            `"loss"`, `"cross_entropy"`, and the mean squared distances `"logit_distance"` and `"feature_distance"`
-            from partners and mixtures, weighted by λ.
-        """
+        """Do one step; logs the mean squared `"logit_distance"` and `"feature_distance"`, weighted by λ."""
         features, logits = self.network(batch.inputs)
         projected = self.projection(features)
         first, second = within_classes(batch.targets), within_classes(batch.targets)
-        # Beta(1/2, 1/2) is the arcsine distribution; drawn where the rows are, nothing has to be sent.
+        # Beta(1/2, 1/2) is the arcsine distribution; drawn on the device, nothing has to be copied.
         mix = (math.pi / 2 * torch.rand((), device=logits.device, dtype=logits.dtype)).sin().square()
         logit_distance = _distance(logits, logits[first], logits[second], mix)
         feature_distance = _distance(features, projected[first], projected[second], mix)
         classes = cross_entropy(logits, batch.targets)
         weight = classes.detach().clamp(max=1.0)
         loss = classes + weight * (logit_distance + _FEATURE_WEIGHT * feature_distance)
-        self._descend(loss, optimizers["network"], backward)
+        self.descend(loss, optimizers["network"], backward)
         return {
             "loss": loss.detach(),
             "cross_entropy": classes.detach(),
@@ -72,14 +58,7 @@ class SelfReg(Algorithm):
 
 
 def within_classes(targets: Tensor) -> Tensor:
-    """A random permutation that gives each row one of its own class.
-
-    Args:
-        targets: Class indices, shape (n,).
-
-    Returns:
-        For each row the number of its partner, shape (n,).
-    """
+    """Random permutation of the rows within each class, shape (n,)."""
     shuffled = torch.randperm(len(targets), device=targets.device)
     # The k-th row of a class, in the rows' order, gets the k-th of that class in the shuffled order.
     rows, partners = targets.argsort(stable=True), shuffled[targets[shuffled].argsort(stable=True)]

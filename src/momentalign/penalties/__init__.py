@@ -1,12 +1,21 @@
 """Penalties for any training loop: `penalty(features, logits, targets, domains)` is a number to add to the loss."""
 
-from momentalign.penalties._base import DomainPenalty
-from momentalign.penalties._cma import CMA
+from momentalign._batch import HeadBatch
+from momentalign._search_space import (
+    Hyperparameter,
+    SearchSpace,
+    annealing,
+    one_of,
+    power_of_ten,
+    power_of_two,
+    uniform,
+    whole,
+)
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
+from momentalign.penalties._cma import CMA, CMAMomentum, GradientMatching, HessianMatching
 from momentalign.penalties._coral import CORAL
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._fishr import Fishr
-from momentalign.penalties._gradient_matching import GradientMatching
-from momentalign.penalties._hessian_matching import HessianMatching
 from momentalign.penalties._hgp import HGP
 from momentalign.penalties._hutchinson import Hutchinson
 from momentalign.penalties._irm import IRM
@@ -14,19 +23,47 @@ from momentalign.penalties._mmd import MMD
 from momentalign.penalties._moment_alignment import MomentAlignment
 from momentalign.penalties._vrex import VREx
 
+PENALTIES: tuple[type[DomainPenalty], ...] = (
+    IRM,
+    VREx,
+    MMD,
+    CORAL,
+    Fishr,
+    HGP,
+    Hutchinson,
+    GradientMatching,
+    HessianMatching,
+    MomentAlignment,
+    CMA,
+    CMAMomentum,
+)
+"""Penalties that are algorithms on the command line, in the order of tables."""
+
 __all__ = [
     "CMA",
     "CORAL",
     "HGP",
     "IRM",
     "MMD",
+    "PENALTIES",
+    "CMAMomentum",
     "DomainPenalty",
     "DomainRows",
     "DomainVectors",
     "Fishr",
     "GradientMatching",
+    "HeadBatch",
     "HessianMatching",
     "Hutchinson",
+    "Hyperparameter",
     "MomentAlignment",
+    "PenaltyOptions",
+    "SearchSpace",
     "VREx",
+    "annealing",
+    "one_of",
+    "power_of_ten",
+    "power_of_two",
+    "uniform",
+    "whole",
 ]

@@ -1,43 +1,73 @@
-"""What all penalties share: the call, annealing, terms for logging, arithmetic in float32, the gather."""
+"""The base class of penalties: the call, annealing, terms, gather, and what a sweep or report reads from the class."""
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from momentalign._batch import LOSSES, HeadBatch, check_batch, checks_values
+from momentalign._search_space import SearchSpace, fixed_arguments
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._gather import gather_batch, is_distributed
 from momentalign.penalties._weighing import weigh
 
 
-class DomainPenalty(nn.Module, ABC):
-    """A number to add to the training loss: `penalty(features, logits, targets, domains)`.
+class PenaltyOptions(TypedDict, total=False):
+    """Arguments that all penalties take; :class:`DomainPenalty` documents them."""
 
-    Before `anneal_steps` training calls the weights are 0 (or what a published method prescribes), from then on
-    their full value; make the optimizer's state new at that step. The count of calls is a buffer and survives a
-    checkpoint. A domain that is missing from a batch is left out; with a single domain there is nothing to
-    compare, the penalty is 0, and a warning says so once.
+    anneal_steps: int
+    loss: str
+    bias: bool
+    num_domains: int | None
+    gather: bool
+    validate: bool | None
+
+
+class DomainPenalty(nn.Module, ABC):
+    """A penalty to add to the training loss: `penalty(features, logits, targets, domains)`.
+
+    For the first `anneal_steps` training calls the weights are 0 (`initial_weight`, where a published method has
+    another), then their full value; reset the optimizer's state at that step. The count of calls is a buffer and
+    belongs to the checkpoint. A domain that is missing from a batch is left out. With a single domain there is nothing
+    to compare: the penalty is 0, and a warning is given once.
+
+    A subclass implements :meth:`compute_terms` and declares, as class attributes, what sweeps and reports need:
+    `name`, `label`, `term_labels`, `capturable`, and :meth:`search_space`.
 
     Args:
         weights: Weight of each term, by the term's name.
         anneal_steps: Training calls before the weights take effect.
-        initial_weight: Weight of every term until then.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`: the loss whose derivatives are meant.
+        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`: the loss whose derivatives are compared.
         bias: Whether the head has a bias.
         num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
         gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
         validate: Check values (finite, in range). None checks on CPU only; never while compiling or capturing.
     """
 
-    compares_domains = True
-    """Whether the penalty is a difference between domains, so that one domain alone makes it 0."""
+    name: str = ""
+    """Name on the command line."""
 
-    features_only = False
-    """Whether logits and targets are not used, and may be anything with a row a sample."""
+    label: str = ""
+    """Name in tables and charts."""
+
+    term_labels: ClassVar[Mapping[str, str]] = {}
+    """Titles of the terms in a report, by the terms' names."""
+
+    initial_weight: float = 0.0
+    """Weight of every term while annealing."""
+
+    capturable: bool = False
+    """Whether a call with `num_domains` reads nothing back, so that it can be captured in a CUDA graph."""
+
+    compares_domains: bool = True
+    """Whether the penalty is a difference between domains, so that it is 0 for one domain."""
+
+    features_only: bool = False
+    """Whether logits and targets are not used, and may be anything with n rows."""
 
     step: Tensor
 
@@ -45,18 +75,16 @@ class DomainPenalty(nn.Module, ABC):
         self,
         weights: Mapping[str, float],
         *,
-        anneal_steps: int,
-        initial_weight: float = 0.0,
-        loss: str,
-        bias: bool,
-        num_domains: int | None,
-        gather: bool,
-        validate: bool | None,
+        anneal_steps: int = 0,
+        loss: str = "cross_entropy",
+        bias: bool = True,
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
     ) -> None:
         super().__init__()
         self.weights = {name: check_weight(_argument(name), weight) for name, weight in weights.items()}
         self.anneal_steps = check_count("anneal_steps", anneal_steps, 0)
-        self.initial_weight = initial_weight
         self.loss = check_choice("loss", loss, LOSSES)
         self.bias = bias
         self.num_domains = None if num_domains is None else check_count("num_domains", num_domains, 1)
@@ -69,32 +97,65 @@ class DomainPenalty(nn.Module, ABC):
         """Weighted sum of the terms.
 
         Args:
-            features: What the head sees, shape (n, d).
-            logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
+            features: Input of the linear head, shape (n, d).
+            logits: Output of the head, shape (n, C); (n, 1) for the logistic loss.
             targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
-            domains: Where each sample came from: integers, shape (n,).
+            domains: Domain of each row: integers, shape (n,).
 
         Returns:
-            Scalar, in float32 at least.
+            Scalar, in float32 or float64.
         """
         return self._weigh(features, logits, targets, domains, callers=5)[0]  # two of them nn.Module's
 
     def with_terms(
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The penalty, as calling it gives it, with the unweighted terms it was made of: one computation for both.
-
-        Args:
-            features: What the head sees, shape (n, d).
-            logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
-            targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
-            domains: Where each sample came from: integers, shape (n,).
-
-        Returns:
-            The weighted sum, and by name the terms, detached. A term of weight 0 is left out.
-        """
+        """The penalty as :meth:`forward` returns it, and its unweighted terms, detached, without those of weight 0."""
         total, terms = self._weigh(features, logits, targets, domains, callers=3)
         return total, {name: term.detach() for name, term in terms.items()}
+
+    def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
+        """The unweighted terms by name, for logging; takes what :meth:`forward` takes and updates no state."""
+        batch = self._prepare(features, logits, targets, domains, callers=2)
+        with torch.autocast(batch.features.device.type, enabled=False):
+            return self.compute_terms(batch, list(self.weights), update=False)
+
+    @abstractmethod
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Compute the unweighted terms of a batch.
+
+        Args:
+            batch: Features, logits, targets and domains: checked, gathered over ranks, in float32 or float64.
+            names: Terms that are needed; more may be returned.
+            update: Whether to update moving averages.
+
+        Returns:
+            A scalar for each name.
+        """
+
+    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+        """The unweighted terms by one vector per domain, for full-batch fits of a linear head with cross-entropy."""
+        raise NotImplementedError(f"{type(self).__name__} has no form that is linear in the number of rows.")
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Hyper-parameters of a sweep: published defaults and random draws.
+
+        Without an override: the constructor's arguments whose default is a number, fixed at it.
+
+        Args:
+            recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
+            steps: Length of the run, which annealing is scaled to.
+
+        Returns:
+            Hyper-parameters by name, the same names for every recipe.
+        """
+        return fixed_arguments(cls)
+
+    @classmethod
+    def from_hyperparameters(cls, **arguments: Any) -> Self:
+        """Make the penalty from values of its search space and, if the constructor takes it, `num_domains`."""
+        return cls(**arguments)
 
     def _weigh(
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
@@ -103,7 +164,7 @@ class DomainPenalty(nn.Module, ABC):
         with torch.autocast(batch.features.device.type, enabled=False):
             starts = self.anneal_steps > 0 and self.initial_weight > 0
             needed = [name for name, weight in self.weights.items() if weight or starts]
-            computed = self._terms(batch, needed, update=self.training)
+            computed = self.compute_terms(batch, needed, update=self.training)
             missing = [name for name in needed if name not in computed]
             if missing:
                 raise ValueError(
@@ -113,32 +174,8 @@ class DomainPenalty(nn.Module, ABC):
             terms = {name: computed[name] for name in needed}
             return self._total(terms, batch.features), terms
 
-    def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
-        """The unweighted terms by name, for logging; nothing that the penalty keeps moves.
-
-        Args:
-            features: What the head sees, shape (n, d).
-            logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
-            targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
-            domains: Where each sample came from: integers, shape (n,).
-
-        Returns:
-            A scalar for each name.
-        """
-        batch = self._prepare(features, logits, targets, domains, callers=2)
-        with torch.autocast(batch.features.device.type, enabled=False):
-            return self._terms(batch, list(self.weights), update=False)
-
-    @abstractmethod
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        """Compute the named terms; move moving averages only where `update` says so."""
-
-    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """The unweighted terms by one vector per domain, for full-batch fits of a linear head with cross-entropy."""
-        raise NotImplementedError(f"{type(self).__name__} has no form that is linear in the number of rows.")
-
     def _total(self, terms: dict[str, Tensor], features: Tensor) -> Tensor:
-        """Sum of the terms at this step's weights, which counts the step."""
+        """Sum of the terms with the weights of this step, which is counted."""
         if not terms:
             self.step.add_(int(self.training))
             return features.new_zeros(())
@@ -154,7 +191,7 @@ class DomainPenalty(nn.Module, ABC):
     def _prepare(
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
     ) -> HeadBatch:
-        """Check and gather the batch; the user's line, where a warning points, is `callers` frames up."""
+        """Check and gather the batch; a warning points `callers` frames up, at the user's line."""
         values = isinstance(features, Tensor) and checks_values(self.validate, features)
         loss = None if self.features_only else self.loss
         batch = check_batch(features, logits, targets, domains, loss=loss, num_domains=self.num_domains, values=values)
@@ -173,7 +210,7 @@ class DomainPenalty(nn.Module, ABC):
         return batch
 
     def extra_repr(self) -> str:
-        """What `print(penalty)` shows."""
+        """Weights and options in `print(penalty)`."""
         weights = {_argument(name): weight for name, weight in self.weights.items()}
         listed = ", ".join(f"{name}={weight:g}" for name, weight in weights.items())
         loss = "" if self.features_only else f", loss={self.loss!r}"

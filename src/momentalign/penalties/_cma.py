@@ -1,28 +1,28 @@
-"""Closed-form moment alignment: gradients and Hessians."""
+"""Closed-form moment alignment of gradients and Hessians, and of either alone."""
 
-from momentalign.penalties._moment_alignment import AlignmentPenalty
+from typing import Any
+
+from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, uniform, whole
+from momentalign.penalties._moment_alignment import (
+    GRADIENT_WEIGHT,
+    HESSIAN_WEIGHT,
+    SCALING,
+    AlignmentPenalty,
+    alignment_space,
+)
 
 
 class CMA(AlignmentPenalty):
     r"""Closed-form moment alignment: matches gradients and Hessians of a linear head across domains.
 
     :math:`\frac1K \sum_e \big(\alpha\,\|\nabla L_e - \overline{\nabla L}\|^2 + \beta\,\|H_e - \overline{H}\|_F^2\big)`
-    with the derivatives of the domains' mean losses, exact, at the price of one Gram matrix a batch. Add it to the
+    with the derivatives of the domains' mean losses, exact, for the cost of one Gram matrix per batch. Add it to the
     mean of the domains' losses, which is the pooled loss when the batch is balanced. Terms: `gradient`, `hessian`.
+    The other arguments are those of :class:`MomentAlignment`.
 
     Args:
         gradient_weight: Weight of the gradients' spread, the published α.
         hessian_weight: Weight of the Hessians' spread, the published β.
-        anneal_steps: Training calls before the weights take effect; make the optimizer's state new at that step.
-        momentum: Decay γ of the past batches' part in each domain's derivative; 0 looks at the batch alone.
-        bias: Whether the head has a bias.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        route: `"gram"`, `"direct"`, `"pairwise"` give the same number; `"auto"` takes the cheaper of the first two.
-        scaling: What divides a term: `"none"` nothing, `"classes"` C^r, `"parameters"` (dC)², `"relative"` the mean
-            squared norm of the samples' derivatives, which makes it a number between 0 and 1.
-        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
 
     Example:
         >>> import torch
@@ -31,6 +31,9 @@ class CMA(AlignmentPenalty):
         >>> CMA(gradient_weight=1.0, hessian_weight=2.0, bias=False)(features, logits, targets, domains)
         tensor(1.2500)
     """
+
+    name = "cma"
+    label = "CMA"
 
     def __init__(
         self,
@@ -59,3 +62,124 @@ class CMA(AlignmentPenalty):
             gather=gather,
             validate=validate,
         )
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Both weights, annealing and units of the published fine-tuning."""
+        return alignment_space(steps, gradient_weight=GRADIENT_WEIGHT, hessian_weight=HESSIAN_WEIGHT)
+
+
+class CMAMomentum(CMA):
+    """CMA with averaging over steps (`momentum=0.95`), whose weights have a search space of their own."""
+
+    name = "cma-momentum"
+    label = "CMA with momentum"
+
+    def __init__(
+        self, gradient_weight: float = 1.0, hessian_weight: float = 1.0, *, momentum: float = 0.95, **options: Any
+    ) -> None:
+        super().__init__(gradient_weight, hessian_weight, momentum=momentum, **options)
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Smaller weights than CMA's, because the sums over steps are larger."""
+        return {
+            "gradient_weight": Hyperparameter(100.0, power_of_ten(0.5, 3)),
+            "hessian_weight": Hyperparameter(10.0, power_of_ten(-0.5, 2)),
+            "momentum": Hyperparameter(0.95, uniform(0.90, 0.98)),
+            "anneal_steps": annealing(1500, whole(uniform(500, 4500)), steps),
+            "scaling": SCALING,
+        }
+
+
+class GradientMatching(AlignmentPenalty):
+    r"""Matches the gradients of a linear head across domains: :class:`CMA` without its Hessians.
+
+    :math:`\frac1K \sum_e \|\nabla L_e - \overline{\nabla L}\|^2`. Term: `gradient`. The other arguments are those of
+    :class:`MomentAlignment`.
+
+    Args:
+        gradient_weight: Weight of the spread.
+    """
+
+    name = "gradient-matching"
+    label = "Gradient matching"
+
+    def __init__(
+        self,
+        gradient_weight: float = 1.0,
+        *,
+        anneal_steps: int = 0,
+        momentum: float = 0.0,
+        bias: bool = True,
+        loss: str = "cross_entropy",
+        route: str = "auto",
+        scaling: str = "none",
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            {1: gradient_weight},
+            anneal_steps=anneal_steps,
+            momentum=momentum,
+            bias=bias,
+            loss=loss,
+            route=route,
+            scaling=scaling,
+            num_domains=num_domains,
+            gather=gather,
+            validate=validate,
+        )
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """As CMA's, without the Hessian's weight."""
+        return alignment_space(steps, gradient_weight=GRADIENT_WEIGHT)
+
+
+class HessianMatching(AlignmentPenalty):
+    r"""Matches the Hessians of a linear head across domains: :class:`CMA` without its gradients.
+
+    :math:`\frac1K \sum_e \|H_e - \overline{H}\|_F^2`. For squared error the Hessian does not depend on the head: on
+    frozen features the term is constant there. Term: `hessian`. The other arguments are those of
+    :class:`MomentAlignment`.
+
+    Args:
+        hessian_weight: Weight of the spread.
+    """
+
+    name = "hessian-matching"
+    label = "Hessian matching"
+
+    def __init__(
+        self,
+        hessian_weight: float = 1.0,
+        *,
+        anneal_steps: int = 0,
+        momentum: float = 0.0,
+        bias: bool = True,
+        loss: str = "cross_entropy",
+        route: str = "auto",
+        scaling: str = "none",
+        num_domains: int | None = None,
+        gather: bool = True,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            {2: hessian_weight},
+            anneal_steps=anneal_steps,
+            momentum=momentum,
+            bias=bias,
+            loss=loss,
+            route=route,
+            scaling=scaling,
+            num_domains=num_domains,
+            gather=gather,
+            validate=validate,
+        )
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """As CMA's, without the gradient's weight."""
+        return alignment_space(steps, hessian_weight=HESSIAN_WEIGHT)

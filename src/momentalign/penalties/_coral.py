@@ -1,10 +1,13 @@
 """Correlation alignment: means and covariances of the features."""
 
+from typing import ClassVar, Unpack
+
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign.penalties._base import DomainPenalty
+from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 
 
 class CORAL(DomainPenalty):
@@ -12,15 +15,12 @@ class CORAL(DomainPenalty):
 
     Over pairs of domains, averaged: the mean over coordinates of :math:`(\mu_a - \mu_b)^2` plus the mean over the d²
     entries of :math:`(S_a - S_b)^2`, covariances with n − 1. Computed from the n x n Gram matrix of the centred
-    features, no d x d matrix is formed. A domain of one row counts with covariance zero. Reaches the features only:
-    on frozen features it has no gradient. Terms: `mean`, `covariance`.
+    features, no d x d matrix is formed. A domain of one row has covariance zero. Reaches the features only: on frozen
+    features it has no gradient, and `loss` and `bias` have no effect. Terms: `mean`, `covariance`.
 
     Args:
         weight: Weight of the penalty.
-        anneal_steps: Training calls before the weight takes effect; make the optimizer's state new at that step.
-        num_domains: Domains are 0 … num_domains − 1; then their range is checked.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+        **options: Arguments of :class:`DomainPenalty`.
 
     Example:
         >>> import torch
@@ -29,27 +29,21 @@ class CORAL(DomainPenalty):
         {'mean': tensor(1.), 'covariance': tensor(0.)}
     """
 
+    name = "coral"
+    label = "CORAL"
+    term_labels: ClassVar = {"mean": "CORAL: distance of feature means", "covariance": "CORAL: distance of covariances"}
+    capturable = True
     features_only = True
 
-    def __init__(
-        self,
-        weight: float = 1.0,
-        *,
-        anneal_steps: int = 0,
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(
-            {"mean": weight, "covariance": weight},
-            anneal_steps=anneal_steps,
-            loss="cross_entropy",
-            bias=True,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+    def __init__(self, weight: float = 1.0, **options: Unpack[PenaltyOptions]) -> None:
+        super().__init__({"mean": weight, "covariance": weight}, **options)
 
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """DomainBed's weight, without annealing."""
+        return {"weight": Hyperparameter(1.0, power_of_ten(-1, 1)), "anneal_steps": Hyperparameter(0)}
+
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Distances of means and covariances."""
         mean, covariance = closed_form.moment_distances(batch.features, batch.domains)
         return {"mean": mean, "covariance": covariance}

@@ -1,13 +1,16 @@
 """Variances of the per-sample gradients."""
 
+from typing import ClassVar, Unpack
+
 import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
+from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, uniform, whole
 from momentalign._validation import check_decay
 from momentalign.closed_form import HEADS
-from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 from momentalign.penalties._memory import DecayedSums
 
@@ -22,13 +25,8 @@ class Fishr(DomainPenalty):
 
     Args:
         weight: Weight of the penalty, the published λ.
-        momentum: Decay γ of the moving average; 0 looks at the batch alone.
-        anneal_steps: Training calls before the weight takes effect; make the optimizer's state new at that step.
-        bias: Whether the head has a bias.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+        momentum: Decay γ of the moving average; 0 for the current batch alone.
+        **options: Arguments of :class:`DomainPenalty`.
 
     Example:
         >>> features, domains = torch.tensor([[0.0], [2.0], [0.0], [4.0]]), torch.tensor([0, 0, 1, 1])
@@ -36,33 +34,29 @@ class Fishr(DomainPenalty):
         tensor(0.1406)
     """
 
-    def __init__(
-        self,
-        weight: float = 1.0,
-        *,
-        momentum: float = 0.95,
-        anneal_steps: int = 0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(
-            {"gradient_variance": weight},
-            anneal_steps=anneal_steps,
-            loss=loss,
-            bias=bias,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+    name = "fishr"
+    label = "Fishr"
+    term_labels: ClassVar = {"gradient_variance": "Fishr: spread of gradient variances"}
+    capturable = True
+
+    def __init__(self, weight: float = 1.0, *, momentum: float = 0.95, **options: Unpack[PenaltyOptions]) -> None:
+        super().__init__({"gradient_variance": weight}, **options)
         self.momentum = check_decay("momentum", momentum)
         self.sums = DecayedSums(["variance"], self.num_domains, self.momentum)
 
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Published weight, moving average and annealing."""
+        return {
+            "weight": Hyperparameter(1000.0, power_of_ten(1, 4)),
+            "momentum": Hyperparameter(0.95, uniform(0.90, 0.99)),
+            "anneal_steps": annealing(1500, whole(uniform(0, 5000)), steps),
+        }
+
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Spread of the averaged variances."""
         residuals = HEADS[self.loss].gradient_of(batch.logits, batch.targets)
-        labels = self.sums.with_labels_of(batch.domains)
+        labels = self.sums.extended_labels(batch.domains)
         past = self.sums.past("variance", labels)
         if past is not None:
             past = past.to(residuals.dtype)  # the module may have been cast since it was written

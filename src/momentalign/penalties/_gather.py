@@ -1,4 +1,4 @@
-"""One batch out of those of all ranks, differentiably."""
+"""Gather the batches of all ranks into one, differentiably."""
 
 from typing import Any
 
@@ -11,31 +11,25 @@ from momentalign._batch import HeadBatch
 
 
 def is_distributed() -> bool:
-    """Whether several ranks work together."""
+    """Whether there are several ranks."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def gather_batch(batch: HeadBatch) -> HeadBatch:
-    """Gather the rows of all ranks, in the ranks' order; ranks may hold different numbers of rows.
+    """Concatenate the rows of all ranks in rank order; ranks may hold different numbers of rows.
 
-    The gather's backward sums over the ranks what each of them wants of a row. Every rank computes the same
-    penalty, so a rank's parameters get its rows' share of the gradient times the number of ranks, and the average
-    that DistributedDataParallel takes over ranks is the gradient of the penalty on the whole batch.
-
-    Args:
-        batch: This rank's rows.
-
-    Returns:
-        All rows.
+    Backward sums the gradients that all ranks have of a row. Every rank computes the same penalty, so a rank's
+    parameters get its rows' share of the gradient times the number of ranks, and the average that
+    DistributedDataParallel takes over ranks is the gradient of the penalty on the whole batch.
     """
     size = torch.tensor([len(batch.features)], device=batch.features.device)
     sizes = [torch.empty_like(size) for _ in range(dist.get_world_size())]
     dist.all_gather(sizes, size)
     rows = torch.cat(sizes).tolist()
     width = batch.features.shape[1]
-    # One collective for both, so that there is one in backward and no order of several to agree on.
+    # One collective for both, so that backward has one as well and no order of several to agree on.
     both = _gather(torch.cat([batch.features, batch.logits], 1), rows)
-    targets = batch.targets if batch.targets.is_floating_point() else batch.targets.long()  # not all integers travel
+    targets = batch.targets if batch.targets.is_floating_point() else batch.targets.long()  # int16 cannot be sent
     return HeadBatch(both[:, :width], both[:, width:], _gather(targets, rows), _gather(batch.domains.long(), rows))
 
 
@@ -46,7 +40,7 @@ def _gather(tensor: Tensor, rows: list[int]) -> Tensor:
 
 
 class _AllGather(torch.autograd.Function):
-    """The ranks' tensors side by side; in backward, what all ranks together want of this rank's."""
+    # torch.distributed.nn.functional.all_gather computes the same, but torch 2.13 deprecates it for a private module.
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:

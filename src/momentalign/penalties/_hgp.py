@@ -1,13 +1,16 @@
 """Hessian-gradient products."""
 
+from typing import ClassVar, Unpack
+
 import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
+from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
-from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 
 
@@ -24,12 +27,7 @@ class HGP(DomainPenalty):
         gradient_weight: Weight of the gradients' spread.
         hessian_weight: Weight of the products' distance from the center.
         center: `"mean"` or `"product"`.
-        anneal_steps: Training calls before the weights take effect; make the optimizer's state new at that step.
-        bias: Whether the head has a bias.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        num_domains: Domains are 0 … num_domains − 1; then their range is checked.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+        **options: Arguments of :class:`DomainPenalty`.
 
     Example:
         >>> features = torch.tensor([[1.0], [2.0]])
@@ -38,31 +36,34 @@ class HGP(DomainPenalty):
         {'gradient': tensor(0.1250), 'hessian': tensor(1.5312)}
     """
 
+    name = "hgp"
+    label = "HGP"
+    term_labels: ClassVar = {"gradient": "gradient spread", "hessian": "Hessian spread"}
+    capturable = True
+
     def __init__(
         self,
         gradient_weight: float = 1.0,
         hessian_weight: float = 1.0,
         *,
         center: str = "mean",
-        anneal_steps: int = 0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
+        **options: Unpack[PenaltyOptions],
     ) -> None:
-        super().__init__(
-            {"gradient": gradient_weight, "hessian": hessian_weight},
-            anneal_steps=anneal_steps,
-            loss=loss,
-            bias=bias,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+        super().__init__({"gradient": gradient_weight, "hessian": hessian_weight}, **options)
         self.center = check_choice("center", center, ("mean", "product"))
 
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Published weights, without annealing; in the released code alpha is the Hessian's."""
+        return {
+            "gradient_weight": Hyperparameter(5e-3, power_of_ten(-3, -1)),
+            "hessian_weight": Hyperparameter(1e-4, power_of_ten(-5, -3)),
+            "center": Hyperparameter("mean", choices=("mean", "product")),
+            "anneal_steps": Hyperparameter(0),
+        }
+
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Spreads of gradients and products."""
         gradient, hessian = closed_form.product_spreads(
             HEADS[self.loss],
             batch.features,

@@ -1,14 +1,17 @@
 """Diagonals of the Hessians."""
 
+from typing import ClassVar, Unpack
+
 import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
 from momentalign._dispatch import present_spread
+from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign._validation import check_count
 from momentalign.closed_form import HEADS, Residuals
-from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 
 
@@ -17,21 +20,15 @@ class Hutchinson(DomainPenalty):
 
     The diagonal of a domain's Hessian is :math:`D_e = \mathbb E_e[p(1-p) \otimes x^2]`, exactly; the penalty is
     :math:`\frac1K\sum_e \alpha\|g_e - \bar g\|^2 + \beta\|D_e - \bar D\|^2`. Hutchinson's estimator, which gave the
-    method its name, averages :math:`z \circ H_e z` over random signs z: `samples` asks for it, drawn from torch's
-    global generator, the same z for all domains; ranks that work together have to be seeded alike. It is a diagonal
+    method its name, averages :math:`z \circ H_e z` over random signs z: with `samples`, drawn from torch's
+    global generator, the same z for all domains; all ranks need the same seed. It is a diagonal
     method either way. Terms: `gradient`, `hessian`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.
         hessian_weight: Weight of the diagonals' spread.
         samples: Number of random draws; None takes the exact diagonal, which costs less than one.
-        anneal_steps: Training calls before the weights take effect; make the optimizer's state new at that step.
-        bias: Whether the head has a bias.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device
-            (without `samples` nothing has to be in any case).
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+        **options: Arguments of :class:`DomainPenalty`.
 
     Example:
         >>> features = torch.tensor([[1.0], [2.0]])
@@ -40,31 +37,33 @@ class Hutchinson(DomainPenalty):
         {'gradient': tensor(0.1250), 'hessian': tensor(0.2812)}
     """
 
+    name = "hutchinson"
+    label = "Hutchinson"
+    term_labels: ClassVar = {"gradient": "gradient spread", "hessian": "Hessian spread"}
+    capturable = True
+
     def __init__(
         self,
         gradient_weight: float = 1.0,
         hessian_weight: float = 1.0,
         *,
         samples: int | None = None,
-        anneal_steps: int = 0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
+        **options: Unpack[PenaltyOptions],
     ) -> None:
-        super().__init__(
-            {"gradient": gradient_weight, "hessian": hessian_weight},
-            anneal_steps=anneal_steps,
-            loss=loss,
-            bias=bias,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+        super().__init__({"gradient": gradient_weight, "hessian": hessian_weight}, **options)
         self.samples = None if samples is None else check_count("samples", samples, 1)
 
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Published weights, without annealing."""
+        return {
+            "gradient_weight": Hyperparameter(5e-3, power_of_ten(2, 6)),
+            "hessian_weight": Hyperparameter(1e-3, power_of_ten(1, 4)),
+            "anneal_steps": Hyperparameter(0),
+        }
+
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Spreads of gradients and Hessian diagonals."""
         X = closed_form.with_constant(batch.features, self.bias)
         residuals = HEADS[self.loss](batch.logits, batch.targets)
         R = residuals.gradient

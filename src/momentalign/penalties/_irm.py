@@ -1,13 +1,16 @@
 """Invariant risk minimisation."""
 
+from typing import ClassVar, Unpack
+
 import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
+from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, whole
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
-from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
 
 
@@ -21,14 +24,9 @@ class IRM(DomainPenalty):
     Not a difference between domains: one domain has a penalty as well. Term: `gradient_norm`.
 
     Args:
-        weight: Weight of the penalty once annealing is over; 1 before.
-        version: `"head"` or `"scale"`.
-        anneal_steps: Training calls before the weight takes effect; make the optimizer's state new at that step.
-        bias: Whether the head has a bias; of no effect in version `"scale"`.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        num_domains: Domains are 0 … num_domains − 1; then their range is checked.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+        weight: Weight of the penalty after annealing; 1 before.
+        version: `"head"` or `"scale"`, which `bias` has no effect on.
+        **options: Arguments of :class:`DomainPenalty`.
 
     Example:
         >>> features = torch.tensor([[1.0], [2.0]])
@@ -37,33 +35,27 @@ class IRM(DomainPenalty):
         tensor(1.2500)
     """
 
-    compares_domains = False
+    name = "irm"
+    label = "IRM"
+    term_labels: ClassVar = {"gradient_norm": "IRM: gradient norms"}
+    initial_weight = 1.0
+    capturable = True
 
-    def __init__(
-        self,
-        weight: float = 1.0,
-        *,
-        version: str = "head",
-        anneal_steps: int = 0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(
-            {"gradient_norm": weight},
-            anneal_steps=anneal_steps,
-            initial_weight=1.0,
-            loss=loss,
-            bias=bias,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+    def __init__(self, weight: float = 1.0, *, version: str = "head", **options: Unpack[PenaltyOptions]) -> None:
+        super().__init__({"gradient_norm": weight}, **options)
         self.version = check_choice("version", version, ("head", "scale"))
 
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """DomainBed's; its weights are for version `"scale"`."""
+        return {
+            "weight": Hyperparameter(100.0, power_of_ten(-1, 5)),
+            "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
+            "version": Hyperparameter("scale", choices=("head", "scale")),
+        }
+
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Norms of the domains' gradients."""
         residuals = HEADS[self.loss](batch.logits, batch.targets)
         if self.version == "head":
             statistics = closed_form.gram_statistics(

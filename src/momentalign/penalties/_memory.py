@@ -1,4 +1,4 @@
-r"""What a penalty keeps of past batches, domain by domain: sums that decay.
+r"""Memory of past batches, domain by domain: decaying sums of vectors, and a bank of batches for the Gram route.
 
 With a decay :math:`\gamma` a domain's value :math:`v_e` of this batch becomes
 :math:`D_e(t) = \sum_k \gamma^k v_e(t-k)`, the past detached: the current batch keeps weight one. This is
@@ -6,21 +6,28 @@ With a decay :math:`\gamma` a domain's value :math:`v_e` of this batch becomes
 at 0. A domain missing from a batch keeps its sum, decayed.
 """
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from momentalign.closed_form import same
+from momentalign._batch import HeadBatch
+from momentalign.closed_form import HEADS, Residuals, cross_grams, domain_grams, same
+
+_NEGLIGIBLE = 1e-3
+"""Weight below which a batch leaves the bank."""
+
+_ENTRIES = 2**22
+"""Entries of a block between batch and bank."""
 
 
 class DomainMemory(nn.Module):
-    """Labels of the domains seen so far, and buffers whose size is known only when batches come.
+    """Labels of the domains seen so far, and buffers that get their size from the first batch.
 
-    Args:
-        num_domains: Labels are 0 … num_domains − 1 from the start; None collects them as they come, which
-            synchronises once a batch.
-        decay: γ.
+    With `num_domains` the labels are 0 … num_domains − 1 from the start; without, collecting them synchronises once a
+    batch.
     """
 
     labels: Tensor
@@ -31,18 +38,18 @@ class DomainMemory(nn.Module):
         self.fixed = num_domains is not None
         self.register_buffer("labels", torch.arange(num_domains or 0))
 
-    def with_labels_of(self, domains: Tensor) -> Tensor:
-        """Labels with those of the batch included, ascending."""
+    def extended_labels(self, domains: Tensor) -> Tensor:
+        """Labels including those of the batch, ascending."""
         return self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
 
     def index(self, domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Labels with those of the batch included, and weights (n, K) that average each domain's samples."""
-        labels = self.with_labels_of(domains)
+        """Labels including those of the batch, and weights (n, K) that average each domain's samples."""
+        labels = self.extended_labels(domains)
         member = same(domains, labels, dtype)
         return labels, member / member.sum(0).clamp(min=1)
 
-    def spread_out(self, kept: Tensor, labels: Tensor, axes: tuple[int, ...] = (0,)) -> Tensor:
-        """Lay what is kept per known domain out over `labels`, zero for new ones."""
+    def expanded(self, kept: Tensor, labels: Tensor, axes: tuple[int, ...] = (0,)) -> Tensor:
+        """Expand entries of the known domains to `labels`, with zeros for new ones."""
         if len(labels) == len(self.labels):
             return kept
         positions = torch.searchsorted(labels, self.labels)
@@ -51,8 +58,8 @@ class DomainMemory(nn.Module):
             kept = kept.new_zeros(shape).index_copy(axis, positions, kept)
         return kept
 
-    def keep(self, name: str, value: Tensor) -> None:
-        """Write to a buffer, in place where it has the shape, so that a captured step finds it again."""
+    def store(self, name: str, value: Tensor) -> None:
+        """Write to a buffer, in place if the shape allows, as a captured step needs it."""
         buffer = self.get_buffer(name)
         if buffer is value:
             return
@@ -70,13 +77,7 @@ class DomainMemory(nn.Module):
 
 
 class DecayedSums(DomainMemory):
-    """Decaying sums of vectors, one for each domain and name.
-
-    Args:
-        names: Names of what is summed.
-        num_domains: See :class:`DomainMemory`.
-        decay: γ.
-    """
+    """Decaying sums of vectors, one for each domain and name."""
 
     def __init__(self, names: list[str], num_domains: int | None, decay: float) -> None:
         super().__init__(num_domains, decay)
@@ -84,16 +85,7 @@ class DecayedSums(DomainMemory):
             self.register_buffer(name, torch.zeros(0, 0))
 
     def forward(self, values: dict[str, Tensor], labels: Tensor, *, update: bool) -> dict[str, Tensor]:
-        """Add the past to this batch's values.
-
-        Args:
-            values: Vectors of the domains of `labels`, shape (K, N), zero for a domain that is missing.
-            labels: As :meth:`DomainMemory.index` gave them.
-            update: Whether to keep the sums for the next batch.
-
-        Returns:
-            The sums, shape (K, N) for each name.
-        """
+        """Add the past to this batch's values, shape (K, N) over `labels`, zero for a missing domain."""
         sums = {}
         for name, value in values.items():
             past = self.past(name, labels)
@@ -103,12 +95,112 @@ class DecayedSums(DomainMemory):
         return sums
 
     def past(self, name: str, labels: Tensor) -> Tensor | None:
-        """The sums kept so far, laid out over `labels`; None before the first batch."""
+        """Stored sums, expanded to `labels`; None before the first batch."""
         kept = self.get_buffer(name)
-        return self.spread_out(kept, labels) if kept.numel() else None
+        return self.expanded(kept, labels) if kept.numel() else None
 
     def remember(self, sums: dict[str, Tensor], labels: Tensor) -> None:
-        """Keep the sums for the next batch."""
+        """Store the sums for the next batch."""
         for name, total in sums.items():
-            self.keep(name, total)
-        self.keep("labels", labels)
+            self.store(name, total)
+        self.store("labels", labels)
+
+
+class GramBank(DomainMemory):
+    r"""Domain Grams of decaying sums of derivatives, from a bank of past batches instead of tensors of size (Cd)^r.
+
+    Legend: E (n, K) averages the current batch's domains, B (N, K) the weights γ^k/n_e of the bank's rows, k batches
+    old. With D(t) = v(t) + γ D(t−1) the domain Gram is
+
+    .. math:: M(t) = E^\top G E + \gamma E^\top G' B + (\gamma E^\top G' B)^\top + \gamma^2 M(t-1)
+
+    where G is the current batch's sample Gram, G' the one between the batch and the bank, and the last block is a
+    K x K buffer. Batches older than the m with γ^m < 1e-3 leave the bank.
+    """
+
+    grams: Tensor
+    features: Tensor
+    logits: Tensor
+    targets: Tensor
+    domains: Tensor
+    weights: Tensor
+    oldest: Tensor
+
+    def __init__(self, orders: list[int], loss: str, bias: bool, num_domains: int | None, decay: float) -> None:
+        super().__init__(num_domains, decay)
+        self.orders, self.loss, self.bias = orders, loss, bias
+        self.batches = math.ceil(math.log(_NEGLIGIBLE) / math.log(decay))
+        self.register_buffer("oldest", torch.zeros(1, dtype=torch.long))
+        for name in ("grams", "features", "logits", "targets", "domains", "weights"):
+            self.register_buffer(name, torch.zeros(0))
+
+    def forward(self, batch: HeadBatch, labels: Tensor, E: Tensor, *, update: bool) -> list[Tensor]:
+        """Domain Gram (K, K) of each order with the past in it; `labels` and `E` are those of :meth:`index`."""
+        residuals = HEADS[self.loss](batch.logits, batch.targets)
+        grams = domain_grams(self.orders, residuals, batch.features, E, self.bias)
+        if self.grams.numel():
+            crossed = self._crossed(batch, residuals, labels, E)
+            past = self.expanded(self.grams, labels, axes=(1, 2)).to(E.dtype)
+            grams = [
+                now + self.decay * (cross + cross.T) + self.decay**2 * before
+                for now, cross, before in zip(grams, crossed, past, strict=True)
+            ]
+        if update:
+            with torch.no_grad():
+                self.store("grams", torch.stack(grams))
+                self.store("labels", labels)
+                self._deposit(HeadBatch(*(tensor.detach() for tensor in batch)), E)
+        return grams
+
+    def _crossed(self, batch: HeadBatch, residuals: Residuals, labels: Tensor, E: Tensor) -> list[Tensor]:
+        """Blocks Eᵀ G' B, recomputed in backward if the bank is larger than a tile."""
+        # Copies, because this batch overwrites the bank before backward; cast, because the module may have been.
+        features, logits = (tensor.flatten(0, 1).to(E.dtype, copy=True) for tensor in (self.features, self.logits))
+        bank = (features, logits, self.targets.flatten(0, 1).clone())
+        B = (self.domains.flatten()[:, None] == labels) * self.weights.flatten()[:, None].to(E.dtype)
+
+        def block(past_x: Tensor, past_z: Tensor, past_y: Tensor, past_B: Tensor) -> Tensor:
+            past = HEADS[self.loss](past_z, past_y)
+            grams = cross_grams(self.orders, residuals, batch.features, past, past_x, self.bias)
+            return torch.stack([E.T @ grams[order] @ past_B for order in self.orders])
+
+        step = max(1, _ENTRIES // len(E))
+        pieces = list(zip(*(tensor.split(step) for tensor in (*bank, B)), strict=True))
+        if len(pieces) == 1:
+            return list(block(*pieces[0]))
+        blocks = [checkpoint(block, *piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces]
+        return list(torch.stack(blocks).sum(0))
+
+    def _deposit(self, batch: HeadBatch, E: Tensor) -> None:
+        """Overwrite the oldest batch, padded with rows of weight 0; a larger batch makes the bank wider."""
+        self._make_room(batch)
+        rows, width = len(batch.features), self.features.shape[1]
+        padding = width - rows
+        self.weights.mul_(self.decay)
+        for kept, new in (
+            (self.features, batch.features),
+            (self.logits, batch.logits),
+            (self.targets, batch.targets),
+            (self.domains, batch.domains),
+            (self.weights, E.sum(1)),
+        ):
+            filled = torch.cat([new, new.new_zeros(padding, *new.shape[1:])]) if padding else new
+            kept.index_copy_(0, self.oldest, filled[None].to(kept.dtype))
+        self.oldest.add_(1).remainder_(self.batches)
+
+    def _make_room(self, batch: HeadBatch) -> None:
+        width = self.features.shape[1] if self.features.ndim > 1 else 0
+        rows = max(width, len(batch.features))
+        if rows == width and self.features.dtype == batch.features.dtype:
+            return
+        for name, like in (
+            ("features", batch.features),
+            ("logits", batch.logits),
+            ("targets", batch.targets),
+            ("domains", batch.domains.long()),
+            ("weights", batch.features[:, 0]),
+        ):
+            room = like.new_zeros(self.batches, rows, *like.shape[1:])
+            if width:
+                room[:, :width] = getattr(self, name)
+            setattr(self, name, room)

@@ -1,27 +1,35 @@
-r"""Alignment of the derivatives of any orders: the family's general form."""
+"""Alignment of derivatives of any orders, which CMA and its relatives are cases of."""
 
 from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from momentalign import _dispatch, closed_form
 from momentalign._batch import HeadBatch, check_order
-from momentalign._dispatch import ROUTES
+from momentalign._search_space import Hyperparameter, SearchSpace, annealing, one_of, power_of_ten
 from momentalign._validation import SCALINGS, check_choice, check_decay
 from momentalign.closed_form import HEADS
-from momentalign.penalties._bank import GramBank
 from momentalign.penalties._base import DomainPenalty
-from momentalign.penalties._memory import DecayedSums
+from momentalign.penalties._memory import DecayedSums, GramBank
+
+GRADIENT_WEIGHT = Hyperparameter(5000.0, power_of_ten(1, 4))
+HESSIAN_WEIGHT = Hyperparameter(1000.0, power_of_ten(1, 4))
+SCALING = Hyperparameter("classes", choices=SCALINGS)
 
 _NAMES = {1: "gradient", 2: "hessian"}
 
 
 class AlignmentPenalty(DomainPenalty):
-    """Weighted spreads of the domains' derivatives over the orders: what the whole family computes.
+    """Weighted spreads of the domains' derivatives over the orders; takes the arguments of :class:`MomentAlignment`."""
 
-    Its arguments are those of :class:`MomentAlignment`.
-    """
+    term_labels: ClassVar = {
+        "gradient": "gradient spread",
+        "hessian": "Hessian spread",
+        "order_3": "spread of third derivatives",
+    }
+    capturable = True
 
     def __init__(
         self,
@@ -51,7 +59,7 @@ class AlignmentPenalty(DomainPenalty):
             validate=validate,
         )
         self.orders = [check_order(order, self.loss) for order in order_weights]
-        self.route = check_choice("route", route, ROUTES)
+        self.route = check_choice("route", route, _dispatch.ROUTES)
         self.scaling = check_choice("scaling", scaling, SCALINGS)
         self.momentum = check_decay("momentum", momentum)
         if self.momentum:
@@ -61,8 +69,9 @@ class AlignmentPenalty(DomainPenalty):
             self.bank = GramBank(self.orders, self.loss, self.bias, self.num_domains, self.momentum)
             self.energies = DecayedSums(["totals"], 1, self.momentum)  # of the whole batch: one "domain"
 
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        # A moving average has to see every order at every step, whether its weight is 0 or not.
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Spreads of the needed orders, scaled."""
+        # A moving average needs every order at every step, also those of weight 0.
         orders = [order for order in self.orders if self.momentum or term_name(order) in names]
         if not orders:
             return {}
@@ -93,7 +102,7 @@ class AlignmentPenalty(DomainPenalty):
         )
 
     def _spreads_with_past(self, batch: HeadBatch, update: bool) -> list[Tensor]:
-        """Spreads of the decaying sums, by the route that the memory was begun with."""
+        """Spreads of the decaying sums, by the route of the first batch."""
         if self.bank.grams.numel():
             route = "gram"
         elif self.sums.get_buffer(term_name(self.orders[0])).numel():
@@ -115,7 +124,7 @@ class AlignmentPenalty(DomainPenalty):
         return [_dispatch.present_spread(gram, present) for gram in grams]
 
     def _divisor(self, order: int, batch: HeadBatch) -> float:
-        """Constant that divides a term."""
+        """Constant divisor of a term."""
         classes, dimension = batch.logits.shape[1], batch.features.shape[1] + self.bias
         return float(classes**order if self.scaling == "classes" else (dimension * classes) ** 2)
 
@@ -136,16 +145,11 @@ class MomentAlignment(AlignmentPenalty):
 
     Args:
         order_weights: Weight of each order, `{1: w1, 2: w2, 3: w3}`.
-        anneal_steps: Training calls before the weights take effect; make the optimizer's state new at that step.
-        momentum: Decay γ of the past batches' part in each domain's derivative; 0 looks at the batch alone.
-        bias: Whether the head has a bias.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
+        anneal_steps: This, `bias`, `loss`, `num_domains`, `gather` and `validate` as in :class:`DomainPenalty`.
+        momentum: Decay γ of the past batches' part in each domain's derivative; 0 for the current batch alone.
         route: `"gram"`, `"direct"`, `"pairwise"` give the same number; `"auto"` takes the cheaper of the first two.
         scaling: What divides a term: `"none"` nothing, `"classes"` C^r, `"parameters"` (dC)², `"relative"` the mean
-            squared norm of the samples' derivatives, which makes it a number between 0 and 1.
-        num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+            squared norm of the samples' derivatives, so that it lies between 0 and 1.
 
     Example:
         >>> features = torch.tensor([[1.0], [2.0]])
@@ -154,6 +158,31 @@ class MomentAlignment(AlignmentPenalty):
         {'gradient': tensor(0.1250), 'hessian': tensor(0.5625)}
     """
 
+    name = "moment-alignment"
+    label = "Moment alignment"
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Weights of orders 1 to 3, by the names of their terms."""
+        third = Hyperparameter(100.0, power_of_ten(0, 3))
+        return alignment_space(
+            steps, gradient_weight=GRADIENT_WEIGHT, hessian_weight=HESSIAN_WEIGHT, order_3_weight=third
+        )
+
+    @classmethod
+    def from_hyperparameters(cls, **arguments: Any) -> Self:
+        """Make the penalty from weights named by their terms."""
+        weights = {
+            order: arguments.pop(name) for order in (1, 2, 3) if (name := f"{term_name(order)}_weight") in arguments
+        }
+        return cls(weights, **arguments) if weights else cls(**arguments)
+
+
+def alignment_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
+    """Published annealing and units with the given weights."""
+    anneal_steps = annealing(2500, one_of(500, 1500, 2500, 3500, 4500), steps)
+    return {**weights, "anneal_steps": anneal_steps, "scaling": SCALING}
+
 
 def term_name(order: int) -> str:
     """Name of the term of an order."""
@@ -161,9 +190,9 @@ def term_name(order: int) -> str:
 
 
 def _relative(orders: list[int], spreads: list[Tensor], energies: list[Tensor], features: Tensor) -> list[Tensor]:
-    """Quotients; where the residuals' part of an energy is so small that it underflows, 0/0 counts as 0."""
+    """Spreads divided by energies; 0 where the residuals' part of an energy underflows, so that 0/0 is 0."""
     limits, energy = torch.finfo(features.dtype), torch.stack(energies)
-    # Large features may lift the energy of residuals that are next to nothing: their part would overflow in backward.
+    # Large features can lift the energy of residuals near 0, whose part would overflow in backward.
     length = features.detach().square().sum(1).max().clamp(min=1)
     floor = torch.stack([length**order for order in orders]) * (limits.tiny / limits.eps)
     sound = energy > floor

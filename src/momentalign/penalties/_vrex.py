@@ -1,26 +1,25 @@
 """Risk extrapolation: variance of the domains' losses."""
 
+from typing import ClassVar, Unpack
+
 import torch
 from torch import Tensor, nn
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign.penalties._base import DomainPenalty
+from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, whole
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 
 
 class VREx(DomainPenalty):
     r"""Variance of the domains' losses, :math:`\frac1K \sum_e (L_e - \bar L)^2`: alignment of order zero.
 
-    Reaches the logits only. Term: `loss_variance`.
+    Reaches the logits only; `bias` has no effect. Term: `loss_variance`.
 
     Args:
-        weight: Weight of the penalty once annealing is over; 1 before.
-        anneal_steps: Training calls before the weight takes effect; make the optimizer's state new at that step.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        num_domains: Domains are 0 … num_domains − 1; then their range is checked.
-        gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values. None checks on CPU only; never while compiling or capturing.
+        weight: Weight of the penalty after annealing; 1 before.
+        **options: Arguments of :class:`DomainPenalty`.
 
     Example:
         >>> logits, targets, domains = torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, 3.0]), torch.tensor([0, 1])
@@ -28,28 +27,25 @@ class VREx(DomainPenalty):
         tensor(4.)
     """
 
-    def __init__(
-        self,
-        weight: float = 1.0,
-        *,
-        anneal_steps: int = 0,
-        loss: str = "cross_entropy",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(
-            {"loss_variance": weight},
-            anneal_steps=anneal_steps,
-            initial_weight=1.0,
-            loss=loss,
-            bias=True,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+    name = "vrex"
+    label = "VREx"
+    term_labels: ClassVar = {"loss_variance": "VREx: variance of losses"}
+    initial_weight = 1.0
+    capturable = True
 
-    def _terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+    def __init__(self, weight: float = 1.0, **options: Unpack[PenaltyOptions]) -> None:
+        super().__init__({"loss_variance": weight}, **options)
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """DomainBed's weight and annealing."""
+        return {
+            "weight": Hyperparameter(10.0, power_of_ten(-1, 5)),
+            "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
+        }
+
+    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        """Variance of the domains' losses."""
         own, _, _, share = closed_form.averages(batch.domains, batch.logits.dtype)
         deviations = torch.mv(own - share, self._losses(batch))  # of each sample's domain from the mean of the domains
         return {"loss_variance": torch.dot(share, deviations.square())}

@@ -1,6 +1,7 @@
-"""Hyper-parameters: named, with a default and a seeded draw, and the ones that every algorithm has."""
+"""Search spaces: hyper-parameters with a default and a seeded random draw."""
 
 import difflib
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from momentalign._validation import check_choice, check_count
 Draw = Callable[[np.random.RandomState], Any]
 
 RECIPES = ("mnist", "image", "text", "table")
-"""Kinds of data set that learning rate, batch size and the like go by."""
+"""Kinds of data set, which learning rate, batch size and the like depend on."""
 
 PROTOCOL_STEPS = 5001
-"""Length of a run that the protocol's annealing values are for."""
+"""Length of a run of the DomainBed protocol, which its annealing values are for."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Hyperparameter:
     """A default, and how a random search draws another value.
 
     Attributes:
-        default: Value of hyper-parameter seed 0, a number or a word; its type is the type of all values.
-        draw: Takes a generator and gives a value; None keeps the default in every draw.
-        choices: Allowed values of a word.
-        low: Least allowed number.
-        high: Greatest allowed number.
+        default: Value of hyper-parameter seed 0, a number or a string; its type is the type of all values.
+        draw: Draws a value from a generator; None keeps the default in every draw.
+        choices: Allowed values of a string.
+        low: Smallest allowed number.
+        high: Largest allowed number.
     """
 
     default: Any
@@ -47,13 +48,13 @@ SearchSpace = Mapping[str, Hyperparameter]
 def draw_hyperparameters(space: SearchSpace, seed: int, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Values for a hyper-parameter seed: the defaults for 0, a random draw for any other.
 
-    Each value comes from a generator keyed by the seed and its own name, so draws do not move when another name is
+    Each value comes from a generator keyed by the seed and its own name, so draws do not change when another name is
     added to the space.
 
     Args:
-        space: What is searched.
-        seed: Number of the draw.
-        overrides: Values that stand whatever the seed says.
+        space: The search space.
+        seed: Hyper-parameter seed.
+        overrides: Values that replace drawn ones.
 
     Returns:
         A value for each name, in the space's order.
@@ -69,17 +70,17 @@ def draw_hyperparameters(space: SearchSpace, seed: int, overrides: Mapping[str, 
 
 
 def check_hyperparameters(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check names and values against a space; whole numbers become floating ones where the default is one.
+    """Check names and values against a space, and convert integers to floats where the default is one.
 
     Args:
-        space: What there is.
-        values: Some of its hyper-parameters.
+        space: The search space.
+        values: Values for some of its names.
 
     Returns:
-        The values.
+        The checked values.
 
     Raises:
-        ValueError: A name that the space does not have.
+        ValueError: A name is not in the space, or a value is out of range.
     """
     checked = {}
     for name, value in values.items():
@@ -93,66 +94,40 @@ def check_hyperparameters(space: SearchSpace, values: Mapping[str, Any]) -> dict
     return checked
 
 
+def fixed_arguments(cls: type) -> SearchSpace:
+    """Arguments of a class whose default is a number, fixed at it: the space of a class that declares none."""
+    parameters = inspect.signature(cls).parameters.values()
+    return {each.name: Hyperparameter(each.default) for each in parameters if type(each.default) in (int, float)}
+
+
 def power_of_ten(low: float, high: float) -> Draw:
-    """10 to the power of a number between `low` and `high`."""
+    """Draw 10 to the power of a uniform number."""
     return lambda random: float(10 ** random.uniform(low, high))
 
 
+def power_of_two(low: float, high: float) -> Draw:
+    """Draw 2 to the power of a uniform number."""
+    return lambda random: float(2 ** random.uniform(low, high))
+
+
 def uniform(low: float, high: float) -> Draw:
-    """A number between `low` and `high`."""
+    """Draw a uniform number."""
     return lambda random: float(random.uniform(low, high))
 
 
 def one_of(*values: Any) -> Draw:
-    """One of the values."""
+    """Draw one of the values."""
     return lambda random: values[random.randint(len(values))]
 
 
 def whole(draw: Draw) -> Draw:
-    """Another draw's whole part."""
+    """Draw the integer part of another draw."""
     return lambda random: int(draw(random))
 
 
-def power_of_two(low: float, high: float) -> Draw:
-    """2 to the power of a number between `low` and `high`."""
-    return lambda random: float(2 ** random.uniform(low, high))
-
-
 def annealing(default: int, draw: Draw, steps: int) -> Hyperparameter:
-    """Annealing values of the protocol, in proportion to the length of the run: round(a · steps / 5001)."""
+    """Annealing steps of the protocol, scaled to the length of the run: round(a · steps / 5001)."""
     return Hyperparameter(_scaled(default, steps), lambda random: _scaled(draw(random), steps))
-
-
-def shared_space(recipe: str) -> dict[str, Hyperparameter]:
-    """Hyper-parameters that every algorithm has.
-
-    `lr`, `weight_decay`, `optimizer` and `clip` (largest norm of the gradient, 0 for no limit) are the algorithm's
-    to use; `batch_size` (rows of each domain), `dropout` and `schedule` (of the learning rate) those of whoever
-    builds the network and runs the loop.
-
-    Args:
-        recipe: `"mnist"`, `"image"`, `"text"` or `"table"`.
-
-    Returns:
-        The space.
-    """
-    check_choice("recipe", recipe, RECIPES)
-    small, text = recipe in ("mnist", "table"), recipe == "text"
-    rates = {
-        "mnist": Hyperparameter(1e-3, power_of_ten(-4.5, -2.5), low=0),
-        "table": Hyperparameter(1e-3, power_of_ten(-4.5, -2.5), low=0),
-        "image": Hyperparameter(5e-5, power_of_ten(-5, -3.5), low=0),
-        "text": Hyperparameter(2e-5, power_of_ten(-5, -4), low=0),
-    }
-    return {
-        "lr": rates[recipe],
-        "weight_decay": Hyperparameter(0.0, None if recipe == "mnist" else power_of_ten(-6, -2), low=0),
-        "batch_size": Hyperparameter(64 if small else 32, low=1),
-        "dropout": Hyperparameter(0.0 if small else 0.1, low=0, high=1),
-        "optimizer": Hyperparameter("adamw" if text else "adam", choices=("adam", "adamw")),
-        "schedule": Hyperparameter("linear" if text else "constant", choices=("constant", "linear")),
-        "clip": Hyperparameter(1.0 if text else 0.0, low=0),
-    }
 
 
 def _scaled(value: float, steps: int) -> int:
@@ -162,7 +137,7 @@ def _scaled(value: float, steps: int) -> int:
 def _draw(name: str, hyperparameter: Hyperparameter, seed: int) -> Any:
     if seed == 0 or hyperparameter.draw is None:
         return hyperparameter.default
-    # RandomState: its stream is frozen, so a seed means the same values on every release of numpy.
+    # The stream of RandomState is frozen: a seed gives the same values with every release of NumPy.
     return hyperparameter.draw(np.random.RandomState(seed_hash(seed, name)))
 
 
