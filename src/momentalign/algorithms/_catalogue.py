@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from momentalign._search_space import (
-    RECIPES,
+    TRAINING_RECIPES,
     Hyperparameter,
     SearchSpace,
     check_hyperparameters,
@@ -155,7 +155,7 @@ def find_algorithm(name: str) -> AlgorithmSpec:
 
 def _shared_space(recipe: str) -> SearchSpace:
     """Hyper-parameters of every algorithm; `clip` is the largest norm of the gradient, 0 for no limit."""
-    check_choice("recipe", recipe, RECIPES)
+    check_choice("recipe", recipe, TRAINING_RECIPES)
     small, text = recipe in ("mnist", "table"), recipe == "text"
     rates = {
         "mnist": Hyperparameter(1e-3, power_of_ten(-4.5, -2.5), low=0),

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from momentalign._search_space import TRAINING_RECIPES
 from momentalign._seeds import holdout_rows
 from momentalign.data._items import ImageFiles, Items, Texts
 
-TRAINING_RECIPES = ("mnist", "image", "text", "table")
 _SMALL = 64
 """Largest side, in pixels, of colour images that count as small."""
 

@@ -1,4 +1,4 @@
-"""Names in print, and their order."""
+"""Labels of algorithms, terms, data sets and domains, and their order."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,10 +8,14 @@ from momentalign.algorithms import algorithm_names, find_algorithm
 from momentalign.data import dataset_names
 from momentalign.probing import METHODS
 
-_LABELS = {name: find_algorithm(name).label for name in algorithm_names()}
-_LABELS |= {name: method.label for name, method in METHODS.items() if name not in _LABELS}
+_ALGORITHMS = {name: find_algorithm(name) for name in algorithm_names()}
+_LABELS = {name: method.label for name, method in METHODS.items()}
+_LABELS |= {name: spec.label for name, spec in _ALGORITHMS.items()}
+_TERM_LABELS = {"cross_entropy": "cross-entropy of the batches"}
+for _spec in reversed(_ALGORITHMS.values()):
+    _TERM_LABELS |= _spec.term_labels
 _TABLES = (".csv.gz", ".csv", ".parquet", ".npz")
-# Column heads as the field prints them; other data sets show their domains' names in full.
+# Abbreviations that are common in papers; other data sets show their domains' names in full.
 _HEADS = {
     "vlcs": {"Caltech101": "C", "LabelMe": "L", "SUN09": "S", "VOC2007": "V"},
     "pacs": {"art_painting": "A", "cartoon": "C", "photo": "P", "sketch": "S"},
@@ -21,33 +25,34 @@ _HEADS = {
 
 
 def algorithm_label(name: str) -> str:
-    """An algorithm's name in print; names that are not ours stay as they are."""
+    """Label of an algorithm; unknown names stay as they are."""
     return _LABELS.get(name, name)
 
 
 def algorithm_order(name: str) -> tuple[int, str]:
-    """Sorting key: ours from the plainest on, then others by name."""
+    """Sorting key: in the order of the catalogue, then others by name."""
     # A variant follows what it is a variant of: "erm-balanced" comes after "erm".
-    known = algorithm_names()
-    own = name if name in known else name.partition("-")[0] if name in METHODS else ""
-    return (known.index(own) if own in known else len(known), name)
+    base = name.partition("-")[0] if name in METHODS and name not in _ALGORITHMS else name
+    return _rank(base, _ALGORITHMS), name
+
+
+def term_label(term: str) -> str:
+    """Title of what an algorithm logs; unknown names stay as they are."""
+    return _TERM_LABELS.get(term, term)
+
+
+def term_order(term: str) -> tuple[int, str]:
+    """Sorting key: cross-entropy, the terms of the catalogue from CMA's on, then others by name."""
+    return _rank(term, _TERM_LABELS), term
 
 
 def dataset_order(name: str) -> tuple[int, str]:
     """Sorting key: digits, images, group sets, then others by name."""
-    known = dataset_names()
-    return (known.index(name) if name in known else len(known), name)
+    return _rank(name, dataset_names()), name
 
 
 def dataset_labels(names: Iterable[str]) -> dict[str, str]:
-    """What data sets are called in print: files and folders, which are named by absolute paths, by their last part.
-
-    Args:
-        names: All data sets of a table or page: those that would be called the same get as much more of their paths
-            as tells them apart.
-
-    Returns:
-        A different label for each name.
+    """Labels of data sets: names stay, absolute paths get their last part, and more of it where labels would be equal.
 
     Example:
         >>> dataset_labels(["pacs", "/data/birds.parquet"])
@@ -57,13 +62,13 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
     """
     parts = {name: _parts(name) for name in names}
     stems = Counter((*folders, stem) for folders, stem, _ in parts.values())
-    # Files that differ in nothing else keep their endings.
+    # Files that differ in their suffix only keep it.
     ends = {name: stem if stems[*folders, stem] == 1 else last for name, (folders, stem, last) in parts.items()}
     depths = dict.fromkeys(parts, 0)
     while True:
         labels = {name: "/".join((*parts[name][0][len(parts[name][0]) - depths[name] :], ends[name])) for name in parts}
         times = Counter(labels.values())
-        # A name that is no path has nothing to add, so it is the path beside it that gets longer.
+        # Names that are not paths cannot grow: the path of the same label does.
         more = [name for name, label in labels.items() if times[label] > 1 and depths[name] < len(parts[name][0])]
         if not more:
             return labels
@@ -72,7 +77,7 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
 
 
 def _parts(name: str) -> tuple[tuple[str, ...], str, str]:
-    """Folders above a path, its last part without and with its ending; of a name that is no path the name itself."""
+    """Parent folders of a path, its last part without and with the suffix; a name that is not a path stays."""
     for path in (PurePath(name), PureWindowsPath(name)):
         if path.is_absolute() and path.name:
             ending = next((ending for ending in _TABLES if path.name.lower().endswith(ending)), "")
@@ -82,5 +87,10 @@ def _parts(name: str) -> tuple[tuple[str, ...], str, str]:
 
 
 def domain_head(dataset: str, domain: str) -> str:
-    """What stands above a domain's column."""
+    """Column title of a domain."""
     return _HEADS.get(dataset, {}).get(domain, domain)
+
+
+def _rank(name: str, known: Iterable[str]) -> int:
+    order = list(known)
+    return order.index(name) if name in order else len(order)

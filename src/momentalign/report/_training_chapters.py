@@ -9,23 +9,8 @@ from momentalign.report._cases import Case, GroupedSweep
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
 from momentalign.report._charts import bars, curves, decades
 from momentalign.report._frames import accuracy_curves, chart_rows, gap_curves, group_curves, run_costs, term_curves
+from momentalign.report._names import term_label, term_order
 
-_TERMS = {
-    "cross_entropy": "cross-entropy of the batches",
-    "gradient": "gradient spread",
-    "hessian": "Hessian spread",
-    "order_3": "spread of third derivatives",
-    "gradient_variance": "Fishr: spread of gradient variances",
-    "mean": "CORAL: distance of feature means",
-    "covariance": "CORAL: distance of covariances",
-    "discrepancy": "MMD: discrepancy",
-    "gradient_norm": "IRM: gradient norms",
-    "loss_variance": "VREx: variance of losses",
-    "all_gradients": "IGA: spread of all gradients",
-    "kept": "AND-Mask: share of gradients kept",
-    "largest_weight": "GroupDRO: largest weight",
-}
-"""Terms in the order of their panels; others follow by name."""
 _ORDERS = {1: "first moments: distance of means", 2: "second moments: distance of covariances"}
 
 
@@ -38,9 +23,9 @@ def term_chapter(grouped: GroupedSweep) -> Chapter:
             missing.append(f"{case.title}: no penalty terms recorded.")
             continue
         panels = _accuracy_panels(grouped, case)
-        for term in sorted(frame["term"].unique(), key=lambda term: (list({**_TERMS, term: ""}).index(term), term)):
+        for term in sorted(frame["term"].unique(), key=term_order):
             rows = chart_rows(frame[frame["term"] == term].drop(columns="term"))
-            title = _TERMS.get(term, term)
+            title = term_label(term)
             y = "cross-entropy" if term == "cross_entropy" else "unweighted"
             draw = partial(curves, styles=grouped.styles, y=y, **_scale(rows))
             panels.append(Panel(title, rows, draw))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from momentalign._search_space import PROTOCOL_STEPS
 from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
@@ -11,7 +12,6 @@ from momentalign.encoders import default_encoder, is_small_network
 from momentalign.runs import RunConfig
 from momentalign.training._data import DataFacts, facts_of, look_up
 
-PROTOCOL_STEPS = 5001
 TEXT_EPOCHS = 3
 PRECISIONS = ("32", "bf16")
 _RECORD_EVERY = {"mnist": 100, "image": 300, "table": 100}
