@@ -40,6 +40,7 @@ class IRM(DomainPenalty):
     term_labels: ClassVar = {"gradient_norm": "IRM: gradient norms"}
     initial_weight = 1.0
     capturable = True
+    compares_domains = False
 
     def __init__(self, weight: float = 1.0, *, version: str = "head", **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"gradient_norm": weight}, **options)
