@@ -7,14 +7,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from momentalign._types import Array
 from momentalign.runs import Sweep
 
-_Arrays = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]  # steps, inside, outside
+_Arrays = tuple[NDArray[np.int64], Array, Array]  # steps, inside, outside
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """One finished run with its accuracies over steps; NaN where a record lacks one, or it does not count.
+class FinishedRun:
+    """One finished run with its accuracies over steps; NaN where a record lacks one, or from divergence on.
 
     Args:
         name: Its name in the frame of runs.
@@ -33,24 +34,24 @@ class Run:
     domains: tuple[str, ...]
     test_domains: tuple[str, ...]
     steps: NDArray[np.int64]
-    inside: NDArray[np.float64]
-    outside: NDArray[np.float64]
+    inside: Array
+    outside: Array
 
     def index(self, domain: str) -> int:
         """Column of a domain."""
         return self.domains.index(domain)
 
 
-def finished_runs(sweep: Sweep) -> list[Run]:
-    """All finished runs with their accuracies, in the order in which they are listed."""
+def finished_runs(sweep: Sweep) -> list[FinishedRun]:
+    """All finished runs with their accuracies, in the order of `sweep.runs`."""
     finished = sweep.finished()
     arrays = dict(_arrays(sweep, finished))
-    runs: list[Run] = []
+    runs: list[FinishedRun] = []
     for row in finished.itertuples():
         name = str(row.Index)
         if name in arrays:
             cell = (row.dataset, row.algorithm, row.setting, row.trial)
-            runs.append(Run(name, cell, row.hparams_seed, row.domains, row.test_domains, *arrays[name]))
+            runs.append(FinishedRun(name, cell, row.hparams_seed, row.domains, row.test_domains, *arrays[name]))
     return runs
 
 
@@ -64,7 +65,7 @@ def _arrays(sweep: Sweep, finished: pd.DataFrame) -> Iterator[tuple[str, _Arrays
     names = records["run"].cat.categories
     words = records["domain"].cat.categories
     domain, step = records["domain"].cat.codes.to_numpy(), records["step"].to_numpy()
-    # NaN and not left out: the last record of a run that diverged is still its last.
+    # NaN instead of dropped: the last record of a diverged run is still its last.
     until = sweep.diverged().reindex(names, fill_value=np.iinfo(np.int64).max).to_numpy()
     value = np.where(step < until[codes], records["value"].to_numpy(), np.nan)
     outside = (records["split"] == "out").to_numpy()

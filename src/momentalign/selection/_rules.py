@@ -1,0 +1,158 @@
+"""The selection rules: which run and which step counts.
+
+A rule turns runs into candidates, one (validation, test) for each set of hyper-parameters; the best validation wins
+within data set, algorithm, test domain and trial. The test number is the accuracy on the test domain's "in" split.
+To add a rule of this kind, write a function like :func:`_oracle` and add it to `_STEP_RULES`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from momentalign._types import Array
+from momentalign.runs import RunState, Sweep
+from momentalign.selection._accuracies import FinishedRun, finished_runs
+from momentalign.selection._worst_group import select_worst_group, worst_group_candidates
+
+_Candidate = tuple[FinishedRun, str, int, float, float]  # run, test domain, step, validation, test
+
+_CELL = ["dataset", "setting", "algorithm", "test_domain", "trial"]
+
+
+def _training_domain(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
+    """Best record by the mean accuracy on the training domains' "out" splits."""
+    for run, target in _single(runs):
+        training = [i for i in range(len(run.domains)) if i != target]
+        if training:
+            yield from _best(run, target, np.ascontiguousarray(run.outside[:, training]).mean(axis=1))
+
+
+def _leave_one_domain_out(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
+    """Best step by the accuracy on each other domain's "in" split, in the run that was trained without it too."""
+    pairs: dict[tuple[object, ...], dict[frozenset[str], FinishedRun]] = defaultdict(dict)
+    for run in runs:
+        if len(run.test_domains) == 2:
+            pairs[*run.cell, run.hparams_seed][frozenset(run.test_domains)] = run
+    for run, target in _single(runs):
+        others = [domain for i, domain in enumerate(run.domains) if i != target]
+        partners = [pairs[*run.cell, run.hparams_seed].get(frozenset((run.domains[target], v))) for v in others]
+        if not others or any(partner is None for partner in partners):
+            continue  # the mean would be over other domains than that of competing sets
+        accuracies = np.full((len(run.steps), len(others)), np.nan)
+        for column, (v, partner) in enumerate(zip(others, partners, strict=True)):
+            assert partner is not None
+            _, mine, theirs = np.intersect1d(run.steps, partner.steps, return_indices=True)
+            accuracies[mine, column] = partner.inside[theirs, partner.index(v)]
+        yield from _best(run, target, accuracies.mean(axis=1))
+
+
+def _oracle(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
+    """Last record, by the accuracy on the test domain's "out" split."""
+    for run, target in _single(runs):
+        validation = np.full(len(run.steps), np.nan)
+        validation[-1] = run.outside[-1, target]
+        yield from _best(run, target, validation)
+
+
+_STEP_RULES: dict[str, Callable[[list[FinishedRun]], Iterator[_Candidate]]] = {
+    "training-domain": _training_domain,
+    "leave-one-domain-out": _leave_one_domain_out,
+    "oracle": _oracle,
+}
+
+RULES = (*_STEP_RULES, "worst-group")
+
+
+def select(sweep: Sweep, rule: str) -> pd.DataFrame:
+    """Choose a run and a step for each data set, algorithm, test domain and trial.
+
+    Only finished runs are selected, and of diverged runs only records before they diverged. Ties between the records
+    of a run go to the first, ties between sets of hyper-parameters to the one with the higher number, as upstream.
+
+    Args:
+        sweep: Runs and records.
+        rule: "training-domain": best record by the mean accuracy on the training domains' "out" splits.
+            "leave-one-domain-out": best step by the mean over other domains v of the accuracy on v's "in" split, in the
+            run that was trained without v and the test domain. "oracle": last record, by the test domain's "out"
+            split. "worst-group": last record; the five best sets of the first trial compete by the mean over trials of
+            the worst group's validation accuracy.
+
+    Returns:
+        One row a choice: dataset, algorithm, test_domain, trial, hparams_seed, run, step, validation, test, setting;
+        for "worst-group" also average, and test_domain is None.
+
+    Raises:
+        ValueError: If there is no such rule.
+    """
+    if _check_rule(rule) == "worst-group":
+        return select_worst_group(sweep)
+    # The last of the equal best ones: sorting is stable, candidates come by number.
+    best = candidates(sweep, rule).sort_values("validation", kind="stable").drop_duplicates(_CELL, keep="last")
+    position = {(row.dataset, name): i for row in sweep.runs.itertuples() for i, name in enumerate(row.domains)}
+    domain = [position[key] for key in zip(best["dataset"], best["test_domain"], strict=True)]
+    order = ["_domain" if name == "test_domain" else name for name in _CELL]
+    return best.assign(_domain=domain).sort_values(order).drop(columns="_domain").reset_index(drop=True)
+
+
+def candidates(sweep: Sweep, rule: str) -> pd.DataFrame:
+    """What :func:`select` chooses from: its columns, a row for each set of hyper-parameters and trial, by number."""
+    if _check_rule(rule) == "worst-group":
+        return worst_group_candidates(sweep)
+    listed = sorted(_STEP_RULES[rule](finished_runs(sweep)), key=lambda item: item[0].hparams_seed)
+    rows = []
+    for run, domain, step, validation, test in listed:
+        dataset, algorithm, setting, trial = run.cell
+        rows.append((dataset, algorithm, domain, trial, run.hparams_seed, run.name, step, validation, test, setting))
+    columns = [
+        "dataset",
+        "algorithm",
+        "test_domain",
+        "trial",
+        "hparams_seed",
+        "run",
+        "step",
+        "validation",
+        "test",
+        "setting",
+    ]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype({"trial": int, "hparams_seed": int, "step": int, "validation": float, "test": float})
+
+
+def set_aside(sweep: Sweep, rule: str) -> pd.DataFrame:
+    """Sets of hyper-parameters that are not candidates because they diverged, with the columns that identify them."""
+    columns = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "setting"]
+    if sweep.diverged().empty:
+        return pd.DataFrame(columns=columns)
+    # What would be candidates had nothing diverged.
+    ended = sweep.runs.index.isin(sweep.ended_by_divergence().index)
+    runs = sweep.runs.assign(status=sweep.runs["status"].mask(ended, RunState.FINISHED))
+    tried = candidates(replace(sweep, runs=runs, records=sweep.records[sweep.records["metric"] != "loss"]), rule)
+    return tried.loc[~tried["run"].isin(candidates(sweep, rule)["run"]), columns].reset_index(drop=True)
+
+
+def _single(runs: Iterable[FinishedRun]) -> Iterator[tuple[FinishedRun, int]]:
+    """Runs with one test domain, and its column."""
+    for run in runs:
+        if len(run.test_domains) == 1 and run.test_domains[0] in run.domains:
+            yield run, run.index(run.test_domains[0])
+
+
+def _best(run: FinishedRun, target: int, validation: Array) -> Iterator[_Candidate]:
+    """The best record of a run, the first on ties; nothing if no record has both numbers."""
+    test = run.inside[:, target]
+    usable = np.where(np.isnan(test), np.nan, validation)
+    if not np.isnan(usable).all():
+        best = int(np.nanargmax(usable))
+        yield run, run.domains[target], int(run.steps[best]), float(validation[best]), float(test[best])
+
+
+def _check_rule(rule: str) -> str:
+    if rule in RULES:
+        return rule
+    from momentalign._validation import check_choice  # imports torch, which selection does without
+
+    return check_choice("rule", rule, RULES)
