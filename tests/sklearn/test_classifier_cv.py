@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedClassifierCV
-from momentalign.sklearn._selection import choose, domain_splits, fold_splits
+from momentalign.sklearn._search import choose, stratified_folds
 from tests.linear.problems import make_problem
 
 
@@ -132,7 +132,7 @@ def test_two_domains_choose_l2_against_each_other_and_weights_by_the_worse() -> 
     X, y, site = shortcut_sites((1.0, 0.2), rows=200)
     fitted = MomentAlignedClassifierCV((), (10,), (1e-2,)).fit(X, y, domains=site)
     losses = []
-    for train, test in fold_splits(2 * (site == "site 1") + y, 5, np.random.RandomState(0)):
+    for train, test in stratified_folds(2 * (site == "site 1") + y, 5, np.random.RandomState(0)):
         plain = MomentAlignedClassifier(0, 0, l2=1e-2).fit(X[train], y[train])
         losses.append(np.column_stack([test, plain.predict_log_proba(X[test])[np.arange(len(test)), y[test]]]))
     by_row = np.concatenate(losses)[np.argsort(np.concatenate(losses)[:, 0]), 1]
@@ -177,9 +177,10 @@ def test_a_cautious_choice_of_the_worst_has_to_exceed_its_standard_error() -> No
 
 def test_splits_cover_every_row_once() -> None:
     strata = np.array([0] * 20 + [1] * 3 + [2])
-    for splits in (domain_splits(strata), fold_splits(strata, 5, np.random.RandomState(0))):
-        tested = [test for train, test in splits if not set(train) & set(test)]
-        assert sorted(np.concatenate(tested)) == list(range(24))
+    splits = stratified_folds(strata, 5, np.random.RandomState(0))
+    tested = [test for train, test in splits if not set(train) & set(test)]
+    assert sorted(np.concatenate(tested)) == list(range(24))
+    assert all((strata[test] == 0).sum() == 4 for test in tested)
 
 
 @pytest.mark.parametrize(("domains", "total"), [(3, 6), (2, 12)])

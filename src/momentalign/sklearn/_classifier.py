@@ -1,16 +1,15 @@
 """A linear classifier whose derivatives agree across domains."""
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead, fit_head, fit_sgd
 from momentalign.penalties import MomentAlignment
-from momentalign.sklearn._linear_classifier import LinearClassifier
+from momentalign.sklearn._base import FitRows, LinearClassifier
 
 
 class MomentAlignedClassifier(LinearClassifier):
@@ -21,30 +20,30 @@ class MomentAlignedClassifier(LinearClassifier):
     respect to the head, each weighted and scaled. The solver is L-BFGS on all rows in float64, started from the
     solution without penalties; it is deterministic.
 
-    Without `domains`, or with one domain only, this is the plain L2-regularised model: the same as scikit-learn's
-    `LogisticRegression(C=1/(l2 * n))`. `aligned_` says which of the two was fitted; one domain is warned of.
+    Without `domains`, or with a single domain (and a warning), this is the plain L2-regularised model: the same as
+    scikit-learn's `LogisticRegression(C=1/(l2 * n))`. `aligned_` tells which of the two was fitted.
 
     No weight is right for all data: :class:`MomentAlignedClassifierCV` chooses. The defaults did least harm on real
-    tables. Large weights leave heads that are too long, and probabilities that are too sure. Two classes are one logit,
-    whose derivatives are measured as those of two, so that weights mean the same here and in :class:`momentalign.CMA`.
+    tables. Large weights make heads too long and probabilities overconfident. Two classes have one logit, whose
+    derivatives are measured as those of two, so that weights mean the same here and in :class:`momentalign.CMA`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.
         hessian_weight: Weight of the Hessians' spread.
         third_weight: Weight of the third derivatives' spread; up to 16,384 rows.
         l2: Weight of half the squared norm of the coefficients.
-        scaling: What divides a spread: `"relative"` its largest possible value, which makes it a number between 0 and 1
-            and its weight independent of the data's units; `"none"` nothing, `"classes"` C^r, `"parameters"` (dC)².
+        scaling: Divisor of a spread: `"relative"`, its largest possible value, makes it a number between 0 and 1 and
+            its weight independent of the data's units; `"none"` 1, `"classes"` C^r, `"parameters"` (dC)².
         fit_intercept: Whether to have an intercept; the derivatives then include its own.
         solver: `"lbfgs"`, or `"sgd"`, the published recipe: steps on batches in random order.
         tol: Largest entry of the gradient at the solution (L-BFGS).
         max_iter: Most iterations, of the fit without penalties and of the fit with them (L-BFGS).
         epochs: Passes over the rows (SGD).
         batch_size: Rows of a batch (SGD).
-        learning_rate: Of the steps (SGD).
+        learning_rate: Step size (SGD).
         anneal_steps: Steps before the penalties count (SGD).
         random_state: Seed of the batches' order and of the first head (SGD).
-        verbose: 1 prints what was fitted.
+        verbose: 1 prints a summary.
 
     Attributes:
         classes_: The classes, shape (C,).
@@ -97,53 +96,25 @@ class MomentAlignedClassifier(LinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        domains: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the classifier.
-
-        Args:
-            X: Shape (n, d).
-            y: Classes, shape (n,).
-            domains: Where each row came from: strings or integers, shape (n,). None aligns nothing.
-            sample_weight: Weight of each row within its domain, shape (n,); not with SGD.
-
-        Returns:
-            The fitted estimator.
-
-        Raises:
-            ValueError: Parameters or rows are not usable, or the loss stopped being a number (SGD).
-        """
-        weights = self._check_parameters()
-        features, targets, codes, row_weights = self._validate(X, y, domains, sample_weight)
-        head = self._fit(features, targets, codes, weights, row_weights)
-        self.coef_, self.intercept_, self.n_iter_ = head.coef, head.intercept, head.n_iter
+    def _fit(self, rows: FitRows) -> None:
+        names = {1: "gradient_weight", 2: "hessian_weight", 3: "third_weight"}
+        head = self._head(rows, {order: getattr(self, name) for order, name in names.items()})
+        self._store(head)
         if self.verbose:
             print(self._summary())
-        return self
 
-    def _fit(
-        self,
-        features: NDArray[np.floating],
-        targets: NDArray[np.int64],
-        codes: NDArray[np.int64] | None,
-        weights: dict[int, float],
-        row_weights: NDArray[np.float64] | None,
-    ) -> LinearHead:
+    def _head(self, rows: FitRows, weights: dict[int, float]) -> LinearHead:
+        features, targets, domains = rows.features, rows.targets.astype(np.int64), rows.domains
         common: dict[str, Any] = {"classes": len(self.classes_), "l2": self.l2, "bias": self.fit_intercept}
         if self.solver == "lbfgs":
-            options = {"scaling": self.scaling, "tol": self.tol, "max_iter": self.max_iter}
-            return fit_head(features, targets, codes, weights, sample_weight=row_weights, **options, **common)
-        if row_weights is not None:
+            options: dict[str, Any] = {"scaling": self.scaling, "tol": self.tol, "max_iter": self.max_iter}
+            return fit_head(features, targets, domains, weights, sample_weight=rows.weights, **options, **common)
+        if rows.weights is not None:
             raise ValueError("solver 'sgd' takes rows as they are, but 'sample_weight' was given. Use solver='lbfgs'.")
         head = fit_sgd(
             features,
             targets,
-            codes,
+            domains,
             penalty=self._penalty(weights),
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -171,17 +142,13 @@ class MomentAlignedClassifier(LinearClassifier):
             validate=False,
         )
 
-    def _check_parameters(self) -> dict[int, float]:
-        """Check the constructor's arguments before any work; weight of each order."""
+    def _check_parameters(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
         check_choice("solver", self.solver, ("lbfgs", "sgd"))
-        check_weight("l2", self.l2)
-        check_weight("tol", self.tol)
-        check_weight("learning_rate", self.learning_rate)
+        for name in ("l2", "tol", "learning_rate", "gradient_weight", "hessian_weight", "third_weight"):
+            check_weight(name, getattr(self, name))
         for name, least in {"max_iter": 1, "epochs": 1, "batch_size": 1, "anneal_steps": 0}.items():
             check_count(name, getattr(self, name), least)
-        names = {1: "gradient_weight", 2: "hessian_weight", 3: "third_weight"}
-        return {order: check_weight(name, getattr(self, name)) for order, name in names.items()}
 
     def _summary(self) -> str:
         if not self.aligned_:

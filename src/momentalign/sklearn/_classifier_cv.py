@@ -1,6 +1,5 @@
-"""The classifier that chooses its weights inside the training domains."""
+"""A classifier that chooses its weights inside the training domains."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Self
@@ -8,15 +7,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
 
+from momentalign._types import Array
 from momentalign._validation import check_choice, check_weight
 from momentalign.linear import LinearHead, fit_path, rescale
-from momentalign.sklearn._linear_classifier import LinearClassifier
-from momentalign.sklearn._search import SearchRows, Setting, WeightSearch
+from momentalign.sklearn._base import FitRows, LinearClassifier
+from momentalign.sklearn._search import Setting, WeightSearch
 
 
-class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
+class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
     r""":class:`MomentAlignedClassifier` with weights chosen inside the training domains, the plain model among them.
 
     With `selection="leave_one_domain_out"` every training domain is left out in turn, the candidates are fitted on the
@@ -29,15 +28,15 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
 
     So where alignment does not pay on every training domain, this is logistic regression with L2 chosen across domains.
 
-    Aligned heads are too long for the loss, and their probabilities too sure. They are multiplied by the number that
-    minimises the loss with L2 on the rows they were fitted on; predicted classes stay.
+    Aligned heads are too long for the loss, and their probabilities overconfident. They are multiplied by the number
+    that minimises the loss with L2 on the rows they were fitted on; predicted classes do not change.
 
     With two domains, leaving one out leaves one, in which there is nothing to align. They still choose L2, each in turn
     against the other. The weights are scored on held-out folds of both domains, by the worse of the two.
     `selection="worst_group"` scores all candidates on held-out folds, by the accuracy of the worst group. In both cases
     a gain over the plain model counts only if it exceeds its standard error.
 
-    Without `domains` there is nothing to choose by: the plain model with the first of `l2s`.
+    Without `domains` nothing can be chosen: the plain model with the first of `l2s`.
 
     Args:
         gradient_weights: Candidates for the weight of the gradients' spread; 0 is added.
@@ -60,7 +59,7 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         hessian_weight_: Chosen weight of the Hessians' spread.
         l2_: Chosen L2.
         balanced_: Whether domains count alike in the loss of the chosen setting; if not, rows do.
-        scale_: What the chosen head was multiplied by; 1 where nothing is aligned.
+        scale_: Factor of the chosen head; 1 where nothing is aligned.
         candidates_: The settings, a dictionary each: plain models with every L2, then the weights at the chosen one.
         scores_: Score of each candidate, shape (m,); NaN where nothing could be scored.
         standard_errors_: Of the gain over the plain model with the chosen L2, shape (m,).
@@ -117,7 +116,7 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         self.random_state = random_state
         self.callback = callback
 
-    def fit(
+    def fit(  # type: ignore[override]  # 'groups' besides
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -130,7 +129,7 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         Args:
             X: Shape (n, d).
             y: Classes, shape (n,).
-            domains: Where each row came from: strings or integers, shape (n,). None chooses and aligns nothing.
+            domains: Domain of each row: strings or integers, shape (n,). None chooses and aligns nothing.
             groups: Groups whose worst decides with `selection="worst_group"`, shape (n,); by default the pairs of
                 domain and class that occur.
             sample_weight: Weight of each row within its domain, shape (n,); scores count rows alike.
@@ -138,23 +137,22 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         Returns:
             The fitted estimator.
         """
-        self._check_search()
-        rows = SearchRows(*self._validate(X, y, domains, sample_weight))
-        chosen = self._search(rows, groups)
-        self.gradient_weight_, self.hessian_weight_ = chosen["gradient_weight"], chosen["hessian_weight"]
-        self.l2_, self.balanced_ = chosen["l2"], chosen["balanced"]
-        self.aligned_ = self.gradient_weight_ + self.hessian_weight_ > 0
-        fitted = self._path(rows, [chosen], self.tol)[0]
-        head, self.scale_ = self._rescale(fitted, rows, chosen)
-        self.coef_, self.intercept_, self.n_iter_ = head.coef, head.intercept, head.n_iter
+        self._check_parameters()
+        self._fit(self._validate(X, y, domains, sample_weight), groups)
         return self
 
-    def _check_search(self) -> list[Setting]:
+    def _fit(self, rows: FitRows, groups: ArrayLike | None = None) -> None:
+        chosen = self._search(rows, groups)
+        self.hessian_weight_ = chosen["hessian_weight"]
+        (fitted,) = self._path(rows, [chosen], self.tol)
+        head, self.scale_ = self._rescale(fitted, rows, chosen)
+        self._store(head)
+
+    def _check_parameters(self) -> None:
         check_choice("selection", self.selection, ("leave_one_domain_out", "worst_group"))
         if self.scoring is not None:
             check_choice("scoring", self.scoring, ("neg_log_loss", "accuracy"))
-        self._weights()
-        return super()._check_search()
+        super()._check_parameters()
 
     def _weights(self) -> list[tuple[float, float]]:
         gradient, hessian = (
@@ -164,22 +162,19 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
         pairs = product(gradient, hessian)
         return [pair for pair in pairs if self.combine or 0.0 in pair]
 
-    def _classes(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
+    def _strata(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
         return targets.astype(np.int64)
 
-    def _heads(self, rows: SearchRows, settings: list[Setting], tol: float) -> list[LinearHead]:
-        with warnings.catch_warnings():  # whether they converge is said of the last fit alone
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            heads = self._path(rows, settings, tol)
-        return [self._rescale(head, rows, setting)[0] for head, setting in zip(heads, settings, strict=True)]
+    def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
+        return self._rescale(head, rows, setting)[0]
 
-    def _rescale(self, head: LinearHead, rows: SearchRows, setting: Setting) -> tuple[LinearHead, float]:
+    def _rescale(self, head: LinearHead, rows: FitRows, setting: Setting) -> tuple[LinearHead, float]:
         if setting["gradient_weight"] + setting["hessian_weight"] == 0:
             return head, 1.0
         targets = rows.targets.astype(np.int64)
         return rescale(head, rows.features, targets, rows.domains, sample_weight=rows.weights, l2=setting["l2"])
 
-    def _path(self, rows: SearchRows, settings: list[Setting], tol: float) -> list[LinearHead]:
+    def _path(self, rows: FitRows, settings: list[Setting], tol: float) -> list[LinearHead]:
         return fit_path(
             rows.features,
             rows.targets.astype(np.int64),
@@ -194,14 +189,14 @@ class MomentAlignedClassifierCV(WeightSearch, LinearClassifier):
             max_iter=self.max_iter,
         )
 
-    def _scores(self, head: LinearHead, rows: SearchRows) -> NDArray[np.float64]:
+    def _scores(self, head: LinearHead, rows: FitRows) -> Array:
         logits = rows.features @ head.coef.T + head.intercept
         if logits.shape[1] == 1:
             logits = np.hstack([np.zeros_like(logits), logits])
         targets = rows.targets.astype(np.int64)
         default = "accuracy" if self.selection == "worst_group" else "neg_log_loss"
         if (self.scoring or default) == "accuracy":
-            hits: NDArray[np.float64] = (logits.argmax(1) == targets).astype(np.float64)
+            hits: Array = (logits.argmax(1) == targets).astype(np.float64)
             return hits
-        likelihoods: NDArray[np.float64] = log_softmax(logits, axis=1)[np.arange(len(targets)), targets]
+        likelihoods: Array = log_softmax(logits, axis=1)[np.arange(len(targets)), targets]
         return likelihoods

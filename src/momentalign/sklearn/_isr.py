@@ -5,26 +5,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from momentalign._types import Array
 from momentalign._validation import check_count, check_weight
-from momentalign.sklearn._domains import encode_domains, warn_of_one_domain
-
-Array = NDArray[np.float64]
+from momentalign.sklearn._base import DomainEstimator
 
 
-class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # no types
-    """PCA, a rotation whose first coordinates are the spurious ones, and their scale.
-
-    Args:
-        n_spurious: Number of spurious directions; None takes as many as the method allows or needs.
-        n_components: Dimensions that PCA keeps first; None skips it. Fewer where the data have fewer.
-        target_class: Class whose rows are compared; None takes the one whose rarest domain has the most rows.
-        scale: What multiplies the spurious coordinates; 0 removes them.
-    """
+class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DomainEstimator, ABC):  # type: ignore[misc]  # no types
+    """PCA, a rotation whose first coordinates are the spurious ones, and their scale; see :class:`ISRMean`."""
 
     def __init__(
         self,
@@ -45,7 +37,7 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Args:
             X: Shape (n, d).
             y: Classes, shape (n,).
-            domains: Where each row came from: strings or integers, shape (n,). Without them nothing is spurious.
+            domains: Domain of each row: strings or integers, shape (n,). Without them nothing is spurious.
 
         Returns:
             The fitted transformer.
@@ -55,18 +47,14 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         targets: NDArray[Any]
         features, targets = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(targets)
-        labels, codes = np.empty(0, dtype=object), np.zeros(len(features), dtype=np.int64)
-        if domains is not None:
-            labels, codes = encode_domains(domains, len(features))
-            warn_of_one_domain(labels, type(self).__name__, outcome="finds no spurious direction")
-        self.domains_ = labels
+        codes = self._take_domains(domains, len(features), outcome="finds no spurious direction")
         self.pca_ = None
         if self.n_components is not None:
             most = min(check_count("n_components", self.n_components, 1), *features.shape)
             self.pca_ = PCA(most, svd_solver="full").fit(features)
             features = self.pca_.transform(features)
         directions = np.zeros((features.shape[1], 0))
-        if len(labels) > 1:
+        if codes is not None and len(self.domains_) > 1:
             self.class_ = self._class(targets, codes)
             rows = targets == self.class_
             directions = self._directions(features[rows], codes[rows])
@@ -78,14 +66,7 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """Rotate, and scale the spurious coordinates.
-
-        Args:
-            X: Shape (n, d).
-
-        Returns:
-            Shape (n, k), the spurious coordinates first.
-        """
+        """Rotate X (n, d) to (n, k), the spurious coordinates first, and scale those."""
         check_is_fitted(self)
         features: Array = validate_data(self, X, dtype=np.float64, reset=False)
         if self.pca_ is not None:
@@ -130,7 +111,7 @@ class ISRMean(SubspaceRecovery):
         n_spurious: Number of spurious directions; None takes all K − 1, or as many as there are features.
         n_components: Dimensions that PCA keeps first; None skips it. Fewer where the data have fewer.
         target_class: Class whose rows are compared; None takes the one whose rarest domain has the most rows.
-        scale: What multiplies the spurious coordinates; 0 removes them.
+        scale: Factor of the spurious coordinates; 0 removes them.
 
     Attributes:
         class_: The class that was compared.
@@ -161,18 +142,7 @@ class ISRCov(SubspaceRecovery):
     The eigenvectors of the difference of the two covariances with the largest eigenvalues in absolute value. They are
     completed to an orthonormal basis, and their coordinates multiplied by `scale`. Without `domains` only PCA is left.
 
-    Args:
-        n_spurious: Number of spurious directions; None takes one.
-        n_components: Dimensions that PCA keeps first; None skips it. Fewer where the data have fewer.
-        target_class: Class whose rows are compared; None takes the one whose rarest domain has the most rows.
-        scale: What multiplies the spurious coordinates; 0 removes them.
-
-    Attributes:
-        class_: The class that was compared.
-        n_spurious_: Number of spurious directions.
-        basis_: Orthonormal, the spurious directions first, shape (k, k).
-        pca_: The fitted PCA, or None.
-        domains_: Labels of the training domains; empty without them.
+    Arguments and attributes are those of :class:`ISRMean`, except that `n_spurious=None` takes one direction.
 
     Example:
         >>> X = np.array([[-1.0, -1.0], [1.0, 1.0], [-1.0, -9.0], [1.0, 9.0], [-1.0, 9.0], [1.0, -9.0]])

@@ -1,25 +1,31 @@
-"""The search that the estimators with CV in their names share: first L2, then the weights, inside the training domains.
+"""Choose L2 and weights inside the training domains, for the estimators with CV in their names.
 
-Two steps instead of a full grid: plain models cost next to nothing, so their L2 is chosen first, and one path of
-weights at that L2 follows. The fewer candidates, the less often the best of them is so by luck.
+Two steps instead of a full grid: plain models are cheap, so their L2 is chosen first, and one path of weights at that
+L2 follows. The fewer candidates, the less often the best of them is so by luck.
 """
 
-from abc import ABC, abstractmethod
+import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import LeaveOneGroupOut, PredefinedSplit
 from sklearn.utils import check_random_state
 
+from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead
-from momentalign.sklearn._domains import encode_domains
-from momentalign.sklearn._selection import Array, Split, choose, domain_splits, fold_splits
+from momentalign.sklearn._base import FitRows, LinearEstimator, encode_labels
 
-LOOSER = 10.0
-"""How many times looser than `tol` the fits inside the search are: they are compared, not kept."""
+_LOOSER = 10.0
+"""Factor of `tol` for the fits inside the search, which are compared only."""
+
+FitSplit = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Rows to fit and rows to score."""
 
 
 class Setting(TypedDict):
@@ -31,23 +37,8 @@ class Setting(TypedDict):
     balanced: bool
 
 
-class SearchRows(NamedTuple):
-    """What `fit` was given, checked."""
-
-    features: NDArray[np.floating]
-    targets: NDArray[np.generic]
-    domains: NDArray[np.int64] | None
-    weights: NDArray[np.float64] | None
-
-    def of(self, index: NDArray[np.intp]) -> "SearchRows":
-        """Some of the rows."""
-        domains = None if self.domains is None else self.domains[index]
-        weights = None if self.weights is None else self.weights[index]
-        return SearchRows(self.features[index], self.targets[index], domains, weights)
-
-
-class WeightSearch(ABC):
-    """What an estimator has to say for the search, and the search."""
+class WeightSearch(LinearEstimator):
+    """The search, over abstract fits and scores."""
 
     l2s: Sequence[float]
     selection: str
@@ -58,46 +49,60 @@ class WeightSearch(ABC):
     max_iter: int
     random_state: int | np.random.RandomState | None
     callback: Callable[[int, int], None] | None
-    domains_: NDArray[np.generic]
 
     @abstractmethod
     def _weights(self) -> list[tuple[float, float]]:
         """Gradient and Hessian weights of the candidates, 0 and 0 among them, smallest first."""
 
     @abstractmethod
-    def _heads(self, rows: SearchRows, settings: list[Setting], tol: float) -> list[LinearHead]:
-        """Heads of settings that are all balanced or all not."""
+    def _path(self, rows: FitRows, settings: list[Setting], tol: float) -> list[LinearHead]:
+        """Fit settings that are all balanced or all not."""
 
     @abstractmethod
-    def _scores(self, head: LinearHead, rows: SearchRows) -> Array:
-        """A head's score on each row, larger is better."""
+    def _scores(self, head: LinearHead, rows: FitRows) -> Array:
+        """Score of a head on each row, larger is better."""
 
     @abstractmethod
-    def _classes(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
-        """What folds are stratified by beside the domains."""
+    def _strata(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
+        """Classes by which folds are stratified beside the domains."""
 
-    def _check_search(self) -> list[Setting]:
-        """Check the search's arguments before any work; the plain candidates."""
+    def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
+        """The head as it is scored."""
+        return head
+
+    def _check_parameters(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
         check_choice("rule", self.rule, ("cautious", "best"))
         check_weight("tol", self.tol)
         check_count("max_iter", self.max_iter, 1)
         check_count("folds", self.folds, 2)
+        self._weights()
+        self._plain()
+
+    def _plain(self) -> list[Setting]:
+        """Candidates without weights."""
         l2s = [check_weight("l2s", l2) for l2 in self.l2s]
         if not l2s:
             raise ValueError("'l2s' should hold at least one value, but is empty.")
         return [Setting(gradient_weight=0.0, hessian_weight=0.0, l2=l2, balanced=False) for l2 in l2s]
 
-    def _search(self, rows: SearchRows, groups: ArrayLike | None = None) -> Setting:
-        """Choose a setting; sets `candidates_`, `scores_`, `standard_errors_`."""
-        plain, weights = self._check_search(), self._weights()
+    def _search(self, rows: FitRows, groups: ArrayLike | None = None) -> Setting:
+        """Choose a setting; sets its attributes, `aligned_`, `candidates_`, `scores_` and `standard_errors_`."""
+        chosen = self._choose_setting(rows, groups)
+        self.gradient_weight_, self.l2_, self.balanced_ = chosen["gradient_weight"], chosen["l2"], chosen["balanced"]
+        self.aligned_ = chosen["gradient_weight"] + chosen["hessian_weight"] > 0
+        return chosen
+
+    def _choose_setting(self, rows: FitRows, groups: ArrayLike | None) -> Setting:
+        plain, weights = self._plain(), self._weights()
         if rows.domains is None or len(self.domains_) < 2:
-            self.candidates_ = [*plain, *self._aligned(weights, plain[0]["l2"])]
+            self.candidates_ = [*plain, *_aligned(weights, plain[0]["l2"])]
             self.scores_ = self.standard_errors_ = np.full(len(self.candidates_), np.nan)
             return plain[0]
         units = self._units(rows, groups)
-        out, folds = list(domain_splits(rows.domains)), self._folds(rows, units)
-        # A domain left out of two leaves one, in which nothing can be aligned: it tells L2 from L2, not the weights.
+        out = list(LeaveOneGroupOut().split(rows.features, groups=rows.domains))
+        folds = self._folds(rows, units)
+        # With two domains, leaving one out leaves nothing to align: that chooses L2, but not the weights.
         first = out if self.selection == "leave_one_domain_out" else folds
         second = first if len(self.domains_) > 2 else folds
         worst = self.selection == "worst_group"
@@ -106,7 +111,7 @@ class WeightSearch(ABC):
         reference = choose(table, units, worst=worst, cautious=False).candidate
         if second is not first:
             table = self._table(rows, plain, second, tick)
-        aligned = self._aligned(weights, plain[reference]["l2"])
+        aligned = _aligned(weights, plain[reference]["l2"])
         table = np.vstack([table[reference], table, self._table(rows, aligned, second, tick)])
         worst |= len(self.domains_) == 2
         considered = [0, *range(1 + len(plain), len(table))]
@@ -114,12 +119,6 @@ class WeightSearch(ABC):
         self.candidates_ = [*plain, *aligned]
         self.scores_, self.standard_errors_ = choice.scores[1:], choice.errors[1:]
         return plain[reference] if choice.candidate == 0 else self.candidates_[choice.candidate - 1]
-
-    def _aligned(self, weights: list[tuple[float, float]], l2: float) -> list[Setting]:
-        return [
-            Setting(gradient_weight=gradient, hessian_weight=hessian, l2=l2, balanced=True)
-            for gradient, hessian in weights
-        ]
 
     def _ticker(self, total: int) -> Callable[[], None]:
         """Counter of finished splits, which calls `callback` with their number and the total."""
@@ -131,28 +130,96 @@ class WeightSearch(ABC):
 
         return tick
 
-    def _table(self, rows: SearchRows, settings: list[Setting], splits: list[Split], tick: Callable[[], None]) -> Array:
+    def _table(self, rows: FitRows, settings: list[Setting], splits: list[FitSplit], tick: Callable[[], None]) -> Array:
         """Score of each row under each setting, fitted without the row."""
         table = np.empty((len(settings), len(rows.features)))
         for train, test in splits:
-            heads = self._heads(rows.of(train), settings, self.tol * LOOSER)
-            table[:, test] = [self._scores(head, rows.of(test)) for head in heads]
+            fitted, scored = rows.take(train), rows.take(test)
+            with warnings.catch_warnings():  # only the last fit warns about convergence
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                heads = self._path(fitted, settings, self.tol * _LOOSER)
+            for index, (head, setting) in enumerate(zip(heads, settings, strict=True)):
+                table[index, test] = self._scores(self._calibrate(head, fitted, setting), scored)
             tick()
         return table
 
-    def _units(self, rows: SearchRows, groups: ArrayLike | None) -> NDArray[np.int64]:
-        """What scores are taken over: domains, or groups."""
+    def _units(self, rows: FitRows, groups: ArrayLike | None) -> NDArray[np.int64]:
+        """Index of each row's domain, or group, over which scores are averaged."""
         assert rows.domains is not None
         if self.selection != "worst_group":
             return rows.domains
         if groups is not None:
-            return encode_domains(groups, len(rows.features), name="groups")[1]
-        strata = self._classes(rows.targets)
+            return encode_labels(groups, len(rows.features), name="groups")[1]
+        strata = self._strata(rows.targets)
         pairs: NDArray[np.int64] = np.unique(rows.domains * (strata.max() + 1) + strata, return_inverse=True)[1]
         return pairs
 
-    def _folds(self, rows: SearchRows, units: NDArray[np.int64]) -> list[Split]:
+    def _folds(self, rows: FitRows, units: NDArray[np.int64]) -> list[FitSplit]:
         assert rows.domains is not None
-        strata = self._classes(rows.targets)
+        strata = self._strata(rows.targets)
         codes = (units * len(self.domains_) + rows.domains) * (strata.max() + 1) + strata
-        return list(fold_splits(codes, min(self.folds, len(units)), check_random_state(self.random_state)))
+        return stratified_folds(codes, min(self.folds, len(units)), check_random_state(self.random_state))
+
+
+def _aligned(weights: list[tuple[float, float]], l2: float) -> list[Setting]:
+    """Candidates with weights."""
+    return [
+        Setting(gradient_weight=gradient, hessian_weight=hessian, l2=l2, balanced=True) for gradient, hessian in weights
+    ]
+
+
+def stratified_folds(strata: NDArray[np.int64], folds: int, random: np.random.RandomState) -> list[FitSplit]:
+    """Shuffled folds with every stratum spread evenly; unlike for StratifiedKFold, strata may have very few rows."""
+    shuffled = random.permutation(len(strata))
+    fold = np.empty(len(strata), dtype=np.int64)
+    fold[shuffled[np.argsort(strata[shuffled], kind="stable")]] = np.arange(len(strata)) % folds
+    return list(PredefinedSplit(fold).split())
+
+
+class Choice(NamedTuple):
+    """The chosen candidate, all candidates' scores, and the standard errors of their gains over the first."""
+
+    candidate: int
+    scores: Array
+    errors: Array
+
+
+def choose(
+    scores: Array, units: NDArray[np.int64], *, worst: bool, cautious: bool, considered: Sequence[int] | None = None
+) -> Choice:
+    """Choose the candidate with the largest gain over the first one, on the same rows.
+
+    A cautious choice by the mean over units takes only candidates that lose on no unit: few domains tell little about
+    the spread of a gain, but whether it was one everywhere is known. A cautious choice by the worst unit, which may
+    differ between candidates, takes only gains that exceed their standard error. Ties go to the earlier candidate.
+
+    Args:
+        scores: Score of each row under each candidate, larger is better, shape (candidates, n).
+        units: Domain or group of each row, 0 … U − 1, shape (n,).
+        worst: Score by the worst unit instead of the mean over units.
+        cautious: Whether to be cautious.
+        considered: Candidates to choose among, the first of all included; None is all.
+
+    Returns:
+        The choice.
+    """
+    members = [units == unit for unit in range(int(units.max()) + 1)]
+    each = np.stack([scores[:, rows].mean(1) for rows in members])
+    gains, every = each - each[:, :1], np.arange(len(scores))
+    noise = np.sqrt([(scores - scores[0])[:, rows].var(1) / rows.sum() for rows in members])
+    if worst:
+        total: Array = each.min(0)
+        errors = noise[each.argmin(0), every]
+        allowed = total - total[0] > errors
+    else:
+        total = each.mean(0)
+        between = gains.std(0, ddof=1) if len(members) > 1 else np.zeros(len(scores))
+        # Three domains that happen to agree would make the error next to nothing: not smaller than the rows' noise.
+        errors = np.maximum(between / np.sqrt(len(members)), np.sqrt(np.square(noise).sum(0)) / len(members))
+        allowed = (gains >= -1e-12).all(0)
+    allowed |= not cautious
+    if considered is not None:
+        allowed &= np.isin(every, considered)
+    allowed[0] = True
+    ranked = np.where(allowed, total, -np.inf)
+    return Choice(int((ranked > ranked.max() - 1e-12).argmax()), total, errors)

@@ -1,0 +1,201 @@
+"""Base classes of the estimators: `fit` with domains and sample weights, predictions, validation."""
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from momentalign._types import Array
+from momentalign.linear import LinearHead
+
+_FLOATS = [np.float64, np.float32]
+
+
+class FitRows(NamedTuple):
+    """Validated arguments of `fit`: domains as indices 0 … K − 1."""
+
+    features: NDArray[np.floating]
+    targets: NDArray[np.generic]
+    domains: NDArray[np.int64] | None
+    weights: Array | None
+
+    def take(self, index: NDArray[np.intp]) -> "FitRows":
+        """Some of the rows."""
+        domains = None if self.domains is None else self.domains[index]
+        weights = None if self.weights is None else self.weights[index]
+        return FitRows(self.features[index], self.targets[index], domains, weights)
+
+
+class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """An estimator that is fitted with domains."""
+
+    domains_: NDArray[Any]
+
+    def _take_domains(
+        self, domains: ArrayLike | None, rows: int, outcome: str = "is the plain L2-regularised model"
+    ) -> NDArray[np.int64] | None:
+        """Set `domains_`, the sorted labels, and return the index of each row's; warn about a single domain."""
+        self.domains_ = np.empty(0, dtype=object)
+        if domains is None:
+            return None
+        self.domains_, codes = encode_labels(domains, rows)
+        if len(self.domains_) == 1:
+            warnings.warn(
+                f"All rows are of domain {self.domains_[0]!r}: with one domain there is nothing to compare, and "
+                f"{type(self).__name__} {outcome}. Pass rows of several domains.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return codes
+
+
+class LinearEstimator(DomainEstimator, ABC):
+    """A linear model: `coef_` and `intercept_`."""
+
+    coef_: Array
+    intercept_: Any
+    aligned_: bool
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        domains: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Args:
+            X: Shape (n, d).
+            y: Classes, shape (n,); numbers, shape (n,) or (n, o), for regressors.
+            domains: Domain of each row: strings or integers, shape (n,). None aligns nothing.
+            sample_weight: Weight of each row within its domain, shape (n,); not with SGD.
+
+        Returns:
+            The fitted estimator.
+        """
+        self._check_parameters()
+        self._fit(self._validate(X, y, domains, sample_weight))
+        return self
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Check the arguments of the constructor before any work."""
+
+    @abstractmethod
+    def _validate_targets(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.floating], NDArray[Any]]:
+        """Validate features (n, d) and targets."""
+
+    @abstractmethod
+    def _fit(self, rows: FitRows) -> None:
+        """Fit validated rows."""
+
+    def _validate(
+        self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> FitRows:
+        """Validate the arguments of `fit`; set `domains_` and `aligned_`."""
+        features, targets = self._validate_targets(X, y)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
+        codes = self._take_domains(domains, len(features))
+        self.aligned_ = len(self.domains_) > 1
+        return FitRows(features, targets, codes, weights)
+
+    def _output(self, X: ArrayLike) -> Array:
+        """Output of the model."""
+        check_is_fitted(self)
+        features: NDArray[np.floating] = validate_data(self, X, dtype=_FLOATS, reset=False)
+        output: Array = features @ self.coef_.T + self.intercept_
+        return output
+
+    def _store(self, head: LinearHead) -> None:
+        self.coef_, self.intercept_, self.n_iter_ = head.coef, head.intercept, head.n_iter
+
+
+class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Predictions from `classes_`, `coef_` and `intercept_`."""
+
+    classes_: NDArray[Any]
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Logits, shape (n, C); for two classes the logit of the second, shape (n,)."""
+        logits = self._output(X)
+        return logits[:, 0] if len(self.coef_) == 1 else logits
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Most likely class, shape (n,)."""
+        logits = self.decision_function(X)
+        labels: NDArray[Any] = self.classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(1)]
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Class probabilities, shape (n, C), columns in the order of `classes_`."""
+        logits = self.decision_function(X)
+        if logits.ndim == 1:
+            return np.column_stack([expit(-logits), expit(logits)])
+        probabilities: Array = softmax(logits, axis=1)
+        return probabilities
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Logarithms of the class probabilities, shape (n, C), columns in the order of `classes_`."""
+        logits = self.decision_function(X)
+        if logits.ndim == 1:
+            return -np.column_stack([np.logaddexp(0, logits), np.logaddexp(0, -logits)])
+        logarithms: Array = log_softmax(logits, axis=1)
+        return logarithms
+
+    def _validate_targets(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.floating], NDArray[Any]]:
+        """Validate features and class indices; set `classes_`."""
+        features, y = validate_data(self, X, y, dtype=_FLOATS)
+        check_classification_targets(y)
+        self.classes_, targets = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"'y' should hold at least two classes, but holds one class: {self.classes_[0]!r}.")
+        return features, targets.astype(np.int64)
+
+
+class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Predictions from `coef_` and `intercept_`."""
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predictions, shape (n,) or (n, o)."""
+        return self._output(X)
+
+    def _validate_targets(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.floating], NDArray[Any]]:
+        """Validate features and targets, the latter as (n, o)."""
+        features: NDArray[np.floating]
+        targets: NDArray[np.floating]
+        features, targets = validate_data(self, X, y, dtype=_FLOATS, multi_output=True, y_numeric=True)
+        self._single = targets.ndim == 1
+        return features, targets.reshape(len(features), -1)
+
+    def _store(self, head: LinearHead) -> None:
+        self.coef_ = head.coef[0] if self._single else head.coef
+        self.intercept_ = float(head.intercept[0]) if self._single else head.intercept
+        self.n_iter_ = head.n_iter
+
+
+def encode_labels(labels: object, rows: int, name: str = "domains") -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Sorted labels that occur in a column of one label per row, and the index of each row's label."""
+    column = np.asarray(labels)
+    if column.shape != (rows,):
+        raise ValueError(f"'{name}' should have one entry per row of 'X' ({rows}), but has shape {column.shape}.")
+    # Only a missing value differs from itself; None is one too.
+    missing = column != column if column.dtype != object else np.array([v is None or v != v for v in column])
+    if missing.any():
+        raise ValueError(
+            f"'{name}' should hold a label for every row, but {int(missing.sum())} are missing, first in row "
+            f"{int(missing.argmax())}. Drop those rows or give them a name."
+        )
+    try:
+        unique, codes = np.unique(column, return_inverse=True)
+    except TypeError:
+        raise ValueError(f"'{name}' should hold labels of one kind, but mixes kinds. Use strings throughout.") from None
+    return unique, codes.astype(np.int64)
