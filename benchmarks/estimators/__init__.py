@@ -1,5 +1,5 @@
 """What alignment brings on real tables: leave-one-domain-out over seeds, every method on the same rows.
 
 `python -m benchmarks.estimators --out FILE` runs the study, resumes after an interruption, and prints the tables of
-docs/probing.md.
+docs/real-tables.md.
 """

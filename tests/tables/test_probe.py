@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from momentalign.tables import TableModel, plan_probe, write_probe
-from momentalign.tables._scores import score_table
+from momentalign.tables._scores import score_predictions
 
 
 def table(number: int = 4, rows: int = 40, seed: int = 0) -> pd.DataFrame:
@@ -104,7 +104,7 @@ def test_groups_decide_by_their_worst(tmp_path: Path) -> None:
 
 
 def test_scores_of_targets_that_do_not_vary() -> None:
-    scores = score_table(
+    scores = score_predictions(
         np.array([1.0, 1.0, 1.0, 3.0]), {"m": np.ones(4)}, np.array(["a", "a", "b", "b"]), None, classify=False
     )
     assert np.isnan(scores.values[0, 0, 0])

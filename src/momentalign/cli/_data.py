@@ -20,20 +20,18 @@ from rich.progress import (
 from rich.table import Table
 
 from momentalign._format import pluralize
+from momentalign.cli._options import RootOption
+from momentalign.cli._output import make_console
 
 if TYPE_CHECKING:
     from momentalign.data import ByteProgress, Source
 
 data = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, path.")
-_Root = Annotated[
-    Path | None,
-    typer.Option(help="Data folder. [default: the environment variable MOMENTALIGN_DATA, else ~/.cache/momentalign]"),
-]
 _Name = Annotated[str, typer.Argument(help="Name of a data set; 'momentalign data list' shows them.")]
 
 
 @data.command("list")
-def list_command(root: _Root = None) -> None:
+def list_command(root: RootOption = None) -> None:
     """List all data sets: whether they are on disk, their download size and how their files are checked."""
     from momentalign.data import EMBEDDED, data_folder, dataset_names, find_source, is_complete, read_lock_file
 
@@ -61,14 +59,14 @@ def fetch_command(
         list[Path] | None,
         typer.Option("--from", help="A local file to use instead of a download. May be given several times."),
     ] = None,
-    root: _Root = None,
+    root: RootOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the downloaded archives after unpacking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be downloaded and stop.")] = False,
 ) -> None:
     """Download a data set, check it and unpack it. The same command resumes an interrupted download."""
     from momentalign.data import EMBEDDED, dataset_path, fetch, find_source, is_complete
 
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     if name in EMBEDDED:
         console.print(f"{name} needs no download. Next: momentalign train {name}")
         return
@@ -99,11 +97,11 @@ def fetch_command(
 
 
 @data.command("verify")
-def verify_command(name: _Name, root: _Root = None) -> None:
+def verify_command(name: _Name, root: RootOption = None) -> None:
     """Compare a data set's files with their checksums and its numbers of rows with the published ones."""
     from momentalign.data import EMBEDDED, dataset_path, has_checksums, verify
 
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     if name in EMBEDDED:
         console.print(f"{name} has no files to verify.")
         return
@@ -120,7 +118,7 @@ def verify_command(name: _Name, root: _Root = None) -> None:
 
 
 @data.command("path")
-def path_command(name: _Name, root: _Root = None) -> None:
+def path_command(name: _Name, root: RootOption = None) -> None:
     """Print the folder of a data set, whether or not it exists."""
     from momentalign.data import dataset_path
 

@@ -14,21 +14,21 @@ from momentalign.cli._output import Notes, make_console, share_bar
 if TYPE_CHECKING:
     from momentalign.tables import TableScores
 
-_FILE = "A .csv, .csv.gz, .parquet or .npz file."
-Target = Annotated[str, typer.Option(help="Column of the labels.")]
-Domain = Annotated[str, typer.Option(help="Column of the domains.")]
-Group = Annotated[str | None, typer.Option(help="Column of the groups. [default: group, if there is one]")]
-Split = Annotated[
+_FILE_HELP = "A .csv, .csv.gz, .parquet or .npz file."
+_Target = Annotated[str, typer.Option(help="Column of the labels.")]
+_Domain = Annotated[str, typer.Option(help="Column of the domains.")]
+_Group = Annotated[str | None, typer.Option(help="Column of the groups. [default: group, if there is one]")]
+_Split = Annotated[
     str | None, typer.Option(help="Column of the splits: train, val, test. [default: split, if there is one]")
 ]
 
 
 def probe(
-    path: Annotated[Path | None, typer.Argument(help=_FILE)] = None,
-    target: Target = "y",
-    domain: Domain = "domain",
-    group: Group = None,
-    split: Split = None,
+    path: Annotated[Path | None, typer.Argument(help=_FILE_HELP)] = None,
+    target: _Target = "y",
+    domain: _Domain = "domain",
+    group: _Group = None,
+    split: _Split = None,
     test_domain: Annotated[str | None, typer.Option(help="Domain to hold out and test on.")] = None,
     task: Annotated[str, typer.Option(help="classification, regression, or auto: by the labels.")] = "auto",
     components: Annotated[
@@ -94,11 +94,11 @@ def probe(
 
 
 def diagnose(
-    path: Annotated[Path, typer.Argument(help=_FILE)],
-    target: Target = "y",
-    domain: Domain = "domain",
-    group: Group = None,
-    split: Split = None,
+    path: Annotated[Path, typer.Argument(help=_FILE_HELP)],
+    target: _Target = "y",
+    domain: _Domain = "domain",
+    group: _Group = None,
+    split: _Split = None,
     test_domain: Annotated[
         str | None, typer.Option(help="A domain that is the unseen target instead of a source.")
     ] = None,

@@ -8,7 +8,7 @@ will do and return a plan to run.
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder, encode_rows, fit_encoder
 from momentalign.tables._diagnosis import TableDiagnosis, plan_diagnosis
 from momentalign.tables._files import TABLE_SUFFIXES, MissingColumnError, read_frame
-from momentalign.tables._labels import encode_targets, is_quantity, label_name
+from momentalign.tables._labels import encode_targets, label_name
 from momentalign.tables._model import Predictions, TableModel, check_model_folder, predict_file
 from momentalign.tables._probe import TableProbe, TableResult, plan_probe, write_probe
 from momentalign.tables._scores import TableScores
@@ -31,7 +31,6 @@ __all__ = [
     "encode_rows",
     "encode_targets",
     "fit_encoder",
-    "is_quantity",
     "label_name",
     "plan_diagnosis",
     "plan_probe",

@@ -25,7 +25,7 @@ from momentalign.tables._columns import TableEncoder, fit_encoder
 from momentalign.tables._folds import Fold, make_folds
 from momentalign.tables._labels import TASKS, encode_targets
 from momentalign.tables._model import TableModel
-from momentalign.tables._scores import TableScores, score_table
+from momentalign.tables._scores import TableScores, score_predictions
 from momentalign.tables._table import Table, read_table
 
 _WIDE = 500
@@ -122,7 +122,7 @@ class TableProbe:
             model, chosen = self._fit_aligned(self.encoder, self.features, self.rows, watch)
             watch(1, 1)
         test_rows = np.concatenate([fold.test for fold in self.folds])
-        scores = score_table(
+        scores = score_predictions(
             self.targets[test_rows],
             {name: np.concatenate(predicted) for name, predicted in predictions.items()},
             self.table.domains[test_rows],

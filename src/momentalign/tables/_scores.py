@@ -40,7 +40,7 @@ class TableScores:
         return text.getvalue()
 
 
-def score_table(
+def score_predictions(
     targets: NDArray[Any],
     predictions: Mapping[str, NDArray[Any]],
     domains: NDArray[np.str_],
