@@ -17,13 +17,13 @@ from torch import Tensor
 
 from momentalign._types import Array
 from momentalign.linear._objective import AlignmentObjective
-from momentalign.linear._path import Watch, solve_path
+from momentalign.linear._path import HeadCallback, solve_path
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, solve
 
 
 def solve_group_dro(
-    rows: SortedRows, classes: int, *, l2: float, tol: float, max_iter: int, watch: Watch | None = None
+    rows: SortedRows, classes: int, *, l2: float, tol: float, max_iter: int, watch: HeadCallback | None = None
 ) -> tuple[Solution, Array]:
     """Minimise the worst domain's loss.
 

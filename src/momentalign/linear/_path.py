@@ -15,7 +15,7 @@ from momentalign.linear._objective import ORDERS, AlignmentObjective, Objective
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, ValueAndGradient, solve, warn_if_stopped
 
-Watch = Callable[[float, Array], None]
+HeadCallback = Callable[[float, Array], None]
 """Called with value and head after every evaluation that is lower than all before it."""
 
 _SUBSET = 4096
@@ -29,7 +29,7 @@ def solve_path(
     l2: Sequence[float] | None = None,
     tol: float,
     max_iter: int,
-    watch: Watch | None = None,
+    watch: HeadCallback | None = None,
     tick: Callable[[], None] | None = None,
 ) -> list[Solution]:
     """Minimise an objective for every setting of its weights.
@@ -177,7 +177,7 @@ def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
     return [check_weight("l2", value) for value in l2]
 
 
-def _watched(objective: Objective, watch: Watch | None) -> ValueAndGradient:
+def _watched(objective: Objective, watch: HeadCallback | None) -> ValueAndGradient:
     """The objective, observed; what is lowest is counted anew for each fit."""
     if watch is None:
         return objective

@@ -71,11 +71,6 @@ class SortedRows:
         return len(self.starts) - 1
 
     @property
-    def domains(self) -> Integers:
-        """Domain 0 … K − 1 of each row, (n,)."""
-        return np.repeat(np.arange(self.number), np.diff(self.starts))
-
-    @property
     def lengths(self) -> Array:
         """Squared norms of the rows, (n,)."""
         lengths: Array = np.einsum("nd,nd->n", self.X, self.X)

@@ -9,9 +9,9 @@ from momentalign._seeds import seed_hash
 from momentalign._types import Array
 from momentalign.linear import (
     GroupWeights,
+    HeadCallback,
     LinearHead,
     SortedRows,
-    Watch,
     fit_sgd,
     solve_group_dro,
     solve_path,
@@ -72,7 +72,7 @@ class ProbeSolver:
         settings: Sequence[Hparams],
         seed: int,
         *,
-        watch: Watch | None = None,
+        watch: HeadCallback | None = None,
         tick: Callable[[], None] | None = None,
     ) -> list[LinearHead]:
         """Fit a bootstrap of the training rows to convergence, each setting from the nearest one before it."""

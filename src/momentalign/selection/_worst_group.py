@@ -13,19 +13,8 @@ from momentalign.runs import Sweep
 FINALISTS = 5
 
 _KEYS = ["dataset", "setting", "algorithm"]
-_COLUMNS = [
-    "dataset",
-    "algorithm",
-    "test_domain",
-    "trial",
-    "hparams_seed",
-    "run",
-    "step",
-    "validation",
-    "test",
-    "average",
-    "setting",
-]
+_RUN = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "step"]
+_COLUMNS = [*_RUN, "validation", "test", "average", "setting"]
 
 
 def best_sets(validation: Mapping[int, float], top: int = FINALISTS) -> list[int]:
