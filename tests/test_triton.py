@@ -5,7 +5,6 @@ import torch
 
 from momentalign import _triton
 from momentalign.closed_form import _moment_distances, _product_spreads, _softmax_spreads, _variance_spread
-from momentalign.penalties import _weighing
 
 
 class Rows(SimpleNamespace):
@@ -32,7 +31,6 @@ def test_a_mini_batch_in_float32_on_cuda_goes_to_the_kernels() -> None:
     assert _moment_distances._can_fuse(X)
     assert _variance_spread._can_fuse(Z, X, labels, None)
     assert _variance_spread._can_fuse(Z, X, labels, rows(3, 7 * 385))
-    assert _weighing._can_fuse([rows(), rows()])
 
 
 @pytest.mark.usefixtures("triton")
@@ -46,8 +44,6 @@ def test_what_the_kernels_are_not_made_for_does_not() -> None:
     assert not _moment_distances._can_fuse(rows(128, 384, dtype=torch.float64))
     assert not _variance_spread._can_fuse(rows(128, 65), X, labels, None)
     assert not _variance_spread._can_fuse(rows(128, 7), X, labels, rows(3, 7 * 385, dtype=torch.float64))
-    assert not _weighing._can_fuse([rows()] * 4)
-    assert not _weighing._can_fuse([rows(), torch.zeros(())])
 
 
 def test_without_triton_nothing_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +56,3 @@ def test_a_compiler_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _triton.can_use(rows(2))
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert not _triton.can_use(rows(2))
-
-
-def test_sizes_of_blocks() -> None:
-    assert [_triton.blocks(size, 16) for size in (1, 16, 17, 32)] == [1, 1, 2, 2]
-    assert [_triton.power(size) for size in (0, 1, 2, 3, 4, 5, 100)] == [1, 1, 2, 4, 4, 8, 128]
-    assert [_triton.power(size, 16) for size in (1, 16, 17)] == [16, 16, 32]

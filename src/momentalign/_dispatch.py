@@ -51,10 +51,10 @@ def resolve_route(
             raise ValueError(
                 f"Route 'direct' takes orders 1 and 2 of loss '{loss}', but got {order}. Use route='gram'."
             )
-        if size > closed_form.LARGEST:
+        if size > closed_form.DIRECT_LIMIT:
             raise ValueError(
                 f"Route 'direct' would build {size:.2g} numbers for each domain (order {order}, d = {dimension}, "
-                f"C = {classes}), more than {closed_form.LARGEST:.2g}. Use route='gram'."
+                f"C = {classes}), more than {closed_form.DIRECT_LIMIT:.2g}. Use route='gram'."
             )
     return route
 

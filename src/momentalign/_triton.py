@@ -1,16 +1,17 @@
-"""What kernels in Triton's dialect of Python share on the host's side: where they can be used, and sizes of blocks."""
+"""What the Triton kernels share on the host: when they can be used, and their backward passes in autograd."""
 
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
 AVAILABLE = find_spec("triton") is not None
-"""Whether there is Triton, which comes with PyTorch for CUDA."""
+"""Whether Triton is installed; it comes with PyTorch for CUDA."""
 
 
 def can_use(*tensors: Tensor) -> bool:
-    """Whether kernels may be used: all tensors on CUDA, with Triton, and not where a compiler makes its own."""
+    """Whether kernels can be used: Triton is installed, all tensors are on CUDA, and torch.compile is not tracing."""
     return AVAILABLE and all(tensor.is_cuda for tensor in tensors) and not torch.compiler.is_compiling()
 
 
@@ -19,11 +20,25 @@ def are_single(*tensors: Tensor) -> bool:
     return all(tensor.dtype == torch.float32 for tensor in tensors)
 
 
-def blocks(size: int, block: int) -> int:
-    """How many blocks it takes to hold so many."""
-    return -(-size // block)
+def save_outputs(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...], values: int) -> None:
+    """Save inputs and all outputs after the first `values`, which only the backward pass reads."""
+    ctx.mark_non_differentiable(*output[values:])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs, *output[values:])
 
 
-def power(size: int, least: int = 1) -> int:
-    """Size of one block that holds so many: a power of two. A side of a matrix product needs sixteen at least."""
-    return max(least, 1 << max(0, size - 1).bit_length())
+def zero_where_missing(first: Tensor | None, second: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Incoming gradients of two scalars, zero for one that the loss does not use."""
+    one = first if first is not None else torch.zeros_like(second)  # type: ignore[arg-type]
+    return one, second if second is not None else torch.zeros_like(one)
+
+
+def differentiable_gradients(
+    values: Tensor | tuple[Tensor, ...],
+    inputs: tuple[Tensor, ...],
+    grads: Tensor | tuple[Tensor, ...],
+) -> tuple[Tensor | None, ...]:
+    """Gradients of plain operations that can be differentiated again; None for an input that needs none."""
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    gradients = iter(torch.autograd.grad(values, wanted, grads, create_graph=True))
+    return tuple(next(gradients) if tensor.requires_grad else None for tensor in inputs)

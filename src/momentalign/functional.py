@@ -1,9 +1,17 @@
-r"""Inner products of derivatives between samples and between domains, and how far the domains are apart.
+r"""Inner products of derivatives between samples and between domains, and the alignment of the domains.
 
 For a linear head every derivative of order r of a sample's loss is a residual tensor times r copies of the
-features, so inner products need no tensor (see :mod:`momentalign.closed_form`). All functions take
-`features (n, d)`, `logits (n, C)`, `targets (n,)` and `domains (n,)` in this order, are differentiable in the
-first two, and compute in float32 at least.
+features, so inner products need no tensor (see :mod:`momentalign.closed_form`). All functions are differentiable in
+features and logits and compute in float32 at least. They share their arguments:
+
+- `order`: order r of the derivative, 1 to 3 for cross-entropy, any for the other losses;
+- `features` (n, d): input of the linear head;
+- `logits` (n, C): its output; (n, 1) for the logistic loss;
+- `targets` (n,): class indices; real numbers, (n, C), for squared error;
+- `domains` (n,): any integers;
+- `loss`: `"cross_entropy"`, `"logistic"` or `"squared_error"`;
+- `bias`: whether the head has a bias, which counts as one more feature that is always one;
+- `route`: `"gram"`, `"direct"` and `"pairwise"` give the same numbers; `"auto"` takes the cheaper of the first two.
 """
 
 import torch
@@ -26,14 +34,6 @@ def derivative_gram(
     :math:`G_{ij} = \langle D_r(i), D_r(j) \rangle = \langle \kappa_r(i), \kappa_r(j) \rangle (x_i \cdot x_j)^r`,
     in O(n²(d + C)).
 
-    Args:
-        order: Order r of the derivative: 1 to 3 for cross-entropy, any for the other losses.
-        features: What the head sees, shape (n, d).
-        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
-        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        bias: Whether the head has a bias; it counts as one more feature that is always one.
-
     Returns:
         Shape (n, n), symmetric.
 
@@ -45,7 +45,7 @@ def derivative_gram(
                 [1.0000, 2.0000]])
     """
     order = _check_names(order, loss)
-    is_tensor = isinstance(features, Tensor)  # anything else is for the checks to refuse
+    is_tensor = isinstance(features, Tensor)  # other types are rejected by the checks
     domains = features.new_zeros(features.shape[:1], dtype=torch.long) if is_tensor else features
     batch = _checked(features, logits, targets, domains, loss)
     residuals = HEADS[loss](batch.logits, batch.targets)
@@ -67,17 +67,6 @@ def domain_gram(
     r"""Inner products of the derivatives of the domains' mean losses.
 
     :math:`M_{ef} = \langle \nabla^r L_e, \nabla^r L_f \rangle`, exactly.
-
-    Args:
-        order: Order r of the derivative: 1 to 3 for cross-entropy, any for the other losses.
-        features: What the head sees, shape (n, d).
-        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
-        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
-        domains: Where each sample came from: any integers, shape (n,).
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        bias: Whether the head has a bias; it counts as one more feature that is always one.
-        route: `"gram"`, `"direct"` or `"pairwise"` (the same number by other means), or `"auto"`: the cheaper of
-            the first two.
 
     Returns:
         Shape (K, K), the domains in ascending order.
@@ -106,18 +95,10 @@ def alignment(
     route: str = "auto",
     unbiased: bool = False,
 ) -> Tensor:
-    r"""How far the domains' derivatives are apart: :math:`\frac1K \sum_e \|\nabla^r L_e - \overline{\nabla^r L}\|^2`.
+    r"""Spread of the domains' derivatives: :math:`\frac1K \sum_e \|\nabla^r L_e - \overline{\nabla^r L}\|^2`.
 
     Args:
-        order: Order r of the derivative: 1 to 3 for cross-entropy, any for the other losses.
-        features: What the head sees, shape (n, d).
-        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
-        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
-        domains: Where each sample came from: any integers, shape (n,).
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        bias: Whether the head has a bias; it counts as one more feature that is always one.
-        route: `"gram"`, `"direct"`, `"pairwise"` or `"auto"`, which does not look at `domains` to choose.
-        unbiased: Leave the products of a sample with itself out, so that the noise within a domain does not count
+        unbiased: Leave out the products of a sample with itself, so that the noise within a domain does not count
             as distance between domains. For measuring: it can be negative, and as a training loss it is
             unbounded below. Every domain needs two samples.
 
@@ -149,20 +130,14 @@ def domain_derivatives(
     loss: str = "cross_entropy",
     bias: bool = True,
 ) -> Tensor:
-    r"""The derivatives of the domains' mean losses themselves, over the flattened head.
+    r"""Derivatives of the domains' mean losses over the flattened head.
 
     Args:
-        order: Order r of the derivative: 1 and 2, any order for the logistic loss, while (Cd)^r stays small.
-        features: What the head sees, shape (n, d).
-        logits: What the head says, shape (n, C); (n, 1) for the logistic loss.
-        targets: Class indices, shape (n,); real numbers, shape (n, C), for squared error.
-        domains: Where each sample came from: any integers, shape (n,).
-        loss: `"cross_entropy"`, `"logistic"` or `"squared_error"`.
-        bias: Whether the head has a bias; it counts as one more feature that is always one.
+        order: 1 and 2, any order for the logistic loss, while (Cd)^r stays small.
 
     Returns:
         Shape (K, Cd, …, Cd) with r axes after the first, the domains in ascending order. Entry (c, k) of the head
-        stands at c·d + k; with a bias d counts it, as the last k.
+        has index c·d + k; with a bias d counts it, as the last k.
 
     Example:
         >>> features, logits = torch.tensor([[1.0], [2.0]]), torch.zeros(2, 1)
@@ -182,10 +157,10 @@ def domain_derivatives(
             "inner products, which need none of them."
         )
     size = (classes * dimension) ** order
-    if size > closed_form.LARGEST:
+    if size > closed_form.DIRECT_LIMIT:
         raise ValueError(
-            f"A derivative of order {order} has {size:.2g} entries here, more than the {closed_form.LARGEST:.2g} that "
-            "are built. Use domain_gram() for inner products, which need none of them."
+            f"A derivative of order {order} has {size:.2g} entries here, more than the {closed_form.DIRECT_LIMIT:.2g} "
+            "that are built. Use domain_gram() for inner products, which need none of them."
         )
     residuals = HEADS[loss](batch.logits, batch.targets)
     _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
@@ -213,7 +188,7 @@ def _domain_gram(order: int, batch: HeadBatch, loss: str, bias: bool, route: str
 
 
 def _unbiased_domain_gram(order: int, batch: HeadBatch, loss: str, bias: bool, route: str) -> Tensor:
-    """Domain Gram whose diagonal leaves the products of a sample with itself out."""
+    """Domain Gram without the products of a sample with itself on its diagonal."""
     labels, sizes = batch.domains.unique(return_counts=True)
     if int(sizes.min()) < 2:
         label = int(labels[sizes.argmin()])

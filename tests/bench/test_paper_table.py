@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_listed_and_not_run(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_route_that_refuses_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.closed_form.LARGEST", 10)
+    monkeypatch.setattr("momentalign.closed_form.DIRECT_LIMIT", 10)
     need, note = _paper_table._need("cma-speed", tiny("office-home", 65).size)
     assert need > 2**60
     assert note == "the direct route refuses Hessians of 65 classes, not run"

@@ -1,18 +1,19 @@
 import pytest
 import torch
+from torch import Tensor
 
 from momentalign.closed_form import (
     averages,
-    counts,
-    domain_means,
+    distances,
     gram_spread,
     index_domains,
     mean_over_domains,
-    number_of_domains,
+    norms,
     same,
     shares,
     spread,
 )
+from momentalign.closed_form._domains import _counts, number_of_domains
 from tests.references import assert_equal
 
 DOMAINS = torch.tensor([2**40, -7, 2**40, 3, 2**40, -7])
@@ -20,13 +21,13 @@ DOMAINS = torch.tensor([2**40, -7, 2**40, 3, 2**40, -7])
 
 def test_same_and_counts() -> None:
     assert same(DOMAINS[:2], DOMAINS, torch.float32).tolist() == [[1, 0, 1, 0, 1, 0], [0, 1, 0, 0, 0, 1]]
-    assert counts(DOMAINS).tolist() == [3, 2, 3, 1, 3, 2]
+    assert _counts(DOMAINS).tolist() == [3, 2, 3, 1, 3, 2]
 
 
 @pytest.mark.parametrize("entries", [1, 13, 35])
 def test_counts_in_blocks_of_rows(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("momentalign.closed_form._domains._ENTRIES", entries)
-    assert counts(DOMAINS).tolist() == [3, 2, 3, 1, 3, 2]
+    assert _counts(DOMAINS).tolist() == [3, 2, 3, 1, 3, 2]
 
 
 @pytest.mark.parametrize(("domains", "size"), [(1, 49), (3, 41), (49, 49), (1000, 7)])
@@ -38,8 +39,6 @@ def test_number_of_domains_is_exact_in_float32(domains: int, size: int) -> None:
 def test_every_domain_counts_the_same() -> None:
     values = torch.tensor([1.0, 10.0, 2.0, 7.0, 3.0, 20.0], dtype=torch.float64)
     assert_equal(mean_over_domains(values, DOMAINS), torch.tensor((2 + 15 + 7) / 3, dtype=torch.float64), 1e-14)
-    means = domain_means(values[:, None], DOMAINS)[:, 0]
-    assert_equal(means, torch.tensor([2.0, 15, 2, 7, 2, 15], dtype=torch.float64), 1e-14)
 
 
 def test_labels_are_found_in_ascending_order() -> None:
@@ -60,15 +59,15 @@ def test_gram_spread_is_the_spread_of_the_domains_vectors(weighted: bool) -> Non
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(6, 4, generator=generator, dtype=torch.float64)
     weights = torch.rand(6, generator=generator, dtype=torch.float64) if weighted else None
-    each = 1 / counts(DOMAINS).double() if weights is None else weights
+    each = 1 / _counts(DOMAINS).double() if weights is None else weights
     sums = torch.stack([(each[:, None] * vectors)[label == DOMAINS].sum(0) for label in DOMAINS.unique()])
     assert_equal(gram_spread(vectors @ vectors.T, DOMAINS, weights), spread(sums @ sums.T))
 
 
 def test_averages() -> None:
     own, u, number, share = averages(DOMAINS, torch.float64)
-    values = torch.arange(12, dtype=torch.float64).reshape(6, 2)
-    assert_equal(own @ values, domain_means(values, DOMAINS))
+    values = torch.tensor([[1.0], [10.0], [2.0], [7.0], [3.0], [20.0]], dtype=torch.float64)
+    assert_equal((own @ values)[:, 0], torch.tensor([2.0, 15, 2, 7, 2, 15], dtype=torch.float64), 1e-14)
     assert torch.equal(own, own.T)
     assert torch.equal(u, shares(DOMAINS, torch.float64))
     assert number.item() == 3
@@ -80,3 +79,31 @@ def test_averages_of_one_domain_are_exactly_alike(rows: int) -> None:
     own, _, number, share = averages(torch.full((rows,), -4), torch.float32)
     assert number.item() == 1
     assert not (own - share).any()
+
+
+@pytest.fixture(params=[1, 2, 5])
+def vectors(request: pytest.FixtureRequest) -> Tensor:
+    return torch.randn(request.param, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_spread_is_the_variance_of_the_vectors(vectors: Tensor) -> None:
+    found = spread(vectors @ vectors.T)
+    assert found == 0 if len(vectors) == 1 else found > 0
+    torch.testing.assert_close(found, vectors.var(0, correction=0).sum(), rtol=1e-12, atol=0)
+
+
+def test_norms_is_their_mean_squared_norm(vectors: Tensor) -> None:
+    assert_equal(norms(vectors @ vectors.T), vectors.square().sum(1).mean(), 1e-12)
+
+
+def test_distances_are_those_between_them(vectors: Tensor) -> None:
+    found = distances(vectors @ vectors.T)
+    torch.testing.assert_close(found, torch.cdist(vectors, vectors), rtol=1e-10, atol=1e-14)
+
+
+def test_distance_of_twins_is_a_number() -> None:
+    # In float32 the three terms of the square can miss zero from below.
+    twin = torch.randn(1, 1000, generator=torch.Generator().manual_seed(0))
+    gram = torch.cat([twin, twin]) @ torch.cat([twin, twin]).T
+    gram[0, 1] += 1e-3
+    assert distances(gram).tolist() == [[0, 0], [0, 0]]

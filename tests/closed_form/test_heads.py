@@ -162,6 +162,19 @@ def test_saturated_softmax_keeps_the_digits_of_its_gradients(order: int) -> None
         torch.testing.assert_close(single, double, rtol=0, atol=1e-3)
 
 
+@pytest.mark.parametrize("off", [0, 1], ids=["right", "wrong"])
+def test_saturated_softmax_keeps_the_digits_of_its_first_residual(off: int) -> None:
+    targets = (torch.arange(24) + off) % 4
+    direction = torch.randn(24, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        leaf = saturated_logits(5).to(dtype).requires_grad_()
+        value = SoftmaxResiduals(leaf, targets).gradient
+        found.append((value.double(), torch.autograd.grad(value, leaf, direction.to(dtype))[0].double()))
+    for single, double in zip(*found, strict=True):
+        torch.testing.assert_close(single, double, rtol=1e-4, atol=0)
+
+
 @pytest.mark.parametrize("loss", ["cross_entropy", "logistic"])
 def test_huge_logits_are_finite(loss: str) -> None:
     logits = torch.tensor([[1e4], [-1e4], [0.0], [1e4]]) * torch.ones(1 if loss == "logistic" else 3)

@@ -42,7 +42,7 @@ cases = pytest.mark.parametrize("sizes", [(4, 4), (5, 1, 9), (3, 0, 6, 2)], ids=
 @cases
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("with_past", [True, False])
-@pytest.mark.parametrize("entries", [2**22, 0], ids=["by hand", "by products"])
+@pytest.mark.parametrize("entries", [2**22, 0], ids=["about the mean", "by moments"])
 def test_value_and_gradients(
     sizes: tuple[int, ...], bias: bool, with_past: bool, entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,19 +1,18 @@
 import pytest
 import torch
 
-from momentalign.penalties import CMA, _weighing
-from momentalign.penalties._weighing import weigh
-from tests.kernels import DEVICE, needs_device
+from momentalign.penalties import CMA
+from momentalign.penalties._base import _weighted_total
 
 WEIGHTS = (0.5, 3.0, 0.0)
 
 
-def weighed(terms: int, initial: float, start: int, device: str = "cpu") -> list[tuple[float, list[float], int]]:
+def weighed(terms: int, initial: float, start: int) -> list[tuple[float, list[float], int]]:
     """Value, slopes and count of three calls, the second of which does not count."""
-    step, found = torch.zeros((), dtype=torch.long, device=device), []
+    step, found = torch.zeros((), dtype=torch.long), []
     for number in range(3):
-        values = [torch.tensor(2.0 + k, device=device, requires_grad=True) for k in range(terms)]
-        total = weigh(values, WEIGHTS[:terms], initial=initial, start=start, step=step, counts=number != 1)
+        values = [torch.tensor(2.0 + k, requires_grad=True) for k in range(terms)]
+        total = _weighted_total(values, WEIGHTS[:terms], initial=initial, start=start, step=step, counts=number != 1)
         found.append((total.item(), [grad.item() for grad in torch.autograd.grad(total, values)], step.item()))
     return found
 
@@ -30,30 +29,6 @@ def test_weights_take_effect_at_their_step(terms: int, start: int, initial: floa
         assert slopes == list(weights)
         counts += number != 1
         assert step == counts
-
-
-@needs_device
-@pytest.mark.parametrize("terms", [1, 2, 3])
-@pytest.mark.parametrize("start", [0, 1, 2, 9])
-@pytest.mark.parametrize("initial", [0.0, 1.0])
-def test_the_kernel_gives_the_same(terms: int, start: int, initial: float, monkeypatch) -> None:
-    expected = weighed(terms, initial, start)
-    monkeypatch.setattr(_weighing, "_can_fuse", lambda terms: True)
-    assert weighed(terms, initial, start, DEVICE) == expected
-
-
-@needs_device
-def test_the_kernel_has_second_derivatives(monkeypatch) -> None:
-    monkeypatch.setattr(_weighing, "_can_fuse", lambda terms: True)
-    x = torch.tensor(3.0, device=DEVICE, requires_grad=True)
-    step = torch.zeros((), dtype=torch.long, device=DEVICE)
-    total = weigh([x.square(), x**3], [0.5, 2.0], initial=0.0, start=0, step=step, counts=True)
-    (slope,) = torch.autograd.grad(total, x, create_graph=True)
-    assert torch.autograd.grad(slope, x)[0].item() == 1 + 2 * 6 * 3
-
-
-def test_the_host_has_no_kernel() -> None:
-    assert not _weighing._can_fuse([torch.zeros(())])
 
 
 class Forgetful(CMA):

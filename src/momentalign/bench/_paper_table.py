@@ -118,7 +118,7 @@ def _need(name: str, size: BatchSize) -> tuple[int, str]:
     width = size.d + 1
     if name == "cma-speed":
         entries = closed_form.direct_size(2, closed_form.SoftmaxResiduals, width, size.C)
-        if entries is None or entries > closed_form.LARGEST:
+        if entries is None or entries > closed_form.DIRECT_LIMIT:
             return sys.maxsize, f"the direct route refuses Hessians of {size.C} classes, not run"
         need = 4 * 4 * size.K * entries
     elif name == "cma-memory":

@@ -69,7 +69,7 @@ def penalty_rows(
         "dense Hessian per sample (published)": (per_sample_hessian, 4 * 3 * size.n * (size.C * width) ** 2),
     }
     hessian_size = closed_form.direct_size(2, closed_form.SoftmaxResiduals, width, size.C)
-    if hessian_size is None or hessian_size > closed_form.LARGEST:
+    if hessian_size is None or hessian_size > closed_form.DIRECT_LIMIT:
         del candidates["CMA, direct"]  # the route refuses
     inputs = _inputs(size, device)
     fits = {name: penalty for name, (penalty, need) in candidates.items() if need <= memory_limit}

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
-LARGEST = 2**28
+DIRECT_LIMIT = 2**28
 """Numbers in one domain's derivative beyond which the route refuses: 1 GiB in float32."""
 
 _ENTRIES = 2**26
@@ -24,7 +24,7 @@ def with_constant(features: Tensor, bias: bool) -> Tensor:
 
 
 def direct_size(order: int, residuals: type[Residuals], dimension: int, classes: int) -> int | None:
-    """Numbers that one domain's derivative takes, None where this route has no way to build it."""
+    """Size of one domain's derivative, None where this route cannot build it."""
     if order == 1:
         return classes * dimension
     if residuals is SoftmaxResiduals:
@@ -33,34 +33,18 @@ def direct_size(order: int, residuals: type[Residuals], dimension: int, classes:
 
 
 def domain_coordinates(order: int, residuals: Residuals, features: Tensor, weights: Tensor, bias: bool) -> Tensor:
-    """Derivatives of the domains' losses, flattened to coordinates that keep inner products.
+    """Derivatives of the domains' losses as rows (K, N) with the same inner products.
 
-    Args:
-        order: Order of the derivative.
-        residuals: Of the n samples.
-        features: Shape (n, d).
-        weights: Weight of each sample in each domain's mean, shape (n, K).
-        bias: Whether the head has one.
-
-    Returns:
-        Shape (K, N): inner products of its rows are those of the derivatives.
+    `weights` (n, K) average the samples of each domain.
     """
     blocks = _weighted_moments(order, residuals, features, weights, bias)
     return torch.stack([residuals.isometric(order, block).flatten() for block in blocks])
 
 
 def domain_tensors(order: int, residuals: Residuals, features: Tensor, weights: Tensor, bias: bool) -> Tensor:
-    """Derivatives of the domains' losses as tensors over the flattened head.
+    """Derivatives of the domains' losses as tensors (K, Cd, …, Cd) over the flattened head.
 
-    Args:
-        order: Order of the derivative.
-        residuals: Of the n samples.
-        features: Shape (n, d).
-        weights: Weight of each sample in each domain's mean, shape (n, K).
-        bias: Whether the head has one.
-
-    Returns:
-        Shape (K, Cd, …, Cd). Entry (c, k) of the head stands at c·d + k; with a bias d counts it, as the last k.
+    Entry (c, k) of the head has index c·d + k; with a bias d counts it, as the last k.
     """
     blocks = _weighted_moments(order, residuals, features, weights, bias)
     size = residuals.gradient.shape[1] * (features.shape[1] + bias)
@@ -79,7 +63,7 @@ def _weighted_moments(order: int, residuals: Residuals, features: Tensor, weight
             left = (left[:, None, :] * x.T).flatten(0, 1)
         return (left @ x).reshape(q, *[d] * order)
 
-    # Before the last product a row takes q·d^(r−1) numbers: many rows are taken in turn, and again in backward.
+    # Before the last product a row takes q·d^(r−1) numbers: many rows are split, and recomputed in backward.
     rows = max(1, _ENTRIES // (q * d ** (order - 1)))
     if len(X) <= rows:
         return [moments(coefficients, X, weight) for weight in weights.T]

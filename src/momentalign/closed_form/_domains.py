@@ -1,4 +1,6 @@
-"""Sums over domains that need no list of them: any integer labels, any imbalance, nothing read back to the host.
+"""Averages over domains, without a list of the domains, and statistics of a domain Gram.
+
+Labels are any integers, domains may be unbalanced, and nothing is read back to the host.
 
 Legend: same_ij = [e_i = e_j], u_i = 1/n_e for a sample of domain e, K = Σ_i u_i the number of domains.
 """
@@ -14,7 +16,7 @@ def same(domains: Tensor, others: Tensor, dtype: torch.dtype) -> Tensor:
     return (domains[:, None] == others).to(dtype)
 
 
-def counts(domains: Tensor) -> Tensor:
+def _counts(domains: Tensor) -> Tensor:
     """Number of samples of each sample's domain, shape (n,), integer."""
     if len(domains) ** 2 <= _ENTRIES:
         return (domains[:, None] == domains).sum(1)
@@ -23,8 +25,8 @@ def counts(domains: Tensor) -> Tensor:
 
 
 def shares(domains: Tensor, dtype: torch.dtype) -> Tensor:
-    """U of the legend, shape (n,)."""
-    return counts(domains).to(dtype).reciprocal()
+    """Shares u of the legend, shape (n,)."""
+    return _counts(domains).to(dtype).reciprocal()
 
 
 def number_of_domains(u: Tensor) -> Tensor:
@@ -33,19 +35,9 @@ def number_of_domains(u: Tensor) -> Tensor:
 
 
 def pair_weights(statistic: str, domains: Tensor, u: Tensor, others: Tensor, other_u: Tensor, number: Tensor) -> Tensor:
-    r"""Weights under which the sample Gram sums to a statistic of the domain Gram.
+    r"""Weights (n, m) under which the sample Gram sums to a statistic of the domain Gram.
 
-    Args:
-        statistic: `"norms"`: :math:`u_i u_j\,\mathrm{same}_{ij}/K`; `"spread"`:
-            :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`.
-        domains: Of the rows, shape (n,).
-        u: Their shares, shape (n,).
-        others: Domains of the columns, shape (m,).
-        other_u: Their shares, shape (m,).
-        number: K.
-
-    Returns:
-        Shape (n, m).
+    `"norms"`: :math:`u_i u_j\,\mathrm{same}_{ij}/K`; `"spread"`: :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`.
     """
     together = domains[:, None] == others
     shifted = torch.add(together, number.reciprocal(), alpha=-1) if statistic == "spread" else together
@@ -53,15 +45,9 @@ def pair_weights(statistic: str, domains: Tensor, u: Tensor, others: Tensor, oth
 
 
 def gram_spread(gram: Tensor, domains: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Spread over domains of vectors known by their inner products.
+    """Spread over domains of vectors given by their inner products (n, n).
 
-    Args:
-        gram: Inner products of the samples' vectors, shape (n, n).
-        domains: Any integers, shape (n,).
-        weights: What a sample weighs in its domain's vector, shape (n,); its share of the mean by default.
-
-    Returns:
-        Scalar.
+    `weights` (n,) are the samples' weights in their domain's vector; by default their shares of the mean.
     """
     u = shares(domains, gram.dtype)
     v = u if weights is None else weights
@@ -69,28 +55,17 @@ def gram_spread(gram: Tensor, domains: Tensor, weights: Tensor | None = None) ->
 
 
 def averages(domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""What averages over domains, all from one comparison of the labels.
-
-    Args:
-        domains: Any integers, shape (n,).
-        dtype: Of the numbers.
+    r"""Weights that average over domains, from one comparison of the labels.
 
     Returns:
-        Own (n, n), symmetric, which takes values to the mean of each sample's domain:
-        :math:`u_j\,\mathrm{same}_{ij}`; its diagonal u; the number of domains K; and u/K, which takes values to the
-        mean of the domains' means.
+        Own (n, n), symmetric, which maps values to the mean of each sample's domain: :math:`u_j\,\mathrm{same}_{ij}`;
+        its diagonal u; the number of domains K; and u/K, which maps values to the mean of the domains' means.
     """
     together = domains[:, None] == domains
     own = together / together.sum(1, keepdim=True, dtype=dtype)
     u = own.diagonal()
     number = number_of_domains(u)
     return own, u, number, u / number
-
-
-def domain_means(values: Tensor, domains: Tensor) -> Tensor:
-    """Mean of `values` (n, m) over each sample's domain, laid out by sample; shape (n, m)."""
-    together = same(domains, domains, values.dtype)
-    return together @ values / together.sum(1, keepdim=True)
 
 
 def mean_over_domains(values: Tensor, domains: Tensor) -> Tensor:
@@ -100,17 +75,67 @@ def mean_over_domains(values: Tensor, domains: Tensor) -> Tensor:
 
 
 def index_domains(domains: Tensor, num_domains: int | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Labels and a weight matrix that averages over each domain.
+    """Labels of the K domains in ascending order, and weights (n, K) that average each domain's samples.
 
-    Args:
-        domains: Integer labels, shape (n,).
-        num_domains: The labels are 0 … num_domains − 1 and nothing synchronises; None looks at them, which does.
-        dtype: Of the weights.
-
-    Returns:
-        The labels of the K domains in ascending order, and weights (n, K): 1/n_e where the sample is of domain
-        e. A domain without samples has a column of zeros.
+    With `num_domains` the labels are 0 … num_domains − 1 and nothing synchronises; a domain without samples has a
+    column of zeros.
     """
     labels = domains.unique() if num_domains is None else torch.arange(num_domains, device=domains.device)
     member = same(domains, labels, dtype)
     return labels, member / member.sum(0).clamp(min=1)
+
+
+def spread(domain_gram: Tensor) -> Tensor:
+    r"""Mean squared distance of the domains' derivatives from their mean.
+
+    Given :math:`M_{ef} = \langle D_e, D_f \rangle` this is
+    :math:`\frac1K \sum_e \|D_e - \bar D\|^2 = \operatorname{tr}(M)/K - \mathbf 1^\top M \mathbf 1/K^2`.
+
+    Args:
+        domain_gram: Inner products of the domains' derivatives, shape (K, K).
+
+    Returns:
+        Scalar, never below zero but for rounding.
+
+    Example:
+        >>> import torch
+        >>> spread(torch.eye(2))
+        tensor(0.5000)
+    """
+    return domain_gram.diagonal().mean() - domain_gram.mean()
+
+
+def norms(domain_gram: Tensor) -> Tensor:
+    r"""Mean squared norm of the domains' derivatives, :math:`\frac1K \sum_e \|D_e\|^2`.
+
+    Args:
+        domain_gram: Inner products of the domains' derivatives, shape (K, K).
+
+    Returns:
+        Scalar.
+
+    Example:
+        >>> import torch
+        >>> norms(torch.tensor([[4.0, 0.0], [0.0, 2.0]]))
+        tensor(3.)
+    """
+    return domain_gram.diagonal().mean()
+
+
+def distances(domain_gram: Tensor) -> Tensor:
+    r"""Distances :math:`\|D_e - D_f\|` between the domains' derivatives, from :math:`M_{ee} + M_{ff} - 2M_{ef}`.
+
+    Args:
+        domain_gram: Inner products of the domains' derivatives, shape (K, K).
+
+    Returns:
+        Distances, shape (K, K), zero on the diagonal; a square that rounding made negative counts as zero.
+
+    Example:
+        >>> import torch
+        >>> distances(torch.tensor([[9.0, 0.0], [0.0, 16.0]]))
+        tensor([[0., 5.],
+                [5., 0.]])
+    """
+    squares = domain_gram.diagonal()
+    return (squares[:, None] + squares - domain_gram - domain_gram.T).clamp(min=0).sqrt()

@@ -2,17 +2,26 @@ r"""The Gram route: derivatives of order r meet only in their inner products, an
 
 .. math:: \langle D_r(i), D_r(j) \rangle = \langle \kappa_r(i), \kappa_r(j) \rangle\,(x_i\cdot x_j)^r
 
-A batch of n samples costs O(n²(d + C)). Large batches are cut into tiles (`_tiles.py`).
+A batch of n samples costs O(n²(d + C)). Large batches are cut into tiles on and above the diagonal, a tile above it
+standing for its mirror image as well; each is recomputed in backward, so that memory grows as the rows plus one tile.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from momentalign.closed_form._domains import number_of_domains, pair_weights, shares
 from momentalign.closed_form._heads import Residuals
-from momentalign.closed_form._self_product import self_product
-from momentalign.closed_form._tiles import TILE, reduce_tiles
+
+TILE = 2048
+"""Rows and columns of a tile."""
+
+_Block = tuple[Tensor, ...]
+_Columns = _Block | None
+_Reduction = Callable[[_Block, _Columns], list[Tensor]]
+"""Takes the rows and the columns of a tile to numbers or matrices; None for columns: the rows with themselves."""
 
 
 def sample_grams(orders: Collection[int], residuals: Residuals, features: Tensor, bias: bool) -> dict[int, Tensor]:
@@ -29,8 +38,7 @@ def cross_grams(
     bias: bool,
 ) -> dict[int, Tensor]:
     """Inner products between the derivatives of two sets of samples, shape (n, m) for each order."""
-    same = others is residuals
-    inner = self_product(features) if same else features @ other_features.T
+    inner = features @ other_features.T
     if bias:
         inner = inner + 1
     grams = residuals.grams(orders, others)
@@ -46,28 +54,16 @@ def gram_statistics(
     bias: bool,
     tile: int = TILE,
 ) -> dict[str, list[Tensor]]:
-    r"""Statistics of the derivatives over domains, without naming the domains.
+    r"""Statistics of the derivatives over domains, without a list of the domains; a scalar for each order.
 
     `"spread"` and `"norms"` are those of the domain Gram; `"energy"` is the domains' mean of the samples' squared
     norms, :math:`\frac1K \sum_e \frac1{n_e} \sum_{i \in e} \|D_r(i)\|^2`.
-
-    Args:
-        statistics: Names of the statistics.
-        orders: Orders of the derivative.
-        residuals: Of the n samples.
-        features: Shape (n, d).
-        domains: Any integers, shape (n,).
-        bias: Whether the head has one.
-        tile: Rows and columns of a tile.
-
-    Returns:
-        For each statistic a scalar an order.
     """
     u = shares(domains, features.dtype)
     number = number_of_domains(u)
     pairs = [name for name in statistics if name != "energy"]
 
-    def reduction(rows: tuple[Tensor, ...], columns: tuple[Tensor, ...] | None) -> list[Tensor]:
+    def reduction(rows: _Block, columns: _Columns) -> list[Tensor]:
         (x, e, v, *state), (other_x, other_e, other_v, *other_state) = rows, columns or rows
         block = residuals.of_rows(tuple(state))
         others = residuals.of_rows(tuple(other_state)) if columns else block
@@ -82,7 +78,7 @@ def gram_statistics(
             ]
         return results
 
-    values = reduce_tiles(reduction, (features, domains, u, *residuals.state), tile)
+    values = _reduce_tiles(reduction, (features, domains, u, *residuals.state), tile)
     names = [*pairs, *(["energy"] if "energy" in statistics else [])]
     return {name: values[k * len(orders) : (k + 1) * len(orders)] for k, name in enumerate(names)}
 
@@ -92,11 +88,35 @@ def domain_grams(
 ) -> list[Tensor]:
     """Inner products of the domains' derivatives, (K, K) for each order; `weights` (n, K) average the domains."""
 
-    def reduction(rows: tuple[Tensor, ...], columns: tuple[Tensor, ...] | None) -> list[Tensor]:
+    def reduction(rows: _Block, columns: _Columns) -> list[Tensor]:
         (x, E, *state), (other_x, other_E, *other_state) = rows, columns or rows
         block = residuals.of_rows(tuple(state))
         others = residuals.of_rows(tuple(other_state)) if columns else block
         grams = cross_grams(orders, block, x, others, other_x, bias)
         return [E.T @ grams[order] @ other_E for order in orders]
 
-    return reduce_tiles(reduction, (features, weights, *residuals.state), tile)
+    return _reduce_tiles(reduction, (features, weights, *residuals.state), tile)
+
+
+def _reduce_tiles(reduction: _Reduction, tensors: _Block, tile: int) -> list[Tensor]:
+    """Sum a reduction over all pairs of rows of `tensors`, each of shape (n, ...)."""
+    if len(tensors[0]) <= tile:  # plain operations: nothing is computed twice, and it compiles and captures
+        return reduction(tensors, None)
+    parts = [
+        checkpoint(_with_mirror, reduction, *pair, use_reentrant=False, preserve_rng_state=False)
+        for pair in _tile_pairs(tensors, tile)
+    ]
+    return [torch.stack(results).sum(0) for results in zip(*parts, strict=True)]
+
+
+def _tile_pairs(tensors: _Block, tile: int) -> Iterator[tuple[_Block, _Columns]]:
+    blocks = list(zip(*(tensor.split(tile) for tensor in tensors), strict=True))
+    for i, rows in enumerate(blocks):
+        yield rows, None
+        for columns in blocks[i + 1 :]:
+            yield rows, columns
+
+
+def _with_mirror(reduction: _Reduction, rows: _Block, columns: _Columns) -> list[Tensor]:
+    results = reduction(rows, columns)
+    return [result + result.t() for result in results] if columns else results

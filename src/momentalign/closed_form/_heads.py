@@ -1,11 +1,11 @@
-r"""The losses that a linear head can carry, and the residual tensors of their derivatives.
+r"""Losses of a linear head, and the residual tensors of their derivatives.
 
 For a linear head W (C x d) the derivative of order r of one sample's loss factors as
 
 .. math:: D_r(i) = \kappa_r(i) \otimes x_i^{\otimes r}
 
-so a loss is known by its residual tensors :math:`\kappa_r`. A :class:`Residuals` holds what they are made of
-for the n samples of a block and answers what the routes ask for, never forming :math:`\kappa_r` itself.
+so a loss is given by its residual tensors :math:`\kappa_r`. A :class:`Residuals` computes what the routes need of
+them for the n samples of a block, without forming :math:`\kappa_r` itself.
 """
 
 from abc import ABC, abstractmethod
@@ -25,18 +25,13 @@ class Residuals(ABC):
     """
 
     highest_order: int | None = None
-    """Highest order with a closed form here; None where there is one for every order."""
+    """Highest order with a closed form; None for every order."""
 
     state: tuple[Tensor, ...]
-    """All that the residuals are made of: tensors with one row a sample."""
+    """Tensors with one row for each sample, from which everything else is computed."""
 
     def __init__(self, logits: Tensor, targets: Tensor) -> None:
         self.state = self.prepare(logits, targets)
-
-    @classmethod
-    def gradient_of(cls, logits: Tensor, targets: Tensor) -> Tensor:
-        """:attr:`gradient` where nothing else is asked for, shape (n, C)."""
-        return cls(logits, targets).gradient
 
     @classmethod
     def of_rows(cls, state: tuple[Tensor, ...]) -> Self:
@@ -73,7 +68,7 @@ class Residuals(ABC):
 
     @abstractmethod
     def coefficients(self, order: int) -> Tensor:
-        """The q numbers that determine the residual tensor of an order, linearly; shape (n, q)."""
+        """The q numbers that determine the residual tensor of an order linearly, shape (n, q)."""
 
     @abstractmethod
     def isometric(self, order: int, blocks: Tensor) -> Tensor:
@@ -88,14 +83,14 @@ class LogisticResiduals(Residuals):
     r"""Binary logistic loss of one logit: :math:`\kappa_r = Q_r(p)`, a number, for every order.
 
     :math:`Q_1 = p - y` and :math:`Q_{r+1}(p) = Q_r'(p)\,p(1-p)`. Past the first order p(1-p) is a factor of
-    :math:`Q_r`; it is taken from the logit, so that it keeps its digits where p is next to 0 or 1.
+    :math:`Q_r`; it is computed from the logit, so that it keeps its digits where p is close to 0 or 1.
     """
 
     @staticmethod
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """Probabilities p, variances p(1 − p) and gradients p − y, each (n, 1)."""
         p, q, y = logits.sigmoid(), (-logits).sigmoid(), targets.to(logits.dtype).reshape(-1, 1)
-        return p, p * q, p * (1 - y) - q * y  # p − y without a difference of numbers next to one
+        return p, p * q, p * (1 - y) - q * y  # p − y without a difference of numbers close to one
 
     @property
     def gradient(self) -> Tensor:

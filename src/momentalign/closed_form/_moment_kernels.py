@@ -1,4 +1,4 @@
-"""The distances of `_moment_distances` and their gradient as four kernels, in Triton's dialect of Python.
+"""Triton kernels of `_moment_distances` and their gradient.
 
 The first kernel, `shares`, is that of `_softmax_kernels`: as there, share is u. The rest of the legend is that of
 `_moment_distances`; scaled (n,) = u t/d, and B (n, n) the weights of Q² times Q.
@@ -25,7 +25,7 @@ if AVAILABLE:
         X, domains, share, centred, weighted_means, values, n, d,
         BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_D: tl.constexpr,
     ):  # fmt: skip
-        """For some columns of some rows: deviations from the domain's mean, that mean weighted, a part of the value."""
+        """Deviations from the domain's mean, the weighted mean, and their contribution to the value."""
         i, k = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
         number = number_of_domains(share, n, 128)
         middle = tl.zeros([BLOCK_D], tl.float32)
@@ -40,11 +40,11 @@ if AVAILABLE:
             together = (own[:, None] == tl.load(domains + j, mask=j < n, other=0)[None, :]) & (j < n)[None, :]
             shifted = block(X, j, k[None, :], n, d) - middle[None, :]
             means += tl.dot(tl.where(together, u[:, None], 0.0), shifted, input_precision="ieee")
-        place, inside = i[:, None] * d + k[None, :], (i < n)[:, None] & (k < d)[None, :]
+        address, inside = i[:, None] * d + k[None, :], (i < n)[:, None] & (k < d)[None, :]
         means = tl.where(inside, means, 0.0)
         weighted = scales(u, number, d)[:, None] * means
-        tl.store(centred + place, block(X, i, k[None, :], n, d) - middle[None, :] - means, mask=inside)
-        tl.store(weighted_means + place, weighted, mask=inside)
+        tl.store(centred + address, block(X, i, k[None, :], n, d) - middle[None, :] - means, mask=inside)
+        tl.store(weighted_means + address, weighted, mask=inside)
         part = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
         tl.store(values + part, tl.sum(tl.sum(weighted * means, 1), 0))
 
@@ -52,7 +52,7 @@ if AVAILABLE:
     def pairs(
         centred, domains, share, B, values, n, d, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_D: tl.constexpr
     ):
-        """A tile of B, and its part of the value."""
+        """A tile of B, and its contribution to the value."""
         i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)
         j = tl.program_id(1) * BLOCK_J + tl.arange(0, BLOCK_J)
         Q = tl.zeros([BLOCK_I, BLOCK_J], tl.float32)
@@ -83,5 +83,5 @@ if AVAILABLE:
         for start in range(0, n, BLOCK_J):
             j = start + tl.arange(0, BLOCK_J)
             through_Q += tl.dot(block(B, i, j[None, :], n, n), block(centred, j, k, n, d), input_precision="ieee")
-        found = 2.0 * tl.load(dmean) * block(weighted_means, i, k, n, d) + 4.0 * tl.load(dcovariance) * through_Q
-        tl.store(dX + i[:, None] * d + k, found, mask=(i < n)[:, None] & (k < d))
+        gradient = 2.0 * tl.load(dmean) * block(weighted_means, i, k, n, d) + 4.0 * tl.load(dcovariance) * through_Q
+        tl.store(dX + i[:, None] * d + k, gradient, mask=(i < n)[:, None] & (k < d))

@@ -1,7 +1,7 @@
-"""The spreads of `_product_spreads` and their gradients as three kernels, in Triton's dialect of Python.
+"""Triton kernels of `_product_spreads` and their gradients.
 
 The first kernel, `rows`, is that of `_softmax_kernels`. Legend, besides that of `_product_spreads`, where G here is R
-there: m_ij = [e_i = e_j], own = m share with share = 1/n_e; a tilde takes from a row its mean under P. T = q̃ with
+there: m_ij = [e_i = e_j], own = m share with share = 1/n_e; a tilde subtracts from a row its mean under P. T = q̃ with
 q = (S ∘ own) G, and V = P ∘ T; E = (W ∘ S) G; D = the tilde of (W ∘ S) V, and Q = P ∘ D. The gradient with respect to
 q is Q, and with respect to V it is (W ∘ S) V, both up to a factor of two and the incoming one.
 """
@@ -19,14 +19,14 @@ if AVAILABLE:
 
     @triton.jit
     def probabilities(R, mass, top, i, c, n, C):
-        """P of the rows i, and where each has its likeliest class."""
+        """P of the rows i, and a mask of their likeliest classes."""
         likeliest = c == tl.load(top + i, mask=i < n, other=0)[:, None]
         a = tl.load(mass + i, mask=i < n, other=0.0)[:, None]
         return tl.where(likeliest, 1.0 - a, block(R, i, c, n, C)), likeliest
 
     @triton.jit
     def less_mean(values, P, likeliest):
-        """Rows less their means under P, by way of differences to the likeliest class: next to one-hot none cancels."""
+        """Rows less their means under P, from differences to the likeliest class: nothing cancels close to one-hot."""
         differences = values - tl.sum(tl.where(likeliest, values, 0.0), 1)[:, None]
         return differences - tl.sum(P * differences, 1)[:, None]
 
@@ -55,16 +55,16 @@ if AVAILABLE:
             q += tl.dot(inside, block(G, j, c, n, C), input_precision="ieee")
         P, likeliest = probabilities(R, mass, top, i, c, n, C)
         t = less_mean(q, P, likeliest)
-        place, mask = i[:, None] * C + c, (i < n)[:, None] & (c < C)
-        tl.store(T + place, t, mask=mask)
-        tl.store(V + place, P * t, mask=mask)
+        address, mask = i[:, None] * C + c, (i < n)[:, None] & (c < C)
+        tl.store(T + address, t, mask=mask)
+        tl.store(V + address, P * t, mask=mask)
 
     @triton.jit
     def spreads(
         S, R, G, mass, top, domains, share, V, E, D, Q, values, n, C,
         BIAS: tl.constexpr, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
     ):  # fmt: skip
-        """E, D and Q of some rows, and these rows' part of both spreads."""
+        """E, D and Q of some rows, and their contribution to both spreads."""
         i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
         number = number_of_domains(share, n, 128)
         of_G = tl.zeros([BLOCK_I, BLOCK_C], tl.float32)
@@ -75,15 +75,15 @@ if AVAILABLE:
             of_G += tl.dot(between, block(G, j, c, n, C), input_precision="ieee")
             of_V += tl.dot(between, block(V, j, c, n, C), input_precision="ieee")
         # Rows outside are zero in G and V.
-        place = values + tl.program_id(0)
-        tl.store(place, tl.sum(tl.sum(block(G, i, c, n, C) * of_G, 1), 0))
-        tl.store(place + tl.num_programs(0), tl.sum(tl.sum(block(V, i, c, n, C) * of_V, 1), 0))
+        address = values + tl.program_id(0)
+        tl.store(address, tl.sum(tl.sum(block(G, i, c, n, C) * of_G, 1), 0))
+        tl.store(address + tl.num_programs(0), tl.sum(tl.sum(block(V, i, c, n, C) * of_V, 1), 0))
         P, likeliest = probabilities(R, mass, top, i, c, n, C)
         d = less_mean(of_V, P, likeliest)
-        place, mask = i[:, None] * C + c, (i < n)[:, None] & (c < C)
-        tl.store(E + place, of_G, mask=mask)
-        tl.store(D + place, d, mask=mask)
-        tl.store(Q + place, P * d, mask=mask)
+        address, mask = i[:, None] * C + c, (i < n)[:, None] & (c < C)
+        tl.store(E + address, of_G, mask=mask)
+        tl.store(D + address, d, mask=mask)
+        tl.store(Q + address, P * d, mask=mask)
 
     @triton.jit
     def slopes(
@@ -100,9 +100,9 @@ if AVAILABLE:
             j = start + tl.arange(0, BLOCK_J)
             G_j, V_j, Q_j = block(G, j, c, n, C), block(V, j, c, n, C), block(Q, j, c, n, C)
             W, own = pair_weights(i, j, domains, share, number, n), own_weights(i, j, domains, share, n)
-            found = W * (d_gradient * inner(G_i, G_j) + d_hessian * inner(V_i, V_j))
-            found += d_hessian * own * (inner(Q_i, G_j) + inner(G_i, Q_j))
-            tl.store(dS + i[:, None] * n + j[None, :], 2.0 * found, mask=(i < n)[:, None] & (j < n)[None, :])
+            dS_ij = W * (d_gradient * inner(G_i, G_j) + d_hessian * inner(V_i, V_j))
+            dS_ij += d_hessian * own * (inner(Q_i, G_j) + inner(G_i, Q_j))
+            tl.store(dS + i[:, None] * n + j[None, :], 2.0 * dS_ij, mask=(i < n)[:, None] & (j < n)[None, :])
             through_q += tl.dot(inner_products(S, i, j, n, BIAS) * own, Q_j, input_precision="ieee")
         dP = d_gradient * block(E, i, c, n, C)
         dP += d_hessian * (through_q + block(T, i, c, n, C) * block(D, i, c, n, C))

@@ -3,16 +3,17 @@ r"""Cross-entropy of a softmax: residual tensors are the cumulants of a one-hot 
 Legend: P (n, C) probabilities, m the likeliest class of a sample, O its one-hot vector, R = P − O, and
 :math:`\pi = 1 - p_m` the mass of the other classes, summed over them so that it keeps its digits.
 
-Cumulants do not change when the draw is shifted, so all of them can be written in R instead of P. A model
-that is sure of itself has P next to O: in P the inner products are differences of numbers next to one and
-lose every digit in float32, in R every term is as small as the answer. With
+Cumulants do not change when the draw is shifted, so all of them can be written in R instead of P. A confident
+model has P close to O: in P the inner products are differences of numbers close to one and lose every digit in
+float32, in R every term is as small as the result. With
 
 .. math:: \rho = R_i\cdot R_j,\quad \tau = R_i\cdot R_j^2 + R_i^2\cdot R_j,\quad
           \upsilon = R_i\cdot R_j^3 + R_i^3\cdot R_j,\quad \omega = R_i^2\cdot R_j^2,\quad
           g = R_i\cdot O_j,\quad h = O_i\cdot R_j,\quad e = O_i\cdot O_j
 
-the inner products are polynomials of a few matrix products, equal to
-s + s² − (p·q² + p²·q) and to its counterpart of order 3 with s = p·q.
+the inner products are polynomials of a few matrix products. That of order 2 is
+:math:`\rho\,(\rho + 1 + 2(e + g + h)) - \tau + 2(\pi_i h + \pi_j g + gh)`, equal to
+s + s² − (p·q² + p²·q) with s = p·q.
 """
 
 from collections.abc import Collection
@@ -21,10 +22,6 @@ import torch
 from torch import Tensor
 
 from momentalign.closed_form._heads import Residuals
-from momentalign.closed_form._second_order import polynomial, second_order_cross_gram, second_order_gram
-from momentalign.closed_form._self_product import self_product
-from momentalign.closed_form._shifted_softmax import shifted_softmax
-from momentalign.closed_form._softmax_gradient import softmax_gradient
 
 
 class SoftmaxResiduals(Residuals):
@@ -34,21 +31,17 @@ class SoftmaxResiduals(Residuals):
 
     @staticmethod
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        """R (n, C), the mass π (n, 1), the likeliest classes (n,), and O − Y as places and values, both (n, 2)."""
-        R, mass, likeliest = shifted_softmax(logits)
+        """R (n, C), the mass π (n, 1), the likeliest classes (n,), and O − Y as indices and values, both (n, 2)."""
+        R, mass, likeliest = _shifted_softmax(logits)
         signs = torch.arange(1, -2, -2, dtype=R.dtype, device=R.device)
         wrong = (likeliest != targets)[:, None]
         return R, mass, likeliest, torch.stack([likeliest, targets], 1), wrong * signs
 
-    @classmethod
-    def gradient_of(cls, logits: Tensor, targets: Tensor) -> Tensor:
-        return softmax_gradient(logits, targets)
-
     @property
     def gradient(self) -> Tensor:
-        """P − Y, from R and O − Y so that a sure and right prediction keeps its digits; shape (n, C)."""
-        R, _, _, places, values = self.state
-        return R.scatter_add(1, places, values)
+        """P − Y, from R and O − Y so that a confident and correct prediction keeps its digits; shape (n, C)."""
+        R, _, _, indices, values = self.state
+        return R.scatter_add(1, indices, values)
 
     @property
     def likeliest(self) -> Tensor:
@@ -66,13 +59,18 @@ class SoftmaxResiduals(Residuals):
         grams = {}
         if 1 in orders:
             gradient = self.gradient
-            grams[1] = self_product(gradient) if other is self else gradient @ other.gradient.T
+            grams[1] = gradient @ (gradient if other is self else other.gradient).T
         if 2 in orders or 3 in orders:
-            rows, columns = self.state[:3], other.state[:3]
+            (R, mass, top, *_), (Q, other_mass, other_top, *_) = self.state, other.state
+            R2, Q2 = R.square(), Q.square()
+            rho, tau = R @ Q.T, torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T
+            shifts = R.index_select(1, other_top), Q.index_select(1, top).T, mass, other_mass.T
+            same = top[:, None] == other_top
             if 2 in orders:
-                grams[2] = second_order_gram(*rows) if other is self else second_order_cross_gram(*rows, *columns)
+                grams[2] = _second_order(rho, tau, *shifts, same)
             if 3 in orders:
-                grams[3] = _third_order_gram(*rows, *columns)
+                upsilon = torch.cat([R, R2 * R], 1) @ torch.cat([Q2 * Q, Q], 1).T
+                grams[3] = _third_order(rho, tau, upsilon, R2 @ Q2.T, *shifts, same)
         return grams
 
     def energies(self, orders: Collection[int]) -> dict[int, Tensor]:
@@ -85,13 +83,13 @@ class SoftmaxResiduals(Residuals):
             rho, tau, fourth = R2.sum(1), 2 * (R2 * R).sum(1), R2.square().sum(1)
             same = torch.ones_like(pi, dtype=torch.bool)
             if 2 in orders:
-                energies[2], _ = polynomial(rho, tau, -pi, -pi, pi, pi, same)
+                energies[2] = _second_order(rho, tau, -pi, -pi, pi, pi, same)
             if 3 in orders:
                 energies[3] = _third_order(rho, tau, 2 * fourth, fourth, -pi, -pi, pi, pi, same)
         return energies
 
     def hessian_times(self, vectors: Tensor) -> Tensor:
-        # A constant goes to zero: taken as the likeliest class's entry, nothing has to cancel where P is next to O.
+        # A constant maps to zero: with the likeliest class's entry for it nothing cancels where P is close to O.
         P, vectors = self.probabilities, vectors - vectors.gather(1, self.likeliest[:, None])
         return P * (vectors - (P * vectors).sum(1, keepdim=True))
 
@@ -127,26 +125,29 @@ class SoftmaxResiduals(Residuals):
         return a, b
 
     def _diagonal(self, blocks: Tensor) -> Tensor:
-        """Diagonal blocks: the rows of A sum to zero, so each is the sum of the pairs that hold its class."""
+        """Diagonal blocks: the rows of A sum to zero, so each is the sum over the pairs with its class."""
         a, b = self._pairs()
         diagonal = blocks.new_zeros(self.state[0].shape[1], *blocks.shape[1:])
         return diagonal.index_add(0, a, blocks).index_add(0, b, blocks)
 
 
-def _third_order_gram(R: Tensor, mass: Tensor, top: Tensor, Q: Tensor, other_mass: Tensor, other_top: Tensor) -> Tensor:
-    """Inner products of third residuals between n and m samples, shape (n, m)."""
-    R2, Q2 = R.square(), Q.square()
-    return _third_order(
-        rho=R @ Q.T,
-        tau=torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T,
-        upsilon=torch.cat([R, R2 * R], 1) @ torch.cat([Q2 * Q, Q], 1).T,
-        omega=R2 @ Q2.T,
-        g=R.index_select(1, other_top),
-        h=Q.index_select(1, top).T,
-        a=mass,
-        b=other_mass.T,
-        same=top[:, None] == other_top,
-    )
+def _shifted_softmax(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """R (n, C), π (n, 1) and the likeliest class (n,).
+
+    P enters through the other classes alone, so that its gradient is zero at the likeliest class and nothing cancels
+    in the softmax's backward pass either.
+    """
+    likeliest = logits.argmax(1)
+    others = logits.softmax(1).scatter(1, likeliest[:, None], 0.0)
+    mass = others.sum(1, keepdim=True)
+    return others.scatter(1, likeliest[:, None], -mass), mass, likeliest
+
+
+def _second_order(rho: Tensor, tau: Tensor, g: Tensor, h: Tensor, a: Tensor, b: Tensor, same: Tensor) -> Tensor:
+    """Inner products of second residuals from the products of the legend; a and b are the masses."""
+    t = torch.add(rho, g + h + same, alpha=2) + 1
+    mixed = torch.addcmul(g * (h + b), a, h)
+    return torch.add(rho * t - tau, mixed, alpha=2)
 
 
 def _third_order(

@@ -1,8 +1,8 @@
-"""The spreads of `_softmax_spreads` and their gradients as three kernels, in Triton's dialect of Python.
+"""Triton kernels of `_softmax_spreads` and their gradients.
 
-The formulas, and the legend, are those of `_softmax_spreads`; F' there is F here, and its transpose is FT. A tile of
-pairs is met once: both spreads are linear in what comes back to them, so the forward pass leaves a plane of gradients
-for each, and the backward pass weighs and adds them.
+Formulas and legend are those of `_softmax_spreads`; FT is the transpose of F. A tile of pairs is computed once: both
+spreads are linear in their incoming gradients, so the forward pass stores a plane of gradients for each, and the
+backward pass weighs and adds them.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
@@ -19,7 +19,7 @@ if AVAILABLE:
 
     @triton.jit
     def store_shares(i, domains, share, n, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr):
-        """Write what a row of those in i is of its domain."""
+        """Store the shares 1/n_e of the rows i."""
         own = tl.load(domains + i, mask=i < n, other=0)
         count = tl.zeros([BLOCK_I], tl.float32)
         for start in range(0, n, BLOCK_J):
@@ -30,7 +30,7 @@ if AVAILABLE:
 
     @triton.jit
     def shares(domains, share, n, BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr):
-        """The shares of some rows."""
+        """Shares of some rows."""
         i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)
         store_shares(i, domains, share, n, BLOCK_I, BLOCK_J)
 
@@ -39,7 +39,7 @@ if AVAILABLE:
         logits, targets, domains, R, G, mass, top, share, n, C, z_n, z_c,
         BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
     ):  # fmt: skip
-        """What a row has of its own: R, G, mass, likeliest class, and its share of its domain's mean."""
+        """R, G, mass, likeliest class and share of each row."""
         i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
         here = i < n
         inside = here[:, None] & (c < C)
@@ -86,7 +86,7 @@ if AVAILABLE:
         X, R, G, mass, top, domains, share, values, dS, dR, dmass, n, d, C, by_first, by_second, BIAS: tl.constexpr,
         BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_D: tl.constexpr,
     ):  # fmt: skip
-        """A tile's part of both spreads, divided, and of their gradients: a plane of dS and dR for each spread."""
+        """Contribution of a tile to both spreads, divided, and to their gradients: a plane of dS and dR each."""
         tile, tiles = tl.program_id(1), tl.num_programs(1)
         i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
         j = tile * BLOCK_J + tl.arange(0, BLOCK_J)
@@ -108,19 +108,19 @@ if AVAILABLE:
         GG = inner(G_i, G_j)
         first, second = W * s / by_first, W * s / by_second
         B = second * s
-        place = values + tl.program_id(0) * tiles + tile
-        tl.store(place, tl.sum(tl.sum(first * GG, 1), 0))
-        tl.store(place + tl.num_programs(0) * tiles, tl.sum(tl.sum(B * F, 1), 0))
-        place = dS + i[:, None] * n + j[None, :]
-        tl.store(place, 2.0 * W / by_first * GG, mask=both)
-        tl.store(place + n * n, 2.0 * second * (F + FT), mask=both)
+        address = values + tl.program_id(0) * tiles + tile
+        tl.store(address, tl.sum(tl.sum(first * GG, 1), 0))
+        tl.store(address + tl.num_programs(0) * tiles, tl.sum(tl.sum(B * F, 1), 0))
+        address = dS + i[:, None] * n + j[None, :]
+        tl.store(address, 2.0 * W / by_first * GG, mask=both)
+        tl.store(address + n * n, 2.0 * second * (F + FT), mask=both)
         through_R = tl.dot(2.0 * B * (t + rho + 2.0 * (g + h)), R_j, input_precision="ieee")
         through_R += tl.dot(-2.0 * B, R_j * R_j, input_precision="ieee")
         through_R += tl.dot(4.0 * B * (rho + a_j + h), hot_j, input_precision="ieee")
         through_R -= 4.0 * R_i * tl.dot(B, R_j, input_precision="ieee")
-        place = dR + tile * 2 * n * C + i[:, None] * C + c
-        tl.store(place, tl.dot(2.0 * first, G_j, input_precision="ieee"), mask=in_i)
-        tl.store(place + n * C, through_R, mask=in_i)
+        address = dR + tile * 2 * n * C + i[:, None] * C + c
+        tl.store(address, tl.dot(2.0 * first, G_j, input_precision="ieee"), mask=in_i)
+        tl.store(address + n * C, through_R, mask=in_i)
         tl.store(dmass + tile * n + i, 4.0 * tl.sum(B * h, 1), mask=i < n)
 
     @triton.jit
@@ -128,7 +128,7 @@ if AVAILABLE:
         X, R, mass, top, gradient, hessian, dS, dR, dmass, dX, dlogits, n, d, C, parts,
         BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_D: tl.constexpr,
     ):  # fmt: skip
-        """Weigh the two planes: most programs for some columns of some rows of dX, the last ones for their logits."""
+        """Weigh the two planes: the last programs for dlogits of some rows, the others for some columns of dX."""
         span, spans = tl.program_id(1), tl.num_programs(1) - 1
         i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)
         first, second = tl.load(gradient), tl.load(hessian)
@@ -149,7 +149,7 @@ if AVAILABLE:
                 total += first * block(plane, i, c, n, C) + second * block(plane + n * C, i, c, n, C)
                 total_mass += second * tl.load(dmass + part * n + i, mask=i < n, other=0.0)
             likeliest = c == tl.load(top + i, mask=i < n, other=0)[:, None]
-            # Of R and the mass to P, as in `_shifted_softmax.py`: zero at the likeliest class, so that nothing cancels.
+            # From R and the mass to P: zero at the likeliest class, so that nothing cancels.
             dP = total - tl.sum(tl.where(likeliest, total, 0.0), 1)[:, None] + total_mass[:, None]
             dP = tl.where(likeliest, 0.0, dP)
             a = tl.load(mass + i, mask=i < n, other=0.0)[:, None]

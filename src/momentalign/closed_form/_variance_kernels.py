@@ -1,7 +1,7 @@
-"""The spread of `_variance_spread` and its gradient as two kernels, in Triton's dialect of Python.
+"""Triton kernels of `_variance_spread` and its gradient.
 
 The legend is that of `_variance_spread`; D = d plus one with a bias, whose column of ones comes last, j one of the D
-columns, and N = CD. Of the samples' gradients Γ a program holds a tile in registers: they are written nowhere.
+columns, and N = CD. Of the samples' gradients Γ a program holds a tile in registers.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
@@ -24,7 +24,7 @@ if AVAILABLE:
         R, X, domains, labels, past, sums, means, seeds, values, n, d, C, K, decay,
         BIAS: tl.constexpr, PAST: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
     ):  # fmt: skip
-        """For one class and some columns: sums, means, a part of the value, and its slopes at squared deviations."""
+        """Sums, means, value and its derivative by squared deviations, for one class and some columns."""
         c, D, N = tl.program_id(1), d + BIAS, C * (d + BIAS)
         i, j, k = tl.arange(0, BLOCK_N), tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_K)
         gamma = tl.load(R + i * C + c, mask=i < n, other=0.0)[:, None] * columns(X, i, j, n, d, BIAS)
@@ -43,17 +43,17 @@ if AVAILABLE:
             mean = tl.where((k == e)[:, None], centre[None, :], mean)
             s = tl.where((k == e)[:, None], variance[None, :], s)
         inside = (k < K)[:, None] & (j < D)[None, :]
-        place = k[:, None] * N + c * D + j[None, :]
+        address = k[:, None] * N + c * D + j[None, :]
         if PAST:
-            s += decay * tl.load(past + place, mask=inside, other=0.0)
+            s += decay * tl.load(past + address, mask=inside, other=0.0)
         present = tl.minimum(counts, 1.0)
         q = (present / tl.sum(present, 0))[:, None]
         distances = s - tl.sum(q * s, 0)[None, :]
         weighted = q * distances
-        tl.store(sums + place, s, mask=inside)
-        tl.store(means + place, mean, mask=inside)
+        tl.store(sums + address, s, mask=inside)
+        tl.store(means + address, mean, mask=inside)
         # Twice two from the derivatives of two squares, and the two means: backward has no scale to apply.
-        tl.store(seeds + place, weighted * (4.0 / N) / tl.maximum(counts, 1.0)[:, None], mask=inside)
+        tl.store(seeds + address, weighted * (4.0 / N) / tl.maximum(counts, 1.0)[:, None], mask=inside)
         part = tl.sum(tl.sum(weighted * distances, 1), 0) / N
         tl.store(values + c * tl.num_programs(0) + tl.program_id(0), part)
 
@@ -69,24 +69,24 @@ if AVAILABLE:
         classes = tl.arange(0, BLOCK_C)[None, :]
         own, known = tl.load(domains + i, mask=i < n, other=0), tl.load(labels + k, mask=k < K, other=0)
         member = ((own[:, None] == known) & (k < K) & (i < n)[:, None]).to(tl.int32)
-        e, found = tl.sum(member * k, 1), tl.sum(member, 1) > 0
+        e, known_domain = tl.sum(member * k, 1), tl.sum(member, 1) > 0
         scale = tl.load(grad)
         dR_i = tl.zeros([BLOCK_I, BLOCK_C], tl.float32)
         first = tl.program_id(1) * SPAN
         for start in range(first, tl.minimum(first + SPAN, D), BLOCK_D):
             j = start + tl.arange(0, BLOCK_D)
             x = columns(X, i, j, n, d, BIAS)
-            inside = found[:, None] & (j < D)[None, :]
+            inside = known_domain[:, None] & (j < D)[None, :]
             dX_i = tl.zeros([BLOCK_I, BLOCK_D], tl.float32)
             for c in tl.static_range(C):
                 r = tl.load(R + i * C + c, mask=i < n, other=0.0)[:, None]
-                place = e[:, None] * N + c * D + j[None, :]
-                mean = tl.load(means + place, mask=inside, other=0.0)
-                seed = tl.load(seeds + place, mask=inside, other=0.0)
+                address = e[:, None] * N + c * D + j[None, :]
+                mean = tl.load(means + address, mask=inside, other=0.0)
+                seed = tl.load(seeds + address, mask=inside, other=0.0)
                 # That the means move as well adds nothing: deviations from a mean sum to zero.
                 dgamma = scale * seed * (r * x - mean)
                 dX_i += dgamma * r
                 dR_i += tl.where(classes == c, tl.sum(dgamma * x, 1)[:, None], 0.0)
             tl.store(dX + i[:, None] * d + j[None, :], dX_i, mask=(i < n)[:, None] & (j < d)[None, :])
-        place = (tl.program_id(1) * n + i[:, None]) * C + classes
-        tl.store(dR + place, dR_i, mask=(i < n)[:, None] & (classes < C))
+        address = (tl.program_id(1) * n + i[:, None]) * C + classes
+        tl.store(dR + address, dR_i, mask=(i < n)[:, None] & (classes < C))

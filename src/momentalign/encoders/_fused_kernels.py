@@ -1,4 +1,4 @@
-"""The kernels of the fused ReLU and GroupNorm, in Triton's dialect of Python; see `_fused_norm`.
+"""Triton kernels of the fused ReLU and GroupNorm of `_fused_norm`.
 
 Legend: N images, C channels, G groups of D channels, P pixels an image. A program holds some groups of one image, all
 pixels, as a block (pixels, groups, channels): channels lie side by side in memory, and a few groups together fill the
@@ -59,9 +59,9 @@ if AVAILABLE:
         weighted = gradient * w
         along = tl.sum(tl.sum(weighted * normed, 2, keep_dims=True), 0, keep_dims=True) / (P * D)
         middle = tl.sum(tl.sum(weighted, 2, keep_dims=True), 0, keep_dims=True) / (P * D)
-        found = tl.where(inside & ~(value <= 0.0), (weighted - middle - normed * along) * scale, 0.0)
-        tl.store(dx + n * dx_n + c * dx_c + p * dx_p, found, mask=inside)
-        place = n * G * D + c
-        tl.store(dshift + place, tl.sum(found, 0, keep_dims=True), mask=exists)
-        tl.store(dweight + place, tl.sum(gradient * normed, 0, keep_dims=True), mask=exists)
-        tl.store(dbias + place, tl.sum(gradient, 0, keep_dims=True), mask=exists)
+        result = tl.where(inside & ~(value <= 0.0), (weighted - middle - normed * along) * scale, 0.0)
+        tl.store(dx + n * dx_n + c * dx_c + p * dx_p, result, mask=inside)
+        address = n * G * D + c
+        tl.store(dshift + address, tl.sum(result, 0, keep_dims=True), mask=exists)
+        tl.store(dweight + address, tl.sum(gradient * normed, 0, keep_dims=True), mask=exists)
+        tl.store(dbias + address, tl.sum(gradient, 0, keep_dims=True), mask=exists)

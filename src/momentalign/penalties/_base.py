@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypedDict
 
 import torch
@@ -13,7 +13,6 @@ from momentalign._search_space import SearchSpace, fixed_arguments
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._gather import gather_batch, is_distributed
-from momentalign.penalties._weighing import weigh
 
 
 class PenaltyOptions(TypedDict, total=False):
@@ -179,7 +178,7 @@ class DomainPenalty(nn.Module, ABC):
         if not terms:
             self.step.add_(int(self.training))
             return features.new_zeros(())
-        return weigh(
+        return _weighted_total(
             list(terms.values()),
             [self.weights[name] for name in terms],
             initial=self.initial_weight,
@@ -220,3 +219,27 @@ class DomainPenalty(nn.Module, ABC):
 def _argument(term: str) -> str:
     """Name of the argument that weighs a term."""
     return f"{term}_weight" if term in ("gradient", "hessian") or term.startswith("order_") else "weight"
+
+
+def _weighted_total(
+    terms: Sequence[Tensor], weights: Sequence[float], *, initial: float, start: int, step: Tensor, counts: bool
+) -> Tensor:
+    """Add terms at their weights, before the step `start` all at the initial weight, and count the step.
+
+    Nothing is read back from the device.
+    """
+    total = _weighted_sum(terms, weights)
+    if start > 0:
+        reached = step >= start
+        early = _weighted_sum(terms, [initial] * len(terms)) if initial else None
+        total = total * reached if early is None else torch.where(reached, total, early)
+    if counts:
+        step.add_(1)
+    return total
+
+
+def _weighted_sum(terms: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    total = terms[0] if weights[0] == 1 else weights[0] * terms[0]
+    for weight, term in zip(weights[1:], terms[1:], strict=True):
+        total = torch.add(total, term, alpha=weight)
+    return total

@@ -55,7 +55,7 @@ class Fishr(DomainPenalty):
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spread of the averaged variances."""
-        residuals = HEADS[self.loss].gradient_of(batch.logits, batch.targets)
+        residuals = HEADS[self.loss](batch.logits, batch.targets).gradient
         labels = self.sums.extended_labels(batch.domains)
         past = self.sums.past("variance", labels)
         if past is not None:
