@@ -1,13 +1,12 @@
-"""Measure what every hand-written backward pass and Triton kernel gains: the table of docs/performance.md.
+"""Measure what each Triton kernel gains over plain torch operations: the table of docs/performance.md.
 
-Each is replaced by plain torch operations and autograd, and the same training step is captured again:
+The kernels are switched off and the same training step is captured again, with and without `torch.compile`:
 
     PYTHONPATH=src python benchmarks/kernels.py --out runs/kernels.json
 
 - ColoredMNIST, as `momentalign train` runs it: MNIST_CNN, bfloat16, 3 × 64 images, Adam, one CUDA graph a step;
 - ViT-S/16 in bfloat16, 3 × 32 images of 224 pixels, one CUDA graph a step;
-- the penalty of the ViT's batch alone, where differences are too small to see in the step;
-- a batch of many tiles.
+- the penalty of the ViT's batch alone, where differences are too small to see in the step.
 
 Images are random. `--quick` runs a few eager steps of tiny batches, also on a CPU, to check that everything works.
 """
@@ -25,25 +24,13 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from momentalign import closed_form
-from momentalign.bench._measure import captured, peak_bytes
+from momentalign.bench._measure import captured
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._step import training_step, vit_small
-from momentalign.closed_form import (
-    SoftmaxResiduals,
-    _gram,
-    _moment_distances,
-    _product_spreads,
-    _second_order,
-    _softmax,
-    _softmax_spreads,
-    _tiles,
-    _variance_spread,
-    gram_statistics,
-)
+from momentalign.closed_form import _moment_distances, _product_spreads, _softmax_spreads, _variance_spread
 from momentalign.data import DomainDataset, Split
-from momentalign.encoders import MNIST_CNN, _mnist_cnn
-from momentalign.penalties import CMA, CORAL, HGP, Fishr, _weighing
+from momentalign.encoders import MNIST_CNN, _networks
+from momentalign.penalties import CMA, CORAL, HGP, Fishr
 from momentalign.training import make_config
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._devices import make_fabric, place, to_device
@@ -61,98 +48,6 @@ EVALUATED = 4096
 Step = Callable[[], object]
 
 
-# Plain versions: torch operations and autograd.
-
-
-def plain_shifted_softmax(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """R, the mass of the other classes and the likeliest class."""
-    top = logits.argmax(1)
-    others = logits.softmax(1).scatter(1, top[:, None], 0.0)
-    mass = others.sum(1, keepdim=True)
-    return others.scatter(1, top[:, None], -mass), mass, top
-
-
-def plain_softmax_spreads(
-    features: Tensor,
-    logits: Tensor,
-    targets: Tensor,
-    domains: Tensor,
-    bias: bool,
-    divisors: tuple[float, float] = (1.0, 1.0),
-) -> list[Tensor]:
-    """CMA's two spreads by the sample Grams."""
-    residuals = SoftmaxResiduals(logits, targets)
-    spreads = gram_statistics(["spread"], [1, 2], residuals, features, domains, bias)["spread"]
-    return [value if by == 1 else value / by for value, by in zip(spreads, divisors, strict=True)]
-
-
-def plain_product_spreads(
-    loss: Any, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, bias: bool, center: str = "mean"
-) -> tuple[Tensor, Tensor]:
-    """HGP's two spreads."""
-    return _product_spreads._by_definition(loss(logits, targets), features, domains, bias, center)
-
-
-def plain_moment_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
-    """CORAL's two distances: the forward pass of the hand-written version."""
-    mean, covariance, *_ = _moment_distances._distances(features, domains)
-    return mean, covariance
-
-
-def plain_variance_spread(
-    residuals: Tensor,
-    features: Tensor,
-    domains: Tensor,
-    labels: Tensor,
-    past: Tensor | None,
-    decay: float,
-    bias: bool,
-) -> tuple[Tensor, Tensor]:
-    """Fishr's spread, variances about the mean."""
-    member = closed_form.same(domains, labels, residuals.dtype)
-    E = member / member.sum(0).clamp(min=1)
-    X = closed_form.with_constant(features, bias)
-    gradients = (residuals[:, :, None] * X[:, None, :]).flatten(1)
-    centred = gradients - member @ (E.T @ gradients)
-    sums = E.T @ centred.square()
-    sums = sums if past is None else torch.add(sums, past, alpha=decay)
-    return _variance_spread._spread(sums, member), sums.detach()
-
-
-def moment_variance_spread(
-    residuals: Tensor,
-    features: Tensor,
-    domains: Tensor,
-    labels: Tensor,
-    past: Tensor | None,
-    decay: float,
-    bias: bool,
-) -> tuple[Tensor, Tensor]:
-    """Fishr's spread from first and second moments, without the samples' gradients."""
-    member = closed_form.same(domains, labels, residuals.dtype)
-    sums = _variance_spread._variances(residuals, features, member, bias)
-    sums = sums if past is None else torch.add(sums, past, alpha=decay)
-    return _variance_spread._spread(sums, member), sums.detach()
-
-
-def plain_gradient(cls: type[SoftmaxResiduals], logits: Tensor, targets: Tensor) -> Tensor:
-    """P − Y by way of the shifted softmax."""
-    return cls(logits, targets).gradient
-
-
-def checkpointed_tiles(reduction: Any, tensors: tuple[Tensor, ...], tile: int = _tiles.TILE) -> list[Tensor]:
-    """`reduce_tiles` with torch's checkpoint instead of an autograd function of its own."""
-    if len(tensors[0]) <= tile:
-        return list(reduction(tensors, None))
-    parts = [
-        torch.utils.checkpoint.checkpoint(
-            _tiles._with_mirror, reduction, *pair, use_reentrant=False, preserve_rng_state=False
-        )
-        for pair in _tiles._pairs(tensors, tile)
-    ]
-    return [torch.stack(results).sum(0) for results in zip(*parts, strict=True)]
-
-
 def channels_last_forward(self: MNIST_CNN, inputs: Tensor) -> Tensor:
     """Plain layers on images in the memory format that convolutions prefer."""
     return self.layers(inputs.contiguous(memory_format=torch.channels_last))
@@ -164,98 +59,32 @@ def never(*_: object) -> bool:
 
 
 PATCHES: dict[str, list[tuple[Any, str, Any]]] = {
-    "weigh (Triton)": [(_weighing, "_can_fuse", never)],
-    "norm (Triton)": [(_mnist_cnn, "can_fuse", never)],
-    "norm (Triton), channels last": [(MNIST_CNN, "forward", channels_last_forward)],
-    "spreads (Triton)": [(_softmax_spreads, "_can_fuse", never)],
-    "spreads": [(closed_form, "softmax_spreads", plain_softmax_spreads)],
-    "products (Triton)": [(_product_spreads, "_can_fuse", never)],
-    "products": [(closed_form, "product_spreads", plain_product_spreads)],
-    "moments (Triton)": [(_moment_distances, "_can_fuse", never)],
-    "moments": [(closed_form, "moment_distances", plain_moment_distances)],
-    "variances (Triton)": [(_variance_spread, "_can_fuse", never)],
-    "variances": [(closed_form, "variance_spread", plain_variance_spread)],
-    "variances by moments": [(closed_form, "variance_spread", moment_variance_spread)],
-    "softmax gradient": [(SoftmaxResiduals, "gradient_of", classmethod(plain_gradient))],
-    "shifted softmax": [(_softmax, "shifted_softmax", plain_shifted_softmax)],
-    "second order": [
-        (_softmax, "second_order_gram", lambda *rows: _second_order._symmetric(*rows)[0]),
-        (_softmax, "second_order_cross_gram", lambda *both: _second_order._crossed(*both)[0]),
+    "norm": [(_networks, "can_fuse", never)],
+    "norm, channels last": [(MNIST_CNN, "forward", channels_last_forward)],
+    "penalty": [
+        (module, "_can_fuse", never)
+        for module in (_softmax_spreads, _product_spreads, _moment_distances, _variance_spread)
     ],
-    "self product": [(module, "self_product", lambda matrix: matrix @ matrix.T) for module in (_gram, _softmax)],
-    "tiles": [(_gram, "reduce_tiles", checkpointed_tiles)],
 }
-"""What is replaced, by name; those marked (Triton) fall back to the operations of the hand-written version."""
+"""What is replaced, by name."""
 
-SMALL = ("shifted softmax", "second order", "self product")
-ALIGNED = ("spreads", *SMALL)
+PENALTY_VARIANTS: dict[str, tuple[str, ...]] = {
+    "as it is": (),
+    "plain": ("penalty",),
+    "plain and compiled": ("penalty",),
+}
 
 VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "erm": {
         "as it is": (),
-        "without norm (Triton)": ("norm (Triton)",),
-        "without norm (Triton), channels last": ("norm (Triton), channels last",),
-        "plain and compiled": ("norm (Triton)",),
+        "plain": ("norm",),
+        "plain, channels last": ("norm, channels last",),
+        "plain and compiled": ("norm",),
     },
-    "cma": {
-        "as it is": (),
-        "without weigh (Triton)": ("weigh (Triton)",),
-        "without spreads (Triton)": ("spreads (Triton)",),
-        "without spreads (Triton), by hand": ("spreads",),
-        "plain": ("weigh (Triton)", *ALIGNED),
-        "plain and compiled": ("weigh (Triton)", *ALIGNED),
-    },
-    "hgp": {
-        "as it is": (),
-        "without weigh (Triton)": ("weigh (Triton)",),
-        "without products (Triton)": ("products (Triton)",),
-        "plain": ("weigh (Triton)", "products", *SMALL),
-        "plain and compiled": ("weigh (Triton)", "products", *SMALL),
-    },
-    "fishr": {
-        "as it is": (),
-        "without weigh (Triton)": ("weigh (Triton)",),
-        "without softmax gradient": ("softmax gradient", "shifted softmax"),
-        "without variances (Triton)": ("variances (Triton)",),
-        "plain": ("weigh (Triton)", "variances", "softmax gradient", "shifted softmax"),
-        "plain, by moments": ("weigh (Triton)", "variances by moments", "softmax gradient", "shifted softmax"),
-        "plain and compiled": ("weigh (Triton)", "variances", "softmax gradient", "shifted softmax"),
-    },
-    "coral": {
-        "as it is": (),
-        "without weigh (Triton)": ("weigh (Triton)",),
-        "without moments (Triton)": ("moments (Triton)",),
-        "plain": ("weigh (Triton)", "moments"),
-        "plain and compiled": ("weigh (Triton)", "moments"),
-    },
-    "cma-momentum": {
-        "as it is": (),
-        "without weigh (Triton)": ("weigh (Triton)",),
-        **{f"without {name}": (name,) for name in SMALL},
-        "plain": ("weigh (Triton)", *SMALL),
-    },
-    "irm": {
-        "as it is": (),
-        "without weigh (Triton)": ("weigh (Triton)",),
-        "without shifted softmax": ("shifted softmax",),
-        "plain": ("weigh (Triton)", *SMALL),
-    },
-    "hutchinson": {
-        "as it is": (),
-        "without weigh (Triton)": ("weigh (Triton)",),
-        "without shifted softmax": ("shifted softmax",),
-        "plain": ("weigh (Triton)", *SMALL),
-    },
-    "vrex": {"as it is": (), "without weigh (Triton)": ("weigh (Triton)",)},
-    "mmd": {"as it is": (), "without weigh (Triton)": ("weigh (Triton)",)},
-}
-
-VIT_VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
-    "CMA": {key: value for key, value in VARIANTS["cma"].items() if "compiled" not in key}
-    | {f"plain but for {name}": ("weigh (Triton)", *(n for n in ALIGNED if n != name)) for name in SMALL},
-    "HGP": {key: value for key, value in VARIANTS["hgp"].items() if "compiled" not in key},
-    "Fishr": {key: value for key, value in VARIANTS["fishr"].items() if "compiled" not in key},
-    "CORAL": {key: value for key, value in VARIANTS["coral"].items() if "compiled" not in key},
+    "cma": PENALTY_VARIANTS,
+    "hgp": PENALTY_VARIANTS,
+    "fishr": PENALTY_VARIANTS,
+    "coral": PENALTY_VARIANTS,
 }
 
 
@@ -400,57 +229,28 @@ class Study:
             self.add(f"ColoredMNIST step, {algorithm}", times, run_percent=share(times, RUN_STEPS, unit))
 
     def vit(self) -> None:
-        """ViT-S/16: the captured step, and its batch's penalty alone."""
+        """ViT-S/16: the penalty of its batch alone, and the captured step."""
+        variants = {name: patches for name, patches in PENALTY_VARIANTS.items() if "compiled" not in name}
         for classes in (65, 7):
             size = BatchSize(6, 16, classes, 3) if self.quick else BatchSize(96, 384, classes, 3)
             for title, make in penalties(size).items():
-                steps: dict[str, Step] = {}
-                for name, patches in VIT_VARIANTS[title].items():
+                alone: dict[str, Step] = {}
+                for name, patches in variants.items():
                     with replaced(patches):
-                        steps[name] = penalty_alone(make, size, self.device)
-                self.add(f"{title} alone, {size}", self.time(steps, 50, 15))
+                        alone[name] = penalty_alone(make, size, self.device)
+                self.add(f"{title} alone, {size}", self.time(alone, 50, 15))
         if self.quick:
             return
-        size = BatchSize(96, 384, 65, 3)
+        size = BatchSize(96, 384, 7, 3)
         steps = {"ERM": captured(training_step(vit_small, size, self.device, None, half=True))}
         for title, make in penalties(size).items():
-            for name in ("as it is", "plain"):
-                with replaced(VIT_VARIANTS[title][name]):
+            for name, patches in variants.items():
+                with replaced(patches):
                     penalty = from_head(make(), self.device)
                     steps[f"{title}, {name}"] = captured(
                         training_step(vit_small, size, self.device, penalty, half=True)
                     )
-        self.add("ViT-S/16 step, 65 classes", self.time(steps, 5, 9))
-
-    def tiles(self) -> None:
-        """A batch of many tiles."""
-        n, d, C = (96, 8, 5) if self.quick else (16384, 768, 1000)
-        tile = 32 if self.quick else _tiles.TILE
-        features = torch.randn(n, d, device=self.device, requires_grad=True)
-        logits = torch.randn(n, C, device=self.device, requires_grad=True)
-        targets, domains = torch.randint(C, (n,), device=self.device), torch.arange(n, device=self.device) % 3
-
-        def spreads() -> object:
-            residuals = SoftmaxResiduals(logits, targets)
-            values = gram_statistics(["spread"], [1, 2], residuals, features, domains, True, tile)["spread"]
-            return torch.autograd.grad(values[0] + values[1], (features, logits))
-
-        variants: dict[str, tuple[str, ...]] = {
-            "as it is": (),
-            **{f"without {name}": (name,) for name in ("tiles", *SMALL)},
-            "plain": ("tiles", *SMALL),
-        }
-
-        def patched(names: tuple[str, ...]) -> Step:
-            def run() -> object:
-                with replaced(names):
-                    return spreads()
-
-            return run
-
-        steps = {name: patched(names) for name, names in variants.items()}
-        peaks = {name: peak_bytes(step, self.device) / 2**20 for name, step in steps.items()}
-        self.add(f"CMA alone, many tiles, n={n} d={d} C={C}", self.time(steps, 1, 5), peak_mib=peaks)
+        self.add("ViT-S/16 step, 7 classes", self.time(steps, 5, 9))
 
     def time(self, steps: Mapping[str, Step], calls: int, rounds: int) -> dict[str, float]:
         """Median milliseconds of each step."""
@@ -509,7 +309,7 @@ def main() -> None:
     device = torch.device(arguments.device)
     torch.backends.cudnn.benchmark = device.type == "cuda" and not arguments.quick
     study = Study(device, quick=arguments.quick, seconds=arguments.seconds, out=arguments.out)
-    for part in (study.digits, study.vit, study.tiles):
+    for part in (study.digits, study.vit):
         try:
             part()
         except Exception as error:
