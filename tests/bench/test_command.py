@@ -75,7 +75,7 @@ def test_a_missing_extra_is_answered_with_the_command_that_installs_it() -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bench", "--device", "abacus"], "'--device' should be auto, or cpu, cuda"),
+        (["bench", "--device", "abacus"], "'--device' should be auto or a device that torch can use"),
         (["bench", "--device", "meta"], "'--device' should be cpu or cuda, but is 'meta'."),
         (["bench", "--dry-run", "--out", "."], "'--out' should name a file, but . is a folder."),
         (["bench", "--memory", "much"], "--memory"),
