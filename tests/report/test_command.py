@@ -81,7 +81,8 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
     assert stopped.value.code == 2
     (error,) = capsys.readouterr().err.strip().splitlines()
     assert re.fullmatch(
-        r"Error: (out\..*|figures/.*): No space left on device\. Free some space and run the same command again\.", error
+        r"Error: (out\..*|figures/.*): No space left on device\. Free some space and run the same command again\.",
+        error,
     )
     left = [out, "runs"] if "--figures" in command else ["runs"]  # the page is whole
     assert sorted(path.name for path in tmp_path.iterdir()) == left
