@@ -25,18 +25,10 @@ from momentalign.linear._solver import Solution, solve
 def solve_group_dro(
     rows: SortedRows, classes: int, *, l2: float, tol: float, max_iter: int, watch: HeadCallback | None = None
 ) -> tuple[Solution, Array]:
-    """Minimise the worst domain's loss.
+    """Minimise the worst domain's loss; returns the solution, whose iterations are moves of q, and q (K,).
 
-    Args:
-        rows: Training rows.
-        classes: Number of classes.
-        l2: Weight of half the squared norm of the head.
-        tol: Duality gap relative to the loss of a head of zeros.
-        max_iter: Most moves of q.
-        watch: Called with the worst loss and the head after every accepted move.
-
-    Returns:
-        The solution, whose iterations are moves of q, and q itself, shape (K,).
+    `tol` is the duality gap relative to the loss of a head of zeros; `watch` is called with the worst loss and the head
+    after every accepted move.
     """
     objective = AlignmentObjective(rows, classes, l2=l2)
     zero = np.zeros(objective.shape[0] * objective.shape[1])

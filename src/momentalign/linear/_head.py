@@ -40,7 +40,7 @@ class LinearHead:
     def of(
         cls, solution: Solution, shape: tuple[int, int], *, bias: bool, order_weights: dict[int, float] | None = None
     ) -> "LinearHead":
-        """Take a solution apart: a head of `shape`, whose last column is the bias."""
+        """Split a solution of `shape` into coefficients and intercepts, the last column."""
         W = solution.head.reshape(shape)
         coef, intercept = (W[:, :-1], W[:, -1]) if bias else (W, np.zeros(len(W)))
         outcome = (solution.value, solution.iterations, solution.converged)

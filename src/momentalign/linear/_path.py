@@ -178,7 +178,7 @@ def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
 
 
 def _watched(objective: Objective, watch: HeadCallback | None) -> ValueAndGradient:
-    """The objective, observed; what is lowest is counted anew for each fit."""
+    """The objective with a callback for every value below those before it."""
     if watch is None:
         return objective
     lowest = math.inf

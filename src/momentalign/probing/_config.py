@@ -9,8 +9,7 @@ from momentalign._validation import check_choice, check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
 from momentalign.probing._fit import L2, MAX_ITER, TOL
-from momentalign.probing._methods import SOLVERS, find_method, method_grid
-from momentalign.probing._recipes import BATCH, LEARNING_RATE, recipe_for
+from momentalign.probing._methods import BATCH, LEARNING_RATE, SOLVERS, find_method, method_grid, recipe_for
 from momentalign.runs import RunConfig
 
 _RECORDS = 100
@@ -49,12 +48,12 @@ def make_probe_config(
     Raises:
         ValueError: No such method, set, or hyper-parameter.
     """
-    found = find_method(method)
+    name = find_method(method).name
     check_choice("solver", solver, SOLVERS)
     plan = recipe_for(recipe)
     path = str(dataset) if data is not None else str(Path(dataset).expanduser().resolve())
     rows = len((data or open_data(path)).rows("train"))
-    grid = method_grid(found.name, solver, plan, train_rows=rows)
+    grid = method_grid(name, solver, plan, train_rows=rows)
     if check_count("hparams_seed", hparams_seed, 0) >= len(grid):
         raise ValueError(
             f"'hparams_seed' should be below {len(grid)}, the number of sets of '{method}', but is {hparams_seed}."
@@ -73,7 +72,7 @@ def make_probe_config(
         values |= {"lr": LEARNING_RATE, "batch_size": BATCH, "epochs": plan.epochs}
     else:
         values |= {"tol": TOL}
-    unknown = [name for name in hparams or {} if name not in values]
+    unknown = [key for key in hparams or {} if key not in values]
     if unknown:
         raise ValueError(f"A probe by '{method}' has {', '.join(values)}, but no '{unknown[0]}'.")
     values |= {**(hparams or {}), "recipe": plan.name}
@@ -85,7 +84,7 @@ def make_probe_config(
     default = 1 if solver == "converged" else max(1, steps // _RECORDS)
     return RunConfig(
         dataset=path,
-        algorithm=found.name,
+        algorithm=name,
         test_domains=(),
         trial=check_count("trial", trial, 0),
         hparams_seed=hparams_seed,

@@ -16,19 +16,9 @@ SPLIT_NAMES = ("train", "val", "test")
 
 @dataclass(frozen=True, eq=False)
 class ProbeData:
-    """Fixed features and four labels of each row, as indices; see :meth:`from_arrays` and :meth:`from_file`.
+    """Fixed features with class, domain, group and split (0 train, 1 val, 2 test) of each row, as indices.
 
-    Args:
-        name: Printed in tables.
-        features: Numbers, shape (n, d).
-        targets: Classes as indices, shape (n,).
-        domains: Domains as indices, shape (n,).
-        groups: Groups as indices, shape (n,).
-        splits: 0 for train, 1 for val, 2 for test, shape (n,).
-        classes: Names of the classes.
-        domain_names: Names of the domains.
-        group_names: Names of the groups.
-        notes: Changes made to the rows, a sentence each.
+    Made by :meth:`from_arrays` and :meth:`from_file`.
 
     Example:
         >>> X = np.arange(16.0).reshape(8, 2)
@@ -133,20 +123,9 @@ class ProbeData:
         split: str = "split",
         group: str | None = None,
     ) -> Self:
-        """Read a table, by default as `momentalign embed` writes one.
+        """Read a table (.csv, .csv.gz, .parquet or .npz) by the names of its columns, by default those of `embed`.
 
-        Args:
-            path: A .csv, .csv.gz, .parquet or .npz file.
-            target: Column of the classes.
-            domain: Column of the domains.
-            split: Column that says train, val or test.
-            group: Column of the groups; None takes `group` where there is one, else the pairs of class and domain.
-
-        Returns:
-            The data.
-
-        Raises:
-            ValueError: The file does not have what is asked for, or columns of text.
+        Without a group column the groups are the pairs of class and domain. Columns of text raise a ValueError.
         """
         table = read_table(path, target=target, domain=domain, group=group, split=split)
         text = [str(name) for name in table.features.columns if table.features[name].dtype.kind not in "fiub"]

@@ -17,14 +17,7 @@ COMPONENTS = 100
 
 @dataclass(frozen=True, eq=False)
 class ProbeScores:
-    """Accuracies in 0 … 1 over some rows.
-
-    Args:
-        average: Over all rows.
-        worst: Of the worst group that has rows.
-        groups: Of each group; NaN for one without rows.
-        domains: Of each domain; NaN for one without rows.
-    """
+    """Accuracies in 0 … 1: over all rows, of the worst group, of each group and domain (NaN without rows)."""
 
     average: float
     worst: float
@@ -56,10 +49,7 @@ class ProbeScores:
 class Projection:
     """Affine map from features to the input of the head, :math:`(x - m) A`.
 
-    Args:
-        mean: m, shape (d,).
-        matrix: A, shape (d, k): principal components, rotated, the spurious coordinates first and scaled.
-        isr_class: Class that ISR compared, as an index; None without ISR.
+    A (d, k) holds the rotated principal components, the spurious directions of ISR first and scaled.
     """
 
     mean: Array

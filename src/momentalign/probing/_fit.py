@@ -17,8 +17,7 @@ from momentalign.linear import (
     solve_path,
 )
 from momentalign.probing._features import ProbeFeatures, ProbeSplit
-from momentalign.probing._methods import Hparams, ProbeMethod
-from momentalign.probing._recipes import BATCH, LEARNING_RATE
+from momentalign.probing._methods import BATCH, LEARNING_RATE, Hparams, ProbeMethod
 
 L2 = 1e-3
 TOL = 1e-5
@@ -27,16 +26,10 @@ MAX_ITER = 500
 
 @dataclass(frozen=True)
 class ProbeSolver:
-    """How heads are fitted, the same for all methods. Heads have no bias.
+    """How heads without bias are fitted, the same for all methods: `"converged"` or `"sgd"`.
 
-    Args:
-        name: `"converged"` or `"sgd"`.
-        l2: Weight of half the squared norm of the head, in units of the training features' mean square.
-        tol: Largest entry of the gradient at a solution, relative to that at zero (converged).
-        max_iter: Most iterations of a fit (converged).
-        epochs: Passes over the rows (SGD).
-        batch_size: Rows of a batch (SGD).
-        learning_rate: Step size (SGD).
+    `l2` is in units of the training features' mean square. `tol`, the largest entry of the gradient relative to that at
+    zero, and `max_iter` are the converged solver's; epochs, batch size and learning rate are those of SGD.
     """
 
     name: str

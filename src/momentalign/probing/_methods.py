@@ -1,4 +1,4 @@
-"""Methods of the probing protocol: name, grid of hyper-parameters, penalty class."""
+"""Recipes of the data sets, and methods: name, grid of hyper-parameters, penalty class."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from momentalign.linear import (
     SortedRows,
 )
 from momentalign.penalties import HGP, IRM, DomainPenalty, Fishr, Hutchinson, MomentAlignment, VREx
-from momentalign.probing._recipes import ProbeRecipe
+from momentalign.published import BEST_PROBES
 
 Hparams = Mapping[str, float]
 SOLVERS = ("converged", "sgd")
@@ -24,6 +24,66 @@ PUBLISHED_SCALING = "parameters"
 """Units of the published weights of moment alignment: each spread divided by (dC)²."""
 
 _ORDERS = {"gradient_weight": 1, "hessian_weight": 2, "third_weight": 3}
+
+BATCH = 500
+LEARNING_RATE = 1e-3
+
+
+@dataclass(frozen=True)
+class ProbeRecipe:
+    """Settings of the protocol for a data set.
+
+    Args:
+        name: Of the data set.
+        epochs: Passes over the training rows (SGD).
+        anneal_steps: Annealing steps to search (SGD); None takes five values up to nearly all steps.
+        isr_class: Class that ISR compares, as an index; None chooses by worst-group validation accuracy.
+        best: The published best hyper-parameters of some methods.
+        unit_scale: Whether features are scaled to a mean square of one; the published weights are for unscaled ones.
+    """
+
+    name: str
+    epochs: int = 50
+    anneal_steps: tuple[int, ...] | None = None
+    isr_class: int | None = None
+    best: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unit_scale: bool = False
+
+    def steps(self, train_rows: int) -> int:
+        """Steps of SGD; the last batch of an epoch may be smaller."""
+        return -(-train_rows // BATCH) * self.epochs
+
+    def anneal_grid(self, train_rows: int) -> tuple[int, ...]:
+        """Annealing steps to search."""
+        if self.anneal_steps is not None:
+            return self.anneal_steps
+        quarter = round(0.24 * self.steps(train_rows))  # as in the published grids, but for rounding
+        return tuple(dict.fromkeys(quarter * k for k in range(5)))
+
+
+def _best(name: str) -> dict[str, Mapping[str, float]]:
+    return {method: {hparam: values[name] for hparam, values in BEST_PROBES[method].items()} for method in BEST_PROBES}
+
+
+_RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        ProbeRecipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best("waterbirds")),
+        ProbeRecipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best("celeba")),
+        ProbeRecipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best("multinli")),
+        ProbeRecipe("table", unit_scale=True),
+    )
+}
+
+
+def recipe_for(name: str) -> ProbeRecipe:
+    """Look up a recipe: `"waterbirds"`, `"celeba"`, `"multinli"`, or `"table"` for any other data.
+
+    Example:
+        >>> recipe_for("celeba").epochs
+        50
+    """
+    return _RECIPES[check_choice("recipe", name, _RECIPES)]
 
 
 @dataclass(frozen=True)
@@ -184,16 +244,9 @@ def find_method(name: str) -> ProbeMethod:
 
 
 def method_grid(name: str, solver: str, recipe: ProbeRecipe, *, train_rows: int) -> list[dict[str, float]]:
-    """Hyper-parameter sets of a method, the published best one first where there is one.
+    """Hyper-parameter sets of a method, the published best one first; one empty set where there is nothing to tune.
 
-    Args:
-        name: Of the method.
-        solver: `"converged"` or `"sgd"`; the latter has annealing steps as well.
-        recipe: Of the data set.
-        train_rows: Number of training rows, which determines the number of steps.
-
-    Returns:
-        The sets; an empty one where there is nothing to tune.
+    SGD has annealing steps as well, whose number depends on that of the training rows.
 
     Example:
         >>> from momentalign.probing import recipe_for

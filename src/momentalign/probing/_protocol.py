@@ -7,8 +7,7 @@ from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
-from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method, method_grid
-from momentalign.probing._recipes import recipe_for
+from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method, method_grid, recipe_for
 from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult, Published
 
 ProtocolProgress = Callable[[str, float], None]

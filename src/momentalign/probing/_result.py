@@ -18,14 +18,8 @@ Published = Mapping[str, tuple[float, float]]
 class ProbeFit:
     """One fitted head: its hyper-parameters and accuracies.
 
-    Args:
-        method: Name of the method.
-        hparams: Its hyper-parameters.
-        hparams_seed: Index of the set in the method's grid.
-        seed: Which bootstrap of the training rows (converged), or order of the batches (SGD).
-        val: Accuracies on the validation rows.
-        test: Accuracies on the test rows.
-        converged: Whether the solver reached its tolerance; for SGD, whether the loss stayed finite.
+    `hparams_seed` is the index in the method's grid, `seed` the bootstrap of the training rows (converged) or the order
+    of the batches (SGD). SGD has converged if its loss stayed finite.
     """
 
     method: str
@@ -39,15 +33,7 @@ class ProbeFit:
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """The selected hyper-parameters of a method.
-
-    Args:
-        method: Name of the method.
-        label: As tables print it.
-        fits: Fits of the selected set, one per seed.
-        sets: Number of sets in the grid.
-        note: Printed beside the numbers.
-    """
+    """The selected hyper-parameters of a method: their fits, one per seed, among `sets` of the grid."""
 
     method: str
     label: str
@@ -72,17 +58,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class ProtocolResult:
-    """The table of the protocol, and all fits.
-
-    Args:
-        name: Of the data.
-        solver: `"converged"` or `"sgd"`.
-        isr_class: Name of the class that ISR compared; None without ISR.
-        methods: One row each.
-        fits: All fits, also those of the grids.
-        notes: Remarks, a sentence each.
-        published: Published numbers, printed beside.
-    """
+    """The table of the protocol, with a row per method, and all fits, also those of the grids."""
 
     name: str
     solver: str

@@ -187,21 +187,18 @@ class Choice(NamedTuple):
 def choose(
     scores: Array, units: NDArray[np.int64], *, worst: bool, cautious: bool, considered: Sequence[int] | None = None
 ) -> Choice:
-    """Choose the candidate with the largest gain over the first one, on the same rows.
+    """Choose the candidate with the largest gain over the first one; ties go to the earlier candidate.
 
     A cautious choice by the mean over units takes only candidates that lose on no unit: few domains tell little about
     the spread of a gain, but whether it was one everywhere is known. A cautious choice by the worst unit, which may
-    differ between candidates, takes only gains that exceed their standard error. Ties go to the earlier candidate.
+    differ between candidates, takes only gains that exceed their standard error.
 
     Args:
         scores: Score of each row under each candidate, larger is better, shape (candidates, n).
         units: Domain or group of each row, 0 … U − 1, shape (n,).
         worst: Score by the worst unit instead of the mean over units.
-        cautious: Whether to be cautious.
+        cautious: As above.
         considered: Candidates to choose among, the first of all included; None is all.
-
-    Returns:
-        The choice.
     """
     members = [units == unit for unit in range(int(units.max()) + 1)]
     each = np.stack([scores[:, rows].mean(1) for rows in members])
