@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -58,10 +58,7 @@ def probe(
     check_model_folder(folder)
     plan = plan_probe(
         path,
-        target=target,
-        domain=domain,
-        group=group,
-        split=split,
+        **_columns(target, domain, group, split),
         test_domain=test_domain,
         task=task,
         components=components,
@@ -120,14 +117,7 @@ def diagnose(
     check_output(out, (".html", ".htm"), inputs=[path])
     console = make_console()
     plan = plan_diagnosis(
-        path,
-        target=target,
-        domain=domain,
-        group=group,
-        split=split,
-        test_domain=test_domain,
-        loss=loss,
-        components=components,
+        path, **_columns(target, domain, group, split), test_domain=test_domain, loss=loss, components=components
     )
     for line in plan.lines:
         console.print(line)
@@ -139,6 +129,10 @@ def diagnose(
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(out, report.to_html())
     console.print(f"Saved the page to {out}. Next: momentalign probe {shlex.quote(str(path))}")
+
+
+def _columns(target: str, domain: str, group: str | None, split: str | None) -> dict[str, Any]:
+    return {"target": target, "domain": domain, "group": group, "split": split}
 
 
 def _predict(console: Console, model: Path, rows: Path, out: Path, dry_run: bool) -> None:
