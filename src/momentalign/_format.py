@@ -16,6 +16,12 @@ def join_names(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def join_first(names: Sequence[str], limit: int = 8) -> str:
+    """The first names of a long list: "a, b and 12 more"."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
 def format_duration(seconds: float) -> str:
     """Format a duration in seconds, minutes, hours or days."""
     if seconds < 90:

@@ -54,7 +54,7 @@ def test_other_rows_are_measured_by_the_training_rows() -> None:
     torch.testing.assert_close(inputs_of(preprocessing, TRAIN), together[:6])
     raw = preprocessing.open(TableRows(new))
     assert raw.tolist() == [[50.0, 0, 0, 0, 1], [1000.0, 0, 1, 0, 0]]  # the median; a kind that is no known one
-    said = preprocessing.remarks(TableRows(new), "new.csv")
+    said = preprocessing.describe_rows(TableRows(new), "new.csv")
     assert "Missing values of new.csv were filled" in said[0]
     assert said[1] == "Categories of new.csv that no training row has were ignored: kind (1)."
 

@@ -128,7 +128,9 @@ def diagnose(
     console.print(str(report))
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(out, report.to_html())
-    console.print(f"Saved the page to {out}. Next: momentalign probe {shlex.quote(str(path))}")
+    named = [("--target", target, "y"), ("--domain", domain, "domain")]
+    options = [word for option, value, default in named if value != default for word in (option, value)]
+    console.print(f"Saved the page to {out}. Next: {shlex.join(['momentalign', 'probe', str(path), *options])}")
 
 
 def _columns(target: str, domain: str, group: str | None, split: str | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from momentalign._files import is_disk_full
+from momentalign._format import join_first
 from momentalign.data._checksums import ByteProgress, no_progress
 
 # zipfile raises RuntimeError for passwords and unknown compression methods.
@@ -75,8 +76,9 @@ def extract(archive: Path, folder: Path, progress: ByteProgress = no_progress) -
             "command again."
         ) from None
     if skipped:
-        shown = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
-        warnings.warn(f"{archive.name}: skipped {len(skipped)} links or devices: {shown}.", stacklevel=2)
+        warnings.warn(
+            f"{archive.name}: skipped {len(skipped)} links or devices: {join_first(skipped, 5)}.", stacklevel=2
+        )
     return count
 
 

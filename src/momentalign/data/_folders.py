@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from momentalign._datasets import is_folder, is_image, walk_links
-from momentalign._format import pluralize
+from momentalign._format import join_first, pluralize
 from momentalign.data._dataset import DomainDataset, Split, split_in_out
 from momentalign.data._items import ImageFiles
 
@@ -41,13 +41,13 @@ def read_image_folder(
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} should be a folder of images, but does not exist.")
-    found = _subfolders(folder)
-    if missing := [domain for domain in domains or () if domain not in found]:
+    subfolders = _subfolders(folder)
+    if missing := [domain for domain in domains or () if domain not in subfolders]:
         raise ValueError(
             f"{folder} should have the folders {', '.join(domains or ())}, but {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing. Found: {', '.join(found) or 'no folders'}."
+            f"{'is' if len(missing) == 1 else 'are'} missing. Found: {', '.join(subfolders) or 'no folders'}."
         )
-    domains = found if domains is None else domains
+    domains = subfolders if domains is None else domains
     if not domains:
         raise ValueError(_wrong_structure(folder, folder))
     # Class -> paths relative to the folder, by domain.
@@ -90,8 +90,9 @@ def without_bad_files(dataset: DomainDataset) -> DomainDataset:
             domains[domain][split] = rows.rows(kept)
     if not bad:
         return dataset
-    shown = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
-    warnings.warn(f"{dataset.name}: {pluralize(len(bad), 'unreadable file')} skipped: {shown}.", stacklevel=2)
+    warnings.warn(
+        f"{dataset.name}: {pluralize(len(bad), 'unreadable file')} skipped: {join_first(bad, 10)}.", stacklevel=2
+    )
     return dataset.with_domains(domains)
 
 
@@ -108,12 +109,12 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
     files = {}
     for label in _subfolders(folder / domain):
         # Links are followed and folders sorted as torchvision's ImageFolder does, whose order DomainBed splits.
-        found = []
+        images = []
         for where, names in sorted(walk_links(folder / domain / label)):
             inside = Path(where).relative_to(folder).as_posix()
-            found += [f"{inside}/{name}" for name in sorted(names) if is_image(name)]
-        if found:
-            files[label] = found
+            images += [f"{inside}/{name}" for name in sorted(names) if is_image(name)]
+        if images:
+            files[label] = images
     if not files:
         raise ValueError(_wrong_structure(folder, folder / domain))
     return files
@@ -138,6 +139,5 @@ def _wrong_structure(folder: Path, where: Path) -> str:
     if where.is_file():
         return f"{expected}, but {where} is an image where the folder of a class should be."
     inside = sorted(entry.name for entry in os.scandir(where) if not entry.name.startswith("."))
-    shown = ", ".join(inside[:8]) + (", …" if len(inside) > 8 else "") if inside else "nothing"
     found = f"{where} has no folders" if where == folder else f"no folder in {where} has images"
-    return f"{expected}, but {found}. Found there: {shown}."
+    return f"{expected}, but {found}. Found there: {join_first(inside) or 'nothing'}."

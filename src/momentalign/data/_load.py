@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from momentalign._datasets import DATASET_NAMES
+from momentalign._format import join_first
 from momentalign.data._convert import table_dataset
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._digits import ColoredDigits, ColoredMNIST, RotatedDigits, RotatedMNIST
@@ -116,6 +117,7 @@ def _unusual(dataset: DomainDataset, holdout: float) -> list[str]:
         if not dataset.is_regression:
             present = {label for rows in splits.values() for label in rows.targets.unique().tolist()}
             if missing := [name for k, name in enumerate(dataset.classes) if k not in present]:
-                shown = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
-                sentences.append(f"domain {domain!r} has no rows of {len(missing)} of the classes: {shown}.")
+                sentences.append(
+                    f"domain {domain!r} has no rows of {len(missing)} of the classes: {join_first(missing)}."
+                )
     return sentences

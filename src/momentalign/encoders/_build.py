@@ -142,7 +142,7 @@ def _table_encoder(dataset: DomainDataset, training: Sequence[Split] | None) -> 
     everything = [rows for splits in dataset.domains.values() for rows in splits.values()]
     preprocessing, notes = TablePreprocessing.learn(_table(training))
     encoder = MLP(preprocessing.width, preprocessing=preprocessing)
-    encoder.notes = (*dataset.notes, *notes, *preprocessing.remarks(_table(everything), dataset.name))
+    encoder.notes = (*dataset.notes, *notes, *preprocessing.describe_rows(_table(everything), dataset.name))
     return encoder
 
 

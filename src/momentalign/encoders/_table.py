@@ -54,7 +54,7 @@ class TablePreprocessing(Preprocessing):
             )
         return inputs
 
-    def remarks(self, inputs: TableRows, rows: str) -> list[str]:
+    def describe_rows(self, inputs: TableRows, rows: str) -> list[str]:
         """Sentences on filled values and ignored categories of the rows called `rows`."""
         affected = [
             column

@@ -1,13 +1,13 @@
 """Columns of a table as numbers: learned on training rows, applied to any rows, stored as JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
 
-from momentalign._format import pluralize
+from momentalign._format import join_first, pluralize
 from momentalign._types import Array
 from momentalign.tables._labels import label_name
 
@@ -160,12 +160,12 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
             dropped.setdefault("Columns with one value in all training rows were dropped", []).append(name)
             continue
         columns.append(column)
-    notes = [*mixed, *(f"{reason}: {_shorten(names)}." for reason, names in dropped.items())]
+    notes = [*mixed, *(f"{reason}: {join_first(names, 12)}." for reason, names in dropped.items())]
     if not columns:
         raise ValueError("No column of the training rows can be used: " + " ".join(notes))
     categorical = [column.name for column in columns if column.categories is not None]
     if categorical:
-        notes.append(f"Categorical columns, one 0/1 column a category: {_shorten(categorical)}.")
+        notes.append(f"Categorical columns, one 0/1 column a category: {join_first(categorical, 12)}.")
     return columns, notes
 
 
@@ -185,8 +185,8 @@ def encode_rows(frame: Any, columns: Sequence[Column]) -> EncodedRows:
     absent = [column.name for column in columns if column.name not in frame.columns]
     if absent:
         raise ValueError(
-            f"The rows should have the columns of the training rows, but lack {_shorten(absent)}. Columns found: "
-            f"{_shorten(frame.columns)}. Rename or add them; an empty column counts as missing values."
+            f"The rows should have the columns of the training rows, but lack {join_first(absent, 12)}. Columns found: "
+            f"{join_first(frame.columns.tolist(), 12)}. Rename or add them; an empty column counts as missing values."
         )
     if columns and all(column.categories is None and frame[column.name].dtype.kind in "fiu" for column in columns):
         return _encode_numbers(frame, columns)
@@ -268,9 +268,4 @@ def _texts(values: Any) -> list[str]:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return _shorten(f"{name} ({count})" for name, count in counts.items())
-
-
-def _shorten(names: Iterable[str]) -> str:
-    listed = [str(name) for name in names]
-    return ", ".join(listed[:12]) + (f" and {len(listed) - 12} more" if len(listed) > 12 else "")
+    return join_first([f"{name} ({count})" for name, count in counts.items()], 12)

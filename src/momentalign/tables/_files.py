@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
+from momentalign._format import join_first
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 _METADATA = b"momentalign"
@@ -76,10 +77,9 @@ class MissingColumnError(ValueError):
     """A table lacks a column; `name` is the column and `found` a sentence about those that exist."""
 
     def __init__(self, option: str, name: str, columns: Iterable[str], path: Path) -> None:
-        listed = list(columns)
-        near = difflib.get_close_matches(name, listed, 1)
-        shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
-        self.name, self.found = name, f"Found: {shown}." + (f" Meant '{near[0]}'?" if near else "")
+        existing = list(columns)
+        near = difflib.get_close_matches(name, existing, 1)
+        self.name, self.found = name, f"Found: {join_first(existing, 12)}." + (f" Meant '{near[0]}'?" if near else "")
         super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.found}")
 
 

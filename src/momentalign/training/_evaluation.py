@@ -97,7 +97,7 @@ def _warn_of_values(data: DomainDataset, preprocessing: TablePreprocessing) -> N
     parts = [rows.inputs for splits in data.domains.values() for rows in splits.values() if len(rows)]
     tables = [part for part in parts if isinstance(part, TableRows)]
     if tables:
-        for sentence in preprocessing.remarks(TableRows.joined(tables), data.name):
+        for sentence in preprocessing.describe_rows(TableRows.joined(tables), data.name):
             warnings.warn(sentence, stacklevel=3)
 
 
