@@ -65,7 +65,7 @@ def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.Monke
     assert "0 of them are left to do." in again
 
 
-def test_failed_runs_are_said_and_tried_again_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_runs_are_reported_and_retried_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     algorithms = ("erm", "tests.sweep.algorithms:Raises")
     recipe = SweepRecipe("one", "One.", ("colored-digits",), algorithms, hparams=1, trials=1, steps=2)
     monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda name, scale="full": recipe)
@@ -73,7 +73,7 @@ def test_failed_runs_are_said_and_tried_again_when_told(tmp_path: Path, monkeypa
     for more in ((), ("--retry-failed",)):
         code, output = run(*words, *more)
         assert code == 1, output
-        advice = "" if more else " To try again, add --retry-failed to the same command."
+        advice = "" if more else " Add --retry-failed to the same command to retry them."
         assert output.endswith(f"3 runs failed.{advice}\n")
         assert "failed (RuntimeError: no such luck (" in output
         left = "3 of them are left to do." if more else "On 1 process"

@@ -78,9 +78,9 @@ def test_the_command_ends_in_tables_with_published_numbers(world: World, done: s
         frame = pd.read_csv(world.out / f"{name}-converged.csv", index_col="method")
         assert f"{100 * frame.loc['cma', 'worst_group']:.2f}" in line
         assert set(frame.index) == {"erm", "erm-balanced", "coral", "fishr", "hgp", "cma"}
-    assert "features by hf:openai/clip-vit-base-patch32, of at most 100 rows" in done
+    assert "features by hf:openai/clip-vit-base-patch32, at most 100 rows" in done
     assert "features by hf:bert-base-uncased, fine-tuned first" in done
-    assert "At small scale" in done
+    assert "Small scale" in done
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -106,15 +106,15 @@ def test_features_say_what_they_are_of(world: World, done: str, name: str, tmp_p
 def test_what_is_done_is_found_again_without_the_hub(world: World, done: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world.folder)
     again = world.reproduce("multinli", "--out", world.out.relative_to(world.folder))
-    assert "multinli: the features lie in runs/reproduce-small/features/multinli-small.parquet already." in again
-    table = done[done.index("multinli: test accuracy") : done.rindex("The numbers lie")]
+    assert "multinli: uses the features in runs/reproduce-small/features/multinli-small.parquet." in again
+    table = done[done.index("multinli: test accuracy") : done.rindex("Saved the table")]
     assert len(table.splitlines()) > 6
     assert table in again
 
 
 def test_a_figure_takes_the_features_that_a_table_left(world: World, done: str) -> None:
     output = world.reproduce("celeba-hessian")
-    assert f"celeba: the features lie in {world.out / 'features' / 'celeba-small.parquet'} already." in output
+    assert f"celeba: uses the features in {world.out / 'features' / 'celeba-small.parquet'}." in output
     assert "celeba-small" in (world.out / "celeba-hessian.html").read_text()
     assert list((world.out / "figures" / "celeba-hessian").glob("terms-celeba-small.svg"))
 

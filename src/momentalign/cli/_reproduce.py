@@ -1,7 +1,8 @@
 """`momentalign reproduce`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,43 +17,48 @@ from momentalign.cli._options import (
     SolverOption,
     find_device,
 )
-from momentalign.cli._reproduce_runs import Choices, run_probe_recipe, run_sweep_recipe
+from momentalign.cli._output import Notes, make_console, share_bar
+from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
+
+if TYPE_CHECKING:
+    from momentalign.reproduce import PaperRecipe, ProbingRecipe, SweepRecipe
 
 
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="A recipe; --list shows all.", show_default=False)] = None,
-    list_: Annotated[bool, typer.Option("--list", help="All recipes, and whether their data are here.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List all recipes and whether their data are available.")
+    ] = False,
     scale: Annotated[
-        str, typer.Option(help="full: as in the paper. small: shorter and fewer runs, to see that it works.")
+        str, typer.Option(help="full: as in the paper. small: shorter and fewer runs, to check that it works.")
     ] = "full",
     encoder: Annotated[
-        str | None, typer.Option(help="In place of the paper's, for images and texts.", show_default=False)
+        str | None, typer.Option(help="Replaces the paper's encoder of images and texts.", show_default=False)
     ] = None,
     features: Annotated[
-        Path | None, typer.Option(help="Of a probe: a file of features that you have already.", show_default=False)
+        Path | None, typer.Option(help="For probes: an existing file of features.", show_default=False)
     ] = None,
     solver: SolverOption = "converged",
     skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out data sets that are not here.")
+        bool, typer.Option("--skip-missing", help="Leave out data sets that are not in the data folder.")
     ] = False,
     skip_bad_files: SkipBadFilesOption = False,
     retry_failed: RetryFailedOption = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Where runs and results go. [default: runs/reproduce, or -small]"),
+        typer.Option("--out", "-o", help="Folder of runs and results. [default: runs/reproduce, or -small]"),
     ] = None,
     root: RootOption = None,
     jobs: JobsOption = None,
     device: AcceleratorOption = "auto",
     per_gpu: PerGpuOption = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and what is missing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run and what is missing.")] = False,
 ) -> None:
-    """A table or figure of the paper: its recipe, run here, beside the published numbers."""
+    """Reproduce a table or figure of the paper, with the published numbers beside."""
     from momentalign.reproduce import CostRecipe, ProbingRecipe, SweepRecipe, find_recipe
 
-    console = Console(highlight=False, markup=False, soft_wrap=True)
     if list_:
-        _show_list(root)
+        _print_list(root)
         return
     if name is None:
         raise ValueError("Name a recipe: 'momentalign reproduce --list' shows all.")
@@ -64,25 +70,13 @@ def reproduce(
         raise ValueError(f"'--device' should be auto, cpu or cuda, but is '{device}'.")
     if solver not in ("converged", "sgd"):
         raise ValueError(f"'--solver' should be converged or sgd, but is '{solver}'.")
-    choices = Choices(
-        folder,
-        root=root,
-        encoder=encoder,
-        features=features,
-        solver=solver,
-        skip_missing=skip_missing,
-        skip_bad_files=skip_bad_files,
-        retry_failed=retry_failed,
-        jobs=jobs,
-        device=device,
-        per_gpu=per_gpu,
-        dry_run=dry_run,
-    )
     if isinstance(recipe, SweepRecipe) and features is not None:
         raise ValueError(f"'--features' is for probes, but {recipe.name} trains encoders.")
+    console = make_console()
     console.print(f"{recipe.name}: {recipe.what}")
     if scale == "small":
-        console.print("At small scale: the numbers show that it works, and are not to be held against the published.")
+        console.print("Small scale: the numbers show that it works; do not compare them with the published ones.")
+    common = _Common(console, folder, root, encoder, skip_missing, skip_bad_files, dry_run)
     if isinstance(recipe, CostRecipe):
         from momentalign.cli._bench import bench
 
@@ -90,23 +84,177 @@ def reproduce(
             device=find_device(device), out=folder / "costs.json", quick=scale == "small", paper=True, dry_run=dry_run
         )
     elif isinstance(recipe, SweepRecipe):
-        run_sweep_recipe(console, recipe, choices)
+        _run_sweep(recipe, common, retry_failed=retry_failed, jobs=jobs, device=device, per_gpu=per_gpu)
     elif isinstance(recipe, ProbingRecipe):
-        run_probe_recipe(console, recipe, choices)
+        _run_probes(recipe, common, features=features, solver=solver, device=find_device(device))
 
 
-def _show_list(root: Path | None) -> None:
+@dataclass(frozen=True)
+class _Common:
+    """Console and options that sweeps and probes share."""
+
+    console: Console
+    out: Path
+    root: Path | None
+    encoder: str | None
+    skip_missing: bool
+    skip_bad_files: bool
+    dry_run: bool
+
+
+def _print_list(root: Path | None) -> None:
     from rich.table import Table
 
-    from momentalign.reproduce import CostRecipe, SweepRecipe, find_recipe, missing_data, recipe_names
+    from momentalign.reproduce import SweepRecipe, find_recipe, missing_data, recipe_names
 
     table = Table(box=None, pad_edge=False)
-    for column in ("recipe", "runs", "data", "what it gives"):
+    for column in ("recipe", "runs", "data", "result"):
         table.add_column(column, overflow="fold")
     for name in recipe_names():
         recipe = find_recipe(name)
         absent = [one.dataset for one in missing_data(recipe, root)]
         runs = f"{recipe.runs:,}" if isinstance(recipe, SweepRecipe) else "–"
-        data = f"missing: {', '.join(absent)}" if absent else "here"
-        table.add_row(name, runs, "none needed" if isinstance(recipe, CostRecipe) else data, recipe.what)
+        data = f"missing: {', '.join(absent)}" if absent else "available" if recipe.datasets else "none needed"
+        table.add_row(name, runs, data, recipe.what)
     Console(highlight=False).print(table)
+
+
+def _run_sweep(
+    recipe: "SweepRecipe", common: _Common, *, retry_failed: bool, jobs: int | None, device: str, per_gpu: int
+) -> None:
+    """Train the runs of a fine-tuning table or figure and print its tables; exit code 1 if runs failed."""
+    from momentalign._format import pluralize, printable
+    from momentalign.report import accuracy_table, write_report
+    from momentalign.reproduce import plan_of, results_of, sweep_commands
+
+    console, out, root = common.console, common.out, common.root
+    console.print(f"{recipe.runs:,} runs: {', '.join(recipe.datasets)}; {', '.join(recipe.algorithms)}.")
+    absent = _print_missing(recipe, common)
+    if absent is None:
+        return
+    recipe = recipe.without(absent)
+    console.print("Equivalent commands, for example for a Ray cluster:")
+    for line in sweep_commands(recipe, out, common.encoder, root):
+        console.print(f"  {line}")
+    with Notes(console):
+        plan = plan_of(recipe, root=root, encoder=common.encoder)
+        engine = make_engine("local", out, jobs=jobs, device=device, per_gpu=per_gpu)
+        tally = run_plan(
+            console,
+            plan,
+            engine,
+            out,
+            weights=False,
+            dry_run=common.dry_run,
+            root=root,
+            retry_failed=retry_failed,
+            skip_bad_files=common.skip_bad_files,
+        )
+    if tally is None:
+        return
+    results = results_of(plan, out)
+    for rule in recipe.rules:
+        console.print()
+        console.print(accuracy_table(results, rule).to_text(), end="")
+    console.print()
+    figures = out / "figures" / recipe.name if recipe.figure else None
+    with share_bar(console) as progress:
+        page = write_report(results, out / f"{recipe.name}.html", figures, title=recipe.what, progress=progress)[0]
+    say_notes(console, tally)
+    for problem in results.problems:
+        console.print(printable(problem))
+    if figures is not None:
+        console.print(f"Saved the figure to {figures}, as {recipe.figure}-*.png, .svg and .pdf.")
+    console.print(f"Saved the page to {page} and the runs to {out}.")
+    if tally.failed:
+        advice = "" if retry_failed else " Add --retry-failed to the same command to retry them."
+        console.print(f"{pluralize(len(tally.failed), 'run')} failed.{advice}")
+        raise typer.Exit(1)
+
+
+def _run_probes(recipe: "ProbingRecipe", common: _Common, *, features: Path | None, solver: str, device: str) -> None:
+    """Compute the features of a probing table or figure, probe them, and print the results."""
+    from momentalign.reproduce import check_features, features_path
+
+    console = common.console
+    if features is not None:
+        if len(recipe.datasets) > 1:
+            raise ValueError(
+                f"'--features' is one file, but {recipe.name} probes {', '.join(recipe.datasets)}. Name one."
+            )
+        check_features(features, recipe.datasets[0])
+    names = ", ".join(recipe.methods)
+    console.print(f"Linear probes of {', '.join(recipe.datasets)} on {recipe.seeds} seeds: {names}.")
+    absent = [] if features is not None else _print_missing(recipe, common)
+    if absent is None:
+        return
+    available = recipe.without(absent).datasets
+    for name in available:
+        path = features or features_path(recipe, name, common.out)
+        if path.exists():
+            console.print(f"{name}: uses the features in {path}.")
+            continue
+        how = ", fine-tuned first" if name == "multinli" else ""
+        limit = f", at most {recipe.rows} rows of each group and split" if recipe.rows else ""
+        encoder = common.encoder or recipe.encoder(name)
+        console.print(f"{name}: features by {encoder}{how}{limit}, on {device}, saved to {path}.")
+    if common.dry_run:
+        console.print("Nothing was run.")
+        return
+    try:
+        for name in available:
+            _probe(recipe, name, common, features, solver, device)
+    except KeyboardInterrupt:
+        console.print("Interrupted. Finished features are saved; run the same command again to resume.")
+        raise typer.Exit(130) from None
+
+
+def _probe(
+    recipe: "ProbingRecipe", name: str, common: _Common, features: Path | None, solver: str, device: str
+) -> None:
+    """Probe one data set of a recipe."""
+    from momentalign._files import atomic_write
+    from momentalign.report import write_report
+    from momentalign.reproduce import make_features, probe_curves, probe_table
+
+    console, out = common.console, common.out
+    with Notes(console), share_bar(console) as progress:
+        path = features or make_features(
+            recipe,
+            name,
+            out,
+            root=common.root,
+            encoder=common.encoder,
+            device=device,
+            skip_bad_files=common.skip_bad_files,
+            progress=progress,
+        )
+        if recipe.figure:
+            sweep = probe_curves(recipe, path, out, progress=progress)
+            figures = out / "figures" / recipe.name
+            page = write_report(sweep, out / f"{recipe.name}.html", figures, title=recipe.what)[0]
+            console.print(f"Saved the page to {page} and the figure to {figures}, as terms-*.png, .svg and .pdf.")
+            return
+        result = probe_table(recipe, name, path, solver=solver, progress=progress)
+    console.print()
+    console.print(str(result))
+    table = out / f"{name}-{solver}.csv"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(table, result.to_frame().to_csv())
+    atomic_write(table.with_name(f"{name}-{solver}-grid.csv"), result.grid_frame().to_csv(index=False))
+    console.print(f"Saved the table to {table} and all fits beside it; the features are in {path}.")
+
+
+def _print_missing(recipe: "PaperRecipe", common: _Common) -> list[str] | None:
+    """Print which data are missing; names to leave out, or None if there is nothing to run."""
+    from momentalign.reproduce import missing_data
+
+    absent, number = missing_data(recipe, common.root), len(recipe.datasets)
+    for one in absent:
+        common.console.print(str(one))
+    if not absent or (common.skip_missing and len(absent) < number):
+        return [one.dataset for one in absent]
+    common.console.print("Nothing was run." + (" --skip-missing runs the rest." if len(absent) < number else ""))
+    if common.dry_run:
+        return None
+    raise typer.Exit(2)
