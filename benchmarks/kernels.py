@@ -33,9 +33,9 @@ from momentalign.encoders import MNIST_CNN, _networks
 from momentalign.penalties import CMA, CORAL, HGP, Fishr
 from momentalign.training import make_config
 from momentalign.training._capture import captured_step, compile_parts
-from momentalign.training._devices import make_fabric, place, to_device
+from momentalign.training._data import open_rows
+from momentalign.training._devices import make_fabric, to_device, wrap_network
 from momentalign.training._model import build_algorithm, parts_of
-from momentalign.training._rows import open_rows
 from momentalign.training._sampling import Sampler, training_pools
 from momentalign.training._steps import Sums, Training, eager_step
 
@@ -121,7 +121,7 @@ def digits_step(
     rows = open_rows(data, encoder.preprocessing, device)
     to_device(algorithm, device).train()
     optimizers = algorithm.optimizers()
-    algorithm.network = place(fabric, network)
+    algorithm.network = wrap_network(fabric, network)
     if compiled:
         compile_parts(algorithm, network, "all" if name == "erm" else "penalty")
     pools = training_pools(rows, data.names, "in", pool=False)

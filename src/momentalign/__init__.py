@@ -88,6 +88,6 @@ def load(folder: str | Path) -> Predictor:
     Returns:
         An `nn.Module` in evaluation mode, from inputs to logits; its `predict` names classes.
     """
-    from momentalign.training import load as load_run
+    from momentalign.training import load_run
 
     return load_run(folder)

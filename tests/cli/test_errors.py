@@ -74,7 +74,7 @@ def test_an_error_in_user_code_names_the_line(tmp_path: Path) -> None:
     for algorithm, expected in (
         ("mine:Broken", f"Error: my own bug ({tmp_path}/mine.py, line 4)"),
         ("mine:Unknown", f"Error: NameError: name 'undefined' is not defined ({tmp_path}/mine.py, line 7)"),
-        ("mine:Silent", "Error: 'update' should return a dict of numbers to log, but returned None."),
+        ("mine:Silent", "Error: 'update' should return a dict of values to log, but returned None."),
         ("mine:Brocken", "Error: "),
     ):
         words[3] = algorithm

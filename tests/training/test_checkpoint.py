@@ -10,7 +10,7 @@ from momentalign._saved import read_model
 from momentalign.algorithms import Algorithm, Batch
 from momentalign.training import find_position
 from momentalign.training._checkpoint import Position, restore, save_checkpoint
-from momentalign.training._model import build_algorithm, describe, parts_of
+from momentalign.training._model import build_algorithm, describe_network, parts_of
 from tests.training.problems import images, small_config, three_domains
 
 
@@ -31,7 +31,7 @@ def advance(algorithm: Algorithm, optimizers: dict[str, Optimizer], steps: int) 
 def save(folder: Path, algorithm: Algorithm, optimizers: dict[str, Optimizer], step: int = 3) -> None:
     network, _ = parts_of(algorithm)
     save_checkpoint(
-        folder, network, describe(network, three_domains()), (algorithm, optimizers, Position(step, 100 * step))
+        folder, network, describe_network(network, three_domains()), (algorithm, optimizers, Position(step, 100 * step))
     )
 
 
@@ -100,7 +100,7 @@ def test_the_finished_model_leaves_no_state_behind(tmp_path: Path) -> None:
     algorithm, optimizers = algorithm_after(1)
     save(tmp_path, algorithm, optimizers)
     network, encoder = parts_of(algorithm)
-    save_checkpoint(tmp_path, network, describe(network, three_domains()))
+    save_checkpoint(tmp_path, network, describe_network(network, three_domains()))
     assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["model.json", "model.safetensors"]
     description, weights = read_model(tmp_path)
     assert description["encoder"] == encoder.config()
@@ -111,7 +111,7 @@ def test_the_finished_model_leaves_no_state_behind(tmp_path: Path) -> None:
 def test_what_does_not_fit_or_cannot_be_read_is_named(tmp_path: Path) -> None:
     algorithm, optimizers = algorithm_after(1, "erm")
     save(tmp_path, algorithm, optimizers)
-    with pytest.raises(ValueError, match=r"does not fit this run .* Remove the folder"):
+    with pytest.raises(ValueError, match=r"does not fit this run .* Remove .* to start again"):
         restore(tmp_path, *algorithm_after(0, "groupdro"))
     path = tmp_path / "checkpoint" / "state.safetensors"
     path.write_bytes(path.read_bytes()[:50])

@@ -45,7 +45,7 @@ def test_train_says_cost_accuracy_place_and_next_command(tmp_path: Path) -> None
     for part in (
         "cma on colored-digits, without -90%: 6 steps, a record every 2.",
         "gradient_weight 7.0",
-        "numbers are trained; a checkpoint takes about",
+        "parameters are trained; a checkpoint takes about",
         "-90% *",
         f"Saved records and weights to {out}. Next: momentalign evaluate {out} colored-digits",
     ):
@@ -78,7 +78,7 @@ def test_dry_run_measures_and_writes_nothing(tmp_path: Path, monkeypatch: pytest
     assert "ms per step" in done.output
     assert "for each of 51 records" in done.output
     assert "larger than the rows" not in done.output  # as those of the sample are
-    assert done.output.count("numbers are trained") == 1
+    assert done.output.count("parameters are trained") == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -164,7 +164,7 @@ def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(loop, "save_checkpoint", real)
     again = invoke(*words)
     assert again.exit_code == 0
-    assert "Going on from step 1 of 6." in again.output
+    assert "Resuming at step 1 of 6." in again.output
 
 
 def test_a_real_interruption_can_be_gone_on_with(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from torch.utils.data import Dataset
 from momentalign.encoders import TensorPreprocessing
 from momentalign.runs import RunConfig, read_records
 from momentalign.training import run
-from momentalign.training._measures import predictions_of
-from momentalign.training._rows import Rows
+from momentalign.training._data import DatasetRows
+from momentalign.training._evaluator import predict_rows
 from tests.references import assert_equal
 from tests.training.problems import TIMES, cut_at, small_config, three_domains, weights
 
@@ -124,8 +124,8 @@ class Remembering(nn.Module):
 def test_evaluation_has_batches_of_one_size(on_device: bool) -> None:
     inputs = torch.randn(23, 3)
     raw = inputs.cuda() if on_device else Listed(inputs)
-    rows, network = Rows(raw, torch.zeros(23, dtype=torch.long).cuda(), None, {}), Remembering()
-    batches = list(predictions_of(network, rows, TensorPreprocessing((3,)), batch_size=8))
+    rows, network = DatasetRows(raw, torch.zeros(23, dtype=torch.long).cuda(), None, {}), Remembering()
+    batches = list(predict_rows(network, rows, TensorPreprocessing((3,)), batch_size=8))
     assert network.sizes == [8, 8, 8]
     assert torch.cat([numbers for numbers, *_ in batches]).tolist() == list(range(23))
     assert torch.equal(torch.cat([features for _, features, _ in batches]).cpu(), inputs)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from momentalign.data import DomainDataset, Split
-from momentalign.training import Score, evaluate, load, run
+from momentalign.training import Score, evaluate, load_run, run
 from tests.training.problems import grouped, images, small_config, three_domains
 
 
@@ -22,7 +22,7 @@ def test_every_split_every_domain_and_all_rows(trained: Path) -> None:
     scores = evaluate(trained, data, batch_size=10, progress=lambda done, rows: seen.append((done, rows)))
     found = {(score.domain, score.split): score for score in scores}
     assert list(found) == [(d, s) for d in "abc" for s in ("in", "out", None)] + [(None, None)]
-    model = load(trained)
+    model = load_run(trained)
     rows = data.split("b", "out")
     expected = (model(rows.tensor).argmax(1) == rows.targets).double().mean().item()
     assert found["b", "out"] == Score("b", "out", None, "accuracy", 12, pytest.approx(expected))
@@ -38,7 +38,7 @@ def test_classes_are_matched_by_name(trained: Path) -> None:
     bright = rows.rows((rows.targets == 1).nonzero().squeeze(1))
     one = DomainDataset("new", 1, {"d": {"in": Split(bright.inputs, torch.zeros_like(bright.targets))}}, ("bright",))
     assert evaluate(trained, straight) == evaluate(trained, turned)
-    expected = [name == "bright" for name in load(trained).predict(bright.tensor)]
+    expected = [name == "bright" for name in load_run(trained).predict(bright.tensor)]
     assert evaluate(trained, one)[-1].value == sum(expected) / len(expected)
     with pytest.raises(ValueError, match=r"no classes but the run's \(dark, bright\), but has grey"):
         evaluate(trained, DomainDataset("new", 2, {"d": {"in": rows}}, ("dark", "grey")))

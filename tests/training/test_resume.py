@@ -46,7 +46,7 @@ def test_killed_at_step_11_and_resumed(tmp_path: Path) -> None:
     config = small_config(data, "fishr", hparams={"dropout": 0.3, "anneal_steps": 6})
     said: list[str] = []
     run(config, tmp_path / "killed", data=data, say=said.append)
-    assert "Going on from step 9 of 20." in said
+    assert "Resuming at step 9 of 20." in said
     run(config, tmp_path / "whole", data=data)
     assert_same_weights(tmp_path / "killed", tmp_path / "whole")
     assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")

@@ -10,7 +10,7 @@ from momentalign.algorithms import algorithm_names
 from momentalign.data import DomainDataset, Split
 from momentalign.runs import Record, RunConfig, RunFolder, read_records, read_run
 from momentalign.theory import moment_gaps
-from momentalign.training import Clock, Progress, _cost, estimate, load, run
+from momentalign.training import Clock, Progress, _cost, estimate_run, load_run, run
 from momentalign.training._sampling import Sampler
 from tests.training.problems import TIMES, assert_same_weights, grouped, images, numbers, small_config, three_domains
 
@@ -39,7 +39,7 @@ def test_records_of_a_run(tmp_path: Path) -> None:
 def test_accuracy_and_gaps_are_the_trained_networks(tmp_path: Path) -> None:
     data = three_domains()
     run(small_config(data), tmp_path / "run", data=data)
-    model, found = load(tmp_path / "run"), metrics(tmp_path / "run", 19)
+    model, found = load_run(tmp_path / "run"), metrics(tmp_path / "run", 19)
     with torch.no_grad():
         for name in data.names:
             for split in ("in", "out"):
@@ -182,7 +182,7 @@ def test_a_finished_run_is_read_not_repeated(tmp_path: Path) -> None:
 def test_nothing_is_written_where_nothing_is_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = three_domains()
-    cost = estimate(small_config(data, steps=1000), data=data)
+    cost = estimate_run(small_config(data, steps=1000), data=data)
     assert not list(tmp_path.iterdir())
     assert cost.records == 251
     assert cost.seconds >= 1000 * cost.step_seconds > 0
@@ -203,7 +203,7 @@ def test_a_cost_is_measured_on_what_the_device_is_good_at(cuda: bool, monkeypatc
     monkeypatch.setattr(_cost, "takes_cuda", lambda accelerator: cuda)
     domains = {name: {"in": Split(torch.zeros(200, 1, 28, 28), torch.arange(200) % 2)} for name in "ab"}
     data = DomainDataset("rows", 2, domains)
-    cost = estimate(small_config(three_domains(), steps=100, record_every=100), data=data)
+    cost = estimate_run(small_config(three_domains(), steps=100, record_every=100), data=data)
     assert seen == ([(4, 200), (21, 200)] if cuda else [(4, 128)])
     assert cost.record_seconds == pytest.approx(1.0 if cuda else 200 / 128)
     assert cost.seconds == pytest.approx((0.5 if cuda else 9.0) + 100 * 0.1 + cost.records * cost.record_seconds)
@@ -227,7 +227,9 @@ def test_a_domain_smaller_than_a_batch_gets_a_warning() -> None:
 
 def test_a_single_training_domain_gets_a_warning() -> None:
     data = three_domains()
-    with pytest.warns(UserWarning, match=r"There is one domain to train on, b: with nothing to compare it to, 'cma'"):
+    with pytest.warns(
+        UserWarning, match=r"There is one domain to train on, b: 'cma' may be no more than plain training"
+    ):
         run(small_config(data, "cma", steps=1, test_domains=["a", "c"]), None, data=data)
 
 

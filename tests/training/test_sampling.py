@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from momentalign.encoders import MNIST_CNN
-from momentalign.training._rows import open_rows
+from momentalign.training._data import open_rows
 from momentalign.training._sampling import BLOCK, Sampler, seed_step, training_pools
 from tests.training.problems import three_domains
 

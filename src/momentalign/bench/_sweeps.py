@@ -14,8 +14,7 @@ import torch
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
 from momentalign.runs import Record, RunConfig, RunFolder
-from momentalign.training import run
-from momentalign.training._devices import peak_gib
+from momentalign.training import peak_memory, run
 
 _SETS = {"colored-mnist": 3, "rotated-mnist": 6, "vlcs": 4, "pacs": 4, "terra-incognita": 4}
 _ALGORITHMS = ("erm", "coral", "fishr", "cma")
@@ -46,7 +45,7 @@ def page_rows(records: int, trials: int) -> list[BenchmarkRow]:
             started_at = time.perf_counter()
             result = function()
             seconds = time.perf_counter() - started_at
-            measured.append((name, seconds, int(peak_gib(torch.device("cpu")).get("memory_gib", 0.0) * 2**30)))
+            measured.append((name, seconds, int(peak_memory(torch.device("cpu")).get("memory_gib", 0.0) * 2**30)))
             return result
 
         sweep = time_call("read", lambda: read_runs(Path(folder, "runs")))

@@ -113,7 +113,7 @@ def announce(
     from momentalign._format import format_size, pluralize
     from momentalign.runs import find_clashes
     from momentalign.sweep import LocalEngine, estimate, remaining
-    from momentalign.training._devices import check_installed, check_precision
+    from momentalign.training import check_installed, check_precision
 
     check_writable(out.absolute())
     left = remaining(plan, out, retry_failed=retry_failed)

@@ -63,7 +63,7 @@ def train_command(
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.runs import read_records
-    from momentalign.training import estimate, find_position, make_config, run
+    from momentalign.training import estimate_run, find_position, make_config, run
 
     console = make_console()
     with Notes(console):
@@ -90,7 +90,7 @@ def train_command(
         options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "say": print_line}
         if dry_run:
             with console.status("Measuring a few steps …"):
-                cost = estimate(config, **options)
+                cost = estimate_run(config, **options)
             console.print(
                 f"About {format_duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms per step, "
                 f"{cost.record_seconds:.2g} s for each of {cost.records} records; {cost.memory_gib:.2g} GiB of memory. "

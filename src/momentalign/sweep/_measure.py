@@ -5,7 +5,7 @@ import time
 from typing import NamedTuple
 
 from momentalign.runs import RunConfig
-from momentalign.training import estimate
+from momentalign.training import estimate_run
 
 _LINE = 100  # bytes of a line of records
 _STEP_LEVEL = 8  # lines of a record that belong to no domain
@@ -33,7 +33,7 @@ def measure(config: RunConfig, *, root: str | None, accelerator: str, skip_bad_f
     """
     if config.setting == "probe":
         return _measure_probe(config)
-    cost = estimate(config, root=root, accelerator=accelerator, skip_bad_files=skip_bad_files)
+    cost = estimate_run(config, root=root, accelerator=accelerator, skip_bad_files=skip_bad_files)
     return Cost(cost.seconds, cost.records * (_STEP_LEVEL + cost.splits) * _LINE, cost.weights)
 
 

@@ -1,31 +1,36 @@
-"""Training networks end to end: one readable loop, records, checkpoints to go on from, models that can be used.
+"""Train networks end to end: one readable loop, records, checkpoints to resume from, and models to use.
 
-A run is a :class:`RunConfig`, made by :func:`make_config`; :func:`run` trains it into a folder, :func:`load` gives the
-network back and :func:`evaluate` tries it on other data.
+:func:`make_config` makes the configuration of a run; :func:`run` trains it into a folder; :func:`load_run` loads the
+network, and :func:`evaluate` scores it on other data. `momentalign.runs` describes the folder.
 """
 
 from momentalign._files import DiskFullError
 from momentalign.runs import RunConfig
 from momentalign.training._checkpoint import find_position
 from momentalign.training._config import make_config
-from momentalign.training._cost import Cost, estimate
+from momentalign.training._cost import RunCost, estimate_run
+from momentalign.training._devices import check_installed, check_precision, peak_memory
 from momentalign.training._evaluation import Score, evaluate
-from momentalign.training._options import Clock, Progress
-from momentalign.training._predictor import Predictor, load
-from momentalign.training._run import run
+from momentalign.training._loop import run
+from momentalign.training._options import Clock, Options, Progress
+from momentalign.training._predictor import Predictor, load_run
 
 __all__ = [
     "Clock",
-    "Cost",
     "DiskFullError",
+    "Options",
     "Predictor",
     "Progress",
     "RunConfig",
+    "RunCost",
     "Score",
-    "estimate",
+    "check_installed",
+    "check_precision",
+    "estimate_run",
     "evaluate",
     "find_position",
-    "load",
+    "load_run",
     "make_config",
+    "peak_memory",
     "run",
 ]

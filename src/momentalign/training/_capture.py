@@ -1,8 +1,7 @@
 """A training step as one CUDA graph: gather of the rows, forward, penalty, backward, optimizer, sums.
 
-Launching the kernels of a small network's step one by one takes longer than running them. Replaying a graph launches
-all at once. The rows to gather come from a block of row numbers on the device and a counter beside it, so that the host
-has nothing to do but replay.
+Launching the kernels of a small network's step one by one takes longer than running them; replaying a graph launches
+all at once. Row indices come from a block on the device and a counter, so that the host only replays.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,18 +21,10 @@ _WARM_UP = 3
 
 @contextmanager
 def captured_step(training: Training, sums: Sums, start: int) -> Iterator[Step]:
-    """Capture a step and give its replay.
+    """Capture a step, and replay it.
 
-    Capturing needs a few steps to have been done: libraries choose their kernels, the optimizer makes its state. They
-    are undone in place afterwards, so that the first replay is the first step.
-
-    Args:
-        training: What a step works with; rows are on a CUDA device and the algorithm can be captured.
-        sums: Where its numbers go.
-        start: First step.
-
-    Yields:
-        The step.
+    Capturing needs a few steps first: libraries choose their kernels, the optimizer creates its state. They are undone
+    in place, so that the first replay is the first step.
     """
     rows, sampler, algorithm = training.rows, training.sampler, training.algorithm
     raw, targets = rows.raw, rows.targets
@@ -43,9 +34,9 @@ def captured_step(training: Training, sums: Sums, start: int) -> Iterator[Step]:
     position = torch.zeros(1, dtype=torch.long, device=training.device)
 
     def step() -> None:
-        numbers = block.index_select(0, position).squeeze(0)
-        inputs = training.preprocessing.augment(raw.index_select(0, numbers))
-        batch = Batch(inputs, targets.index_select(0, numbers), domains)
+        indices = block.index_select(0, position).squeeze(0)
+        inputs = training.preprocessing.augment(raw.index_select(0, indices))
+        batch = Batch(inputs, targets.index_select(0, indices), domains)
         sums.accumulate(algorithm.update(batch, training.optimizers, training.backward))
         position.add_(1)
 
@@ -71,14 +62,10 @@ def captured_step(training: Training, sums: Sums, start: int) -> Iterator[Step]:
 
 
 class _Graph:
-    """A function of no arguments as a CUDA graph. Recording does nothing but a few steps to warm up.
+    """A function of no arguments as a CUDA graph; recording runs a few warm-up steps.
 
-    A graph knows addresses, not tensors. So it keeps the function: memory that the function reads and nobody else holds
-    would be given to others between two replays.
-
-    Args:
-        function: What to record.
-        training: Whose device and optimizers it uses.
+    A graph knows addresses, not tensors, so it keeps the function: memory that only the function references would be
+    reused between two replays.
     """
 
     def __init__(self, function: Callable[[], None], training: Training) -> None:
@@ -99,18 +86,12 @@ class _Graph:
         torch.cuda.current_stream(training.device).wait_stream(stream)
 
     def replay(self) -> None:
-        """Do it once more."""
+        """Run the recorded step."""
         self.graph.replay()
 
 
 def compile_parts(algorithm: Algorithm, network: Network, parts: str) -> None:
-    """Compile parts of a step in place.
-
-    Args:
-        algorithm: The algorithm.
-        network: Its network, not wrapped.
-        parts: "none", "penalty" or "all".
-    """
+    """Compile the penalty ("penalty"), also the network ("all") or nothing ("none") in place."""
     penalty = getattr(algorithm, "penalty", None)
     if parts != "none" and isinstance(penalty, DomainPenalty):
         penalty.with_terms = torch.compile(penalty.with_terms, dynamic=False)  # type: ignore[method-assign]
@@ -119,7 +100,7 @@ def compile_parts(algorithm: Algorithm, network: Network, parts: str) -> None:
 
 
 class _State:
-    """All that a step changes, to be put back in place: memory that a graph knows must stay where it is."""
+    """State that a step changes, to be restored in place: a graph keeps its addresses."""
 
     def __init__(self, algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> None:
         self.algorithm, self.optimizers = algorithm, optimizers
@@ -128,7 +109,7 @@ class _State:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Put everything back. What has come into being since, or has another size, was empty: it becomes zero."""
+        """Restore everything; what is new or has another size was empty, and becomes zero."""
         for now, before in ((self.algorithm.state_dict(), self.tensors), (self._moments(), self.moments)):
             for key, tensor in now.items():
                 kept = before.get(key)

@@ -1,4 +1,4 @@
-"""A run's checkpoint: weights, and what else training needs to go on."""
+"""A run's checkpoint: weights, and the rest of the state that resuming needs."""
 
 import shutil
 from collections.abc import Mapping
@@ -25,12 +25,7 @@ from momentalign.runs import RunFolder, read_records, write_json
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run is.
-
-    Attributes:
-        step: The step that comes next.
-        records_bytes: Length of the records up to there.
-    """
+    """Where a run resumes: the next step, and the size of the records before it."""
 
     step: int = 0
     records_bytes: int = 0
@@ -42,18 +37,11 @@ def save_checkpoint(
     description: Mapping[str, Any],
     training: tuple[Algorithm, Mapping[str, Optimizer], Position] | None = None,
 ) -> None:
-    """Write a checkpoint in place of the last one.
-
-    Args:
-        folder: The run's folder.
-        network: What was trained, not wrapped.
-        description: What `model.json` says, beside the weights.
-        training: What going on needs; None for a run that is finished.
-    """
-    place, new, old = (folder / name for name in ("checkpoint", "checkpoint.tmp", "checkpoint.old"))
+    """Replace the checkpoint; `training` is the state that resuming needs, None for a finished run."""
+    path, new, old = (folder / name for name in ("checkpoint", "checkpoint.tmp", "checkpoint.old"))
     shutil.rmtree(new, ignore_errors=True)
-    if old.exists() and not place.exists():
-        old.rename(place)
+    if old.exists() and not path.exists():
+        old.rename(path)
     try:
         new.mkdir(parents=True)
         write_tensors(new / WEIGHTS, network.state_dict())
@@ -75,27 +63,20 @@ def save_checkpoint(
         shutil.rmtree(new, ignore_errors=True)
         raise
     shutil.rmtree(old, ignore_errors=True)
-    if place.exists():
-        place.rename(old)
-    new.rename(place)
+    if path.exists():
+        path.rename(old)
+    new.rename(path)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def remove_checkpoint(folder: Path) -> None:
-    """Remove the checkpoint of a run that goes on without writing any."""
+    """Remove the checkpoint of a run that saves none."""
     for name in ("checkpoint", "checkpoint.old"):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def find_position(folder: Path) -> Position:
-    """Where the run of a folder would go on.
-
-    Args:
-        folder: The run's folder.
-
-    Returns:
-        The beginning where there is no checkpoint to go on from.
-    """
+    """Where a run resumes: at step 0 where there is no checkpoint."""
     path = checkpoint_of(folder) / "state.json"
     if not path.exists():
         return Position()
@@ -104,23 +85,14 @@ def find_position(folder: Path) -> Position:
 
 
 def restore(folder: Path, algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> Position:
-    """Bring an algorithm and its optimizers to where the run stopped.
-
-    Args:
-        folder: The run's folder.
-        algorithm: As the configuration builds it, its network not wrapped.
-        optimizers: Its optimizers.
-
-    Returns:
-        Where to go on; the beginning, and nothing changed, where there is no checkpoint.
-    """
+    """Restore an algorithm, its network not wrapped, and its optimizers; unchanged where there is no checkpoint."""
     position = find_position(folder)
     if position.step == 0:
         return position
-    place = checkpoint_of(folder)
-    tensors = read_tensors(place / "state.safetensors")
-    plain = read_values(place / "state.json", "optimizers")["optimizers"]
-    weights = read_tensors(place / WEIGHTS)
+    path = checkpoint_of(folder)
+    tensors = read_tensors(path / "state.safetensors")
+    plain = read_values(path / "state.json", "optimizers")["optimizers"]
+    weights = read_tensors(path / WEIGHTS)
     try:
         own = {name.removeprefix("algorithm."): t for name, t in tensors.items() if name.startswith("algorithm.")}
         algorithm.load_state_dict({**{f"network.{name}": tensor for name, tensor in weights.items()}, **own})
@@ -129,25 +101,18 @@ def restore(folder: Path, algorithm: Algorithm, optimizers: Mapping[str, Optimiz
     except (RuntimeError, KeyError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"The checkpoint in {place} does not fit this run ({reason}). Remove the folder {folder} to start anew."
+            f"The checkpoint in {path} does not fit this run ({reason}). Remove {folder} to start again."
         ) from None
     return position
 
 
 def finish_trained(folder: RunFolder) -> bool:
-    """Finish a run that was ended between writing its last weights and saying that it is finished.
+    """Finish a run that was killed between its last weights and `run.json`; returns whether it is finished now.
 
-    The weights of a finished run come without what going on needs, after the last record. A run that still has to
-    train is left as it is.
-
-    Args:
-        folder: Of a run that does not say that it is finished.
-
-    Returns:
-        Whether it is finished now.
+    The weights of a finished run come after the last record, without the state that resuming needs.
     """
-    place = folder.path / "checkpoint"
-    if not folder.info or not (place / MODEL).exists() or (place / "state.json").exists():
+    path = folder.path / "checkpoint"
+    if not folder.info or not (path / MODEL).exists() or (path / "state.json").exists():
         return False
     records = read_records(folder.path)
     if not records or records[-1]["step"] != folder.config.steps - 1:
@@ -158,7 +123,7 @@ def finish_trained(folder: RunFolder) -> bool:
 
 
 def _pack(algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What is not the network's: tensors by name, and the optimizers' plain values."""
+    """State that is not the network's: tensors by name, and the optimizers' plain values."""
     tensors = {
         f"algorithm.{name}": tensor
         for name, tensor in algorithm.state_dict().items()
@@ -184,10 +149,10 @@ def _restore_optimizer(
         if name.startswith(prefix):
             index, _, key = name.removeprefix(prefix).partition(".")
             state.setdefault(int(index), {})[key] = tensor
-    # Learning rate and the like come from the configuration.
+    # The learning rate and other settings come from the configuration.
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     for parameter, values in optimizer.state.items():
         for key, value in values.items():
             if isinstance(value, Tensor) and value.shape == parameter.shape and value.stride() != parameter.stride():
-                # The optimizer's kernels go through memory in order, whatever the memory format is.
+                # The optimizer's kernels read memory in order, in any memory format.
                 values[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)

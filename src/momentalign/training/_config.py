@@ -10,7 +10,7 @@ from momentalign.algorithms import draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
 from momentalign.runs import RunConfig
-from momentalign.training._data import DataFacts, facts_of, look_up
+from momentalign.training._data import DataFacts, facts_of, load_facts
 
 TEXT_EPOCHS = 3
 PRECISIONS = ("32", "bf16")
@@ -60,7 +60,7 @@ def make_config(
     check_count("trial", trial, 0)
     if isinstance(dataset, str) and dataset not in dataset_names():
         dataset = _resolved(dataset)
-    data = facts_of(dataset) if isinstance(dataset, DomainDataset) else look_up(dataset, root)
+    data = facts_of(dataset) if isinstance(dataset, DomainDataset) else load_facts(dataset, root)
     if data.is_regression:
         raise ValueError(
             f"Training needs classes, but the targets of {data.name} are numbers. Use 'momentalign probe'."

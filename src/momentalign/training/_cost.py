@@ -1,4 +1,4 @@
-"""What a run will cost, measured on a few of its steps."""
+"""Cost of a run, measured on a few of its steps."""
 
 import dataclasses
 import warnings
@@ -12,33 +12,31 @@ from momentalign.data import DomainDataset, Split
 from momentalign.runs import RunConfig
 from momentalign.training._data import open_dataset
 from momentalign.training._devices import takes_cuda
-from momentalign.training._model import warn_of_oddities
+from momentalign.training._loop import run
+from momentalign.training._model import warn_unusual
 from momentalign.training._options import Clock
-from momentalign.training._run import run
 
 _FEW, _MORE = 4, 21
-"""Steps that are done first, and again more of them where those were quick and say little, and on CUDA: a process waits
-for its libraries there once, not at every run."""
+"""Steps of the first measurement, and of a second one if that was quick, or on CUDA, where libraries load only once."""
 
 _QUICK = 0.5
 """Seconds."""
 
 _ROWS, _FILES = 128, 8
-"""Rows of each split that are evaluated for the measurement, and fewer where they have to be read; all where they are
-on a GPU, which is for many at once."""
+"""Rows of each split that are evaluated, and fewer where they are files; all where they are on a GPU."""
 
 
-class Cost(NamedTuple):
-    """What a run will take.
+class RunCost(NamedTuple):
+    """Cost of a run.
 
     Args:
-        seconds: In all.
+        seconds: In total.
         step_seconds: Of one step.
         record_seconds: Of one record, evaluation of all rows included.
         records: Number of records.
-        memory_gib: Most memory in use; on CPU the whole process's.
+        memory_gib: Peak memory; on CPU that of the process.
         weights: Bytes of the weights that a finished run keeps; 0 where several devices train, in other processes.
-        splits: Number of splits that a record is of, over all domains.
+        splits: Number of splits in a record, over all domains.
     """
 
     seconds: float
@@ -50,7 +48,7 @@ class Cost(NamedTuple):
     splits: int
 
 
-def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options: Any) -> Cost:
+def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **options: Any) -> RunCost:
     """Measure what a run will cost, on a few steps and a few rows; nothing is written.
 
     Args:
@@ -68,10 +66,11 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
         )
     cuda = takes_cuda(options.get("accelerator", "auto"))
     few = {
-        domain: {split: _some(rows, cuda) for split, rows in splits.items()} for domain, splits in data.domains.items()
+        domain: {split: _sample(rows, cuda) for split, rows in splits.items()}
+        for domain, splits in data.domains.items()
     }
     sample = data.with_domains(few)
-    warn_of_oddities(config, data)
+    warn_unusual(config, data)
     weights = 0
 
     def weigh(algorithm: Algorithm) -> None:
@@ -85,11 +84,11 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
         short = dataclasses.replace(config, steps=number, record_every=number)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the sample, which is smaller than the data
-            found = run(short, None, data=sample, **{**options, **own, "clock": clock})
-        options["say"] = None  # has been said
+            last = run(short, None, data=sample, **{**options, **own, "clock": clock})
+        options["say"] = None  # already said
         if clock.seconds["steps"] > _QUICK and not cuda:
             break
-    values = {record["metric"]: record["value"] or 0.0 for record in found if record["domain"] is None}
+    values = {record["metric"]: record["value"] or 0.0 for record in last if record["domain"] is None}
     share = sum(len(rows) for splits in data.domains.values() for rows in splits.values()) / max(
         1, sum(len(rows) for splits in few.values() for rows in splits.values())
     )
@@ -98,10 +97,10 @@ def estimate(config: RunConfig, *, data: DomainDataset | None = None, **options:
     step_seconds = values["step_seconds"]
     seconds = clock.seconds["set-up"] + config.steps * step_seconds + records * record_seconds
     memory, splits = values.get("memory_gib", 0.0), sum(len(splits) for splits in data.domains.values())
-    return Cost(seconds, step_seconds, record_seconds, records, memory, weights, splits)
+    return RunCost(seconds, step_seconds, record_seconds, records, memory, weights, splits)
 
 
-def _some(rows: Split, cuda: bool) -> Split:
+def _sample(rows: Split, cuda: bool) -> Split:
     in_memory = isinstance(rows.inputs, Tensor)
     if cuda and in_memory:
         return rows

@@ -1,15 +1,23 @@
-"""A run's data set: loaded once a process where runs follow one another, and what can be said of it."""
+"""A run's data set: loaded once a process, and its rows concatenated on the device."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, Dataset
 
 from momentalign.data import DomainDataset, dataset_names, load_dataset
+from momentalign.encoders import Preprocessing, read_rows
 
 
 class DataFacts(NamedTuple):
-    """What a configuration has to know of a data set; the same in every trial."""
+    """What a configuration depends on of a data set; the same in every trial."""
 
     name: str
     names: tuple[str, ...]
@@ -26,31 +34,19 @@ def facts_of(data: DomainDataset) -> DataFacts:
     return DataFacts(data.name, data.names, data.training_recipe, data.is_regression, data.num_classes, rows)
 
 
-def look_up(dataset: str, root: str | Path | None) -> DataFacts:
-    """Names and sizes of a data set that has yet to be loaded; of a path every time, since it may have changed."""
+def load_facts(dataset: str, root: str | Path | None) -> DataFacts:
+    """Names and sizes of a data set by name or path; a path is read every time, since it may have changed."""
     folder = None if root is None else str(root)
-    return _look_up(dataset, folder) if dataset in dataset_names() else _look_up.__wrapped__(dataset, folder)
+    return _load_facts(dataset, folder) if dataset in dataset_names() else _load_facts.__wrapped__(dataset, folder)
 
 
 def open_dataset(
     dataset: str, *, trial: int, root: str | Path | None, holdout: float, skip_bad_files: bool = False
 ) -> DomainDataset:
-    """Load a data set, or take the one that the last run of this process loaded if it is the same.
-
-    Args:
-        dataset: Name or path; a path is always read again, since it may have changed.
-        trial: The trial's seed.
-        root: Data folder.
-        holdout: Share of each domain in its "out" split.
-        skip_bad_files: Leave unreadable images out.
-
-    Returns:
-        The data set.
-    """
+    """Load a data set, or return the last one that this process loaded; a path is read every time."""
     folder = None if root is None else str(root)
-    if dataset in dataset_names():
-        return _remembered(dataset, trial, folder, holdout, skip_bad_files)
-    return _load(dataset, trial, folder, holdout, skip_bad_files)
+    load = _load_cached if dataset in dataset_names() else _load
+    return load(dataset, trial, folder, holdout, skip_bad_files)
 
 
 def training_split(data: DomainDataset) -> str:
@@ -67,9 +63,82 @@ def _load(dataset: str, trial: int, root: str | None, holdout: float, skip_bad_f
     return load_dataset(dataset, trial=trial, root=root, holdout=holdout, skip_bad=skip_bad_files)
 
 
-_remembered = lru_cache(maxsize=1)(_load)
+_load_cached = lru_cache(maxsize=1)(_load)
 
 
 @lru_cache(maxsize=16)
-def _look_up(dataset: str, root: str | None) -> DataFacts:
+def _load_facts(dataset: str, root: str | None) -> DataFacts:
     return facts_of(open_dataset(dataset, trial=0, root=root, holdout=0.2))
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetRows:
+    """The N rows of all splits of all domains, concatenated.
+
+    Args:
+        raw: The opened inputs: a tensor on the device, or a data set that reads row by row.
+        targets: Class indices on the device, shape (N,).
+        groups: Groups on the host, shape (N,), or None.
+        spans: First row, and the one after the last, of each domain's splits.
+    """
+
+    raw: Tensor | Dataset[Tensor]
+    targets: Tensor
+    groups: Tensor | None
+    spans: Mapping[tuple[str, str], tuple[int, int]]
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether rows can be gathered on the device, without a loader."""
+        return isinstance(self.raw, Tensor)
+
+    @property
+    def evaluation_batch(self) -> int:
+        """Rows to evaluate at a time: thousands of small ones on a GPU; few on a CPU, so that its caches hold them."""
+        small = isinstance(self.raw, Tensor) and self.raw.is_floating_point() and self.raw[0].numel() <= 4096
+        if self.targets.is_cuda:
+            return 4096 if small else 256
+        flat = small and isinstance(self.raw, Tensor) and self.raw.ndim == 2
+        return 1024 if flat else 64 if small else 16
+
+    def read(self, batches: Sequence[Tensor] | Iterator[Tensor], workers: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Read batches of row indices through a loader, ahead of their use; yields indices and raw rows on the host."""
+        yield from read_rows(self.raw, batches, workers=workers, pin_memory=self.targets.is_cuda)
+
+
+_opened: WeakKeyDictionary[DomainDataset, dict[tuple[str, str], DatasetRows]] = WeakKeyDictionary()
+
+
+def open_rows(data: DomainDataset, preprocessing: Preprocessing, device: torch.device) -> DatasetRows:
+    """Concatenate a data set's rows, on the device where they are tensors; cached as long as the data set lives."""
+    key = (str(device), json.dumps(preprocessing.config(), sort_keys=True))
+    cached = _opened.setdefault(data, {})
+    if key not in cached:
+        cached.clear()
+        cached[key] = _open(data, preprocessing, device)
+    return cached[key]
+
+
+def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.device) -> DatasetRows:
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    opened: list[Any] = []
+    targets, groups = [], []
+    start = 0
+    for domain, splits in data.domains.items():
+        for split, rows in splits.items():
+            spans[domain, split] = (start, start + len(rows))
+            start += len(rows)
+            if len(rows):
+                opened.append(preprocessing.open(rows.inputs))
+            targets.append(rows.targets)
+            groups.append(rows.groups)
+    if not opened:
+        raise ValueError(f"{data.name} should have rows, but has none.")
+    raw: Tensor | Dataset[Tensor]
+    raw = torch.cat(opened).to(device) if isinstance(opened[0], Tensor) else ConcatDataset(opened)
+    known = [group for group in groups if group is not None]
+    together = torch.cat(known).cpu() if len(known) == len(groups) else None
+    return DatasetRows(raw, torch.cat(targets).to(device), together, spans)

@@ -1,4 +1,4 @@
-"""Where a run runs: Lightning Fabric for devices, precision and ranks."""
+"""Devices, precision and ranks of a run, on Lightning Fabric."""
 
 import importlib
 import json
@@ -26,12 +26,12 @@ from momentalign._machine import cpu_bfloat16_works
 from momentalign._validation import check_choice
 from momentalign.algorithms import Algorithm
 from momentalign.encoders import MLP, MNIST_CNN, Encoder
-from momentalign.training._rows import Rows
+from momentalign.training._data import DatasetRows
 from momentalign.training._steps import Training
 
-# A rank that fails says what it has to say; that the others are then ended is no news.
+# A rank that fails reports its error; that the others are then ended is noise.
 logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
-# Set on import, so that it holds in spawned ranks too: what Fabric says of its own doings is no news to a user.
+# Set on import, so that it holds in spawned ranks too.
 for _package in ("lightning.fabric", "lightning.pytorch", "lightning_fabric", "pytorch_lightning"):
     for _module in ("distributed", "rank_zero"):
         logging.getLogger(f"{_package}.utilities.{_module}").setLevel(logging.WARNING)
@@ -40,26 +40,13 @@ ACCELERATORS = ("auto", "cpu", "cuda")
 
 
 def takes_cuda(accelerator: str) -> bool:
-    """Whether a run with this choice of device is to be on CUDA; "auto" takes it where there is one."""
+    """Whether a run is on CUDA; "auto" is where there is a device."""
     check_choice("device", accelerator, ACCELERATORS)
     return accelerator == "cuda" or (accelerator == "auto" and torch.cuda.is_available())
 
 
 def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
-    """Make the Fabric of a run, not launched yet.
-
-    Args:
-        devices: Number of processes, each with a device of its own.
-        accelerator: "cpu", "cuda", or "auto" for CUDA where there is one.
-        precision: "32" or "bf16".
-
-    Returns:
-        The Fabric.
-
-    Raises:
-        ValueError: There are no such devices here.
-        ModuleNotFoundError: Lightning is not installed.
-    """
+    """Make the Fabric of a run, not launched; raises ValueError if there are no such devices."""
     here = torch.cuda.device_count() if torch.cuda.is_available() else 0
     accelerator = "cuda" if takes_cuda(accelerator) else "cpu"
     if accelerator == "cuda" and devices > here:
@@ -69,7 +56,7 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
     fabric, strategies = _lightning()
     strategy: Any = "auto"
     if devices > 1:
-        # Spawned: a function can be launched from anywhere, also where there is no script to start again.
+        # Spawned: works without a script to start again.
         strategy = strategies.DDPStrategy(start_method="spawn")
     return fabric(
         accelerator=accelerator,
@@ -89,7 +76,7 @@ def check_precision(precision: str, accelerator: str) -> None:
 
 
 def to_device(algorithm: Algorithm, device: torch.device) -> Algorithm:
-    """Move an algorithm with its network; on CUDA in the memory format that convolutions are fastest in."""
+    """Move an algorithm with its network; on CUDA in channels-last format, in which convolutions are fastest."""
     algorithm.to(device)
     if device.type == "cuda":
         algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -97,10 +84,10 @@ def to_device(algorithm: Algorithm, device: torch.device) -> Algorithm:
 
 
 @contextmanager
-def tuned_convolutions(rows: Rows) -> Iterator[None]:
-    """Let cuDNN try its algorithms for every shape once, where the data are on a GPU: few shapes, and a small network.
+def tuned_convolutions(rows: DatasetRows) -> Iterator[None]:
+    """Let cuDNN benchmark its algorithms where the data are on a GPU: few shapes, and a small network.
 
-    A large one has many convolutions, and a loader's batches many sizes: trying takes longer than it saves.
+    For large networks and a loader's batches of many sizes, benchmarking takes longer than it saves.
     """
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = before or (rows.on_device and rows.targets.is_cuda)
@@ -110,16 +97,8 @@ def tuned_convolutions(rows: Rows) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
-def place(fabric: Any, network: nn.Module) -> nn.Module:
-    """Make the network one that algorithms can call on this Fabric: on its device, in its precision, over all ranks.
-
-    Args:
-        fabric: Launched.
-        network: On the device already.
-
-    Returns:
-        A module to call in the network's place; with one device in full precision the network itself.
-    """
+def wrap_network(fabric: Any, network: nn.Module) -> nn.Module:
+    """Wrap a network in the Fabric's precision and for all ranks; with one device in full precision it is unchanged."""
     if fabric.world_size > 1:
         wrapped: nn.Module = fabric.setup_module(network)
         return wrapped
@@ -129,7 +108,7 @@ def place(fabric: Any, network: nn.Module) -> nn.Module:
 class _Autocast(nn.Module):
     """Forward pass in Fabric's precision, results in float32.
 
-    Fabric's own wrapper would do, but forbids what some algorithms need: gradients without its `backward`.
+    Fabric's wrapper forbids what some algorithms need: gradients without its `backward`.
     """
 
     def __init__(self, network: nn.Module, fabric: Any) -> None:
@@ -181,10 +160,10 @@ def _reporting(fabric: Any, function: Callable[[Any], Any], reports: Path) -> An
         raise
 
 
-def leave(fabric: Any) -> None:
-    """Let a rank that has done its work end without the interpreter's own way out.
+def exit_after_training(fabric: Any) -> None:
+    """End a spawned rank without the interpreter's shutdown.
 
-    Now and then a thread of gloo's outlives the group and aborts it, which would look like a failure.
+    Sometimes a thread of gloo outlives the process group and aborts, which would look like a failure.
     """
     if fabric.world_size > 1 and multiprocessing.parent_process() is not None:
         fabric.barrier()
@@ -198,18 +177,18 @@ def _exit() -> None:
 
 
 def device_name(device: torch.device) -> str:
-    """What a device is called in `run.json`."""
+    """Name of a device in `run.json`."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def forget_peak(device: torch.device) -> None:
-    """Let a run's peak of memory be its own, where a process does run after run. A host's is the process's."""
+def reset_peak_memory(device: torch.device) -> None:
+    """Reset the peak of a GPU before a run; on the host it is the process's."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def peak_gib(device: torch.device) -> dict[str, float]:
-    """Most memory that was in use, by the name it is recorded under."""
+def peak_memory(device: torch.device) -> dict[str, float]:
+    """Peak memory in GiB, by the name of its record."""
     if device.type == "cuda":
         return {"memory_gib": torch.cuda.max_memory_allocated(device) / 2**30}
     try:
@@ -221,20 +200,7 @@ def peak_gib(device: torch.device) -> dict[str, float]:
 
 
 def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ranks: int) -> bool:
-    """Whether steps become a CUDA graph: where they can, unless somebody says otherwise.
-
-    Args:
-        asked: What was asked for; None for what is best.
-        training: What a step works with.
-        encoder: The network's encoder.
-        ranks: Number of processes.
-
-    Returns:
-        Whether.
-
-    Raises:
-        ValueError: It was asked for where something in a step has to wait for the device.
-    """
+    """Whether steps become a CUDA graph: where they can, unless asked otherwise; raises if asked where they cannot."""
     ours = isinstance(encoder, MNIST_CNN | MLP)
     alone = ranks == 1 and training.rows.on_device and training.device.type == "cuda"
     possible = ours and alone and training.algorithm.capturable
@@ -247,26 +213,26 @@ def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ran
 
 
 def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
-    """Raise ValueError where several ranks would not give the step of one."""
+    """Raise ValueError where several ranks would not give the same step as one."""
     if ranks == 1:
         return
     if not algorithm.distributed:
         raise ValueError(f"'{name}' works on one device only. Use --devices 1.")
     if any(isinstance(module, _BatchNorm) and module.training for module in algorithm.modules()):
         raise ValueError(
-            "Batch normalisation that is trained, as with random weights, sees the rows of one device only. Use "
+            "Batch normalisation that is trained, as with random weights, uses the rows of one device only. Use "
             "--devices 1, or a pretrained encoder, which keeps its statistics."
         )
 
 
 def check_installed() -> None:
-    """Raise ModuleNotFoundError where what training needs is not installed; nothing is imported."""
+    """Raise ModuleNotFoundError if Lightning is not installed, without importing it."""
     if find_spec("lightning") is None and find_spec("lightning_fabric") is None:
         _lightning()
 
 
 def _lightning() -> tuple[Any, Any]:
-    # The package pytorch-lightning brings it under a name of its own.
+    # The package pytorch-lightning installs it under another name.
     alone = find_spec("lightning") is None and find_spec("lightning_fabric") is not None
     name = "lightning_fabric" if alone else "lightning.fabric"
     fabric = require(name, "Training needs", extra="train")

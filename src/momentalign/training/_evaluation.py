@@ -1,4 +1,4 @@
-"""A trained network on another data set, or on its own."""
+"""Evaluate a trained network on another data set, or on its own."""
 
 import warnings
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
 from momentalign.encoders import TablePreprocessing
 from momentalign.runs import read_run
-from momentalign.training._measures import accuracy_records, predictions_of
+from momentalign.training._data import DatasetRows, open_rows
+from momentalign.training._evaluator import accuracy_records, predict_rows
 from momentalign.training._options import Options
-from momentalign.training._predictor import Predictor, load
-from momentalign.training._rows import Rows, batch_size_for, open_rows
+from momentalign.training._predictor import Predictor, load_run
 
 
 class Score(NamedTuple):
@@ -59,16 +59,16 @@ def evaluate(
         dataset: Name or path of a data set, or one of your own.
         root: Data folder.
         device: Where to compute.
-        batch_size: Rows at a time; None for what suits rows and device.
+        batch_size: Rows at a time; None for a default by kind of rows and device.
         workers: Processes that read images; None for one a core.
-        skip_bad_files: Leave unreadable images out.
+        skip_bad_files: Skip unreadable images.
         progress: Called with rows done and rows in all.
 
     Returns:
         The scores: every split of every domain, every domain as a whole, all rows, then groups.
     """
     config = read_run(Path(folder))["config"]
-    model = load(folder).to(device)
+    model = load_run(folder).to(device)
     if not isinstance(dataset, DomainDataset):
         dataset = load_dataset(
             dataset, trial=config["trial"], root=root, holdout=config["holdout"], skip_bad=skip_bad_files
@@ -76,39 +76,41 @@ def evaluate(
     data = _with_classes_of(model, dataset)
     rows = open_rows(data, model.preprocessing, torch.device(device))
     if isinstance(model.preprocessing, TablePreprocessing):
-        _warn_of_values(data, model.preprocessing)
+        _warn_missing_values(data, model.preprocessing)
     correct = torch.zeros(len(rows), dtype=torch.bool)
     done = 0
-    waiting = Options(workers=workers).workers_for(rows, 1)
-    size = batch_size_for(rows) if batch_size is None else check_count("batch_size", batch_size, 1)
-    batches = predictions_of(model.network, rows, model.preprocessing, batch_size=size, workers=waiting)
+    size = rows.evaluation_batch if batch_size is None else check_count("batch_size", batch_size, 1)
+    batches = predict_rows(
+        model.network, rows, model.preprocessing, batch_size=size, workers=Options(workers=workers).workers_for(rows, 1)
+    )
     with torch.no_grad(), closing(batches):
-        for numbers, _, logits in batches:
-            span = slice(int(numbers[0]), int(numbers[-1]) + 1)
+        for indices, _, logits in batches:
+            span = slice(int(indices[0]), int(indices[-1]) + 1)
             correct[span] = (logits.argmax(1) == rows.targets[span]).cpu()
-            done += len(numbers)
+            done += len(indices)
             if progress is not None:
                 progress(done, len(rows))
     return _scores(data, rows, correct)
 
 
-def _warn_of_values(data: DomainDataset, preprocessing: TablePreprocessing) -> None:
-    """Say which values of a table are missing or unknown to the run."""
+def _warn_missing_values(data: DomainDataset, preprocessing: TablePreprocessing) -> None:
+    """Warn about values of a table that are missing or unknown to the run."""
     parts = [rows.inputs for splits in data.domains.values() for rows in splits.values() if len(rows)]
     tables = [part for part in parts if isinstance(part, TableRows)]
     if tables:
-        for sentence in preprocessing.describe_rows(TableRows.joined(tables), data.name):
-            warnings.warn(sentence, stacklevel=3)
+        for note in preprocessing.describe_rows(TableRows.joined(tables), data.name):
+            warnings.warn(note, stacklevel=3)
 
 
 def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:
-    """The data set with its targets as the model numbers them."""
+    """The data set with the class indices of the model."""
     if data.is_regression:
         raise ValueError(f"The run has classes, but the targets of {data.name} are numbers.")
     unknown = [name for name in data.classes if name not in model.classes]
     if unknown:
         raise ValueError(
-            f"{data.name} should have no classes but the run's ({_listed(model.classes)}), but has {_listed(unknown)}."
+            f"{data.name} should have no classes but the run's ({_first_names(model.classes)}), but has "
+            f"{_first_names(unknown)}."
         )
     if data.classes == model.classes:
         return data
@@ -122,7 +124,7 @@ def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:
     return DomainDataset(data.name, number, domains, model.classes, data.group_names, recipe, data.notes)
 
 
-def _scores(data: DomainDataset, rows: Rows, correct: torch.Tensor) -> list[Score]:
+def _scores(data: DomainDataset, rows: DatasetRows, correct: torch.Tensor) -> list[Score]:
     scores = []
     for domain, splits in data.domains.items():
         spans = [(split, *rows.spans[domain, split]) for split in splits]
@@ -146,5 +148,5 @@ def _scores(data: DomainDataset, rows: Rows, correct: torch.Tensor) -> list[Scor
     return scores
 
 
-def _listed(names: list[str] | tuple[str, ...]) -> str:
+def _first_names(names: list[str] | tuple[str, ...]) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -1,61 +1,119 @@
-"""The training loop, from a configuration to a folder of records and weights."""
+"""The training loop: from a configuration to a folder of records and weights."""
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
+from momentalign._errors import in_one_line
+from momentalign._validation import check_count
 from momentalign.algorithms import reset_optimizer
 from momentalign.data import DomainDataset
-from momentalign.runs import Record, RunConfig, RunFolder
+from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._capture import captured_step, compile_parts
-from momentalign.training._checkpoint import Position, remove_checkpoint, restore, save_checkpoint
-from momentalign.training._data import open_dataset, training_split, validation_split
+from momentalign.training._checkpoint import (
+    Position,
+    find_position,
+    finish_trained,
+    remove_checkpoint,
+    restore,
+    save_checkpoint,
+)
+from momentalign.training._data import open_dataset, open_rows, training_split, validation_split
 from momentalign.training._devices import (
     check_ranks,
     choose_capture,
     device_name,
-    forget_peak,
-    peak_gib,
-    place,
+    exit_after_training,
+    launch,
+    make_fabric,
+    peak_memory,
+    reset_peak_memory,
     to_device,
     tuned_convolutions,
+    wrap_network,
 )
-from momentalign.training._evaluator import Evaluator
+from momentalign.training._evaluator import Evaluator, step_record
 from momentalign.training._model import (
     build_algorithm,
-    describe,
+    describe_network,
+    describe_size,
     parts_of,
-    size_of,
     training_domains,
-    warn_of_oddities,
+    warn_unusual,
 )
-from momentalign.training._options import Options, Reporter, went_on
-from momentalign.training._rows import open_rows
-from momentalign.training._sampling import Sampler, training_pools
+from momentalign.training._options import Options, Reporter
+from momentalign.training._sampling import Sampler, check_divisible, training_pools
 from momentalign.training._steps import Sums, Training, eager_step
+
+
+def run(
+    config: RunConfig,
+    folder: str | Path | None,
+    *,
+    data: DomainDataset | None = None,
+    devices: int = 1,
+    accelerator: str = "auto",
+    **options: Any,
+) -> list[Record]:
+    """Train. Resumes an interrupted run of the same configuration; returns a finished one unchanged.
+
+    Args:
+        config: What to run.
+        folder: Where records and weights go; None writes nothing.
+        data: The data set, if `load_dataset` does not find it by the name `config.dataset`.
+        devices: Number of processes, one device each; every mini-batch is shared by them.
+        accelerator: "cpu", "cuda", or "auto" for CUDA where there is one.
+        **options: See :class:`Options`. With several devices `progress` has to be picklable.
+
+    Returns:
+        The records of the last step.
+
+    Raises:
+        DiskFullError: The disk is full; the run can be resumed.
+    """
+    chosen = Options(**options)
+    stamp = None if data is not None else data_stamp(config.dataset)
+    target = None if folder is None else RunFolder(Path(folder), config, stamp)
+    if target is not None and (target.finished or finish_trained(target)):
+        return [record for record in read_records(target.path) if record["step"] == config.steps - 1]
+    check_divisible(config.hparams["batch_size"], check_count("devices", devices, 1))
+    fabric = make_fabric(devices=devices, accelerator=accelerator, precision=config.precision)
+    last: list[Record] = launch(fabric, partial(_guarded, config=config, folder=target, data=data, options=chosen))
+    return last
+
+
+def _guarded(
+    fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: Options
+) -> list[Record]:
+    """Train, and record in the run's folder how it ended."""
+
+    def resume_note() -> str:
+        return "" if folder is None else f": it resumes at step {find_position(folder.path).step}"
+
+    with nullcontext() if folder is None else folder.recording_failure(resume_note):
+        try:
+            records = train(fabric, config, folder, data, options)
+        except Exception as error:
+            if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+                hint = "Try a smaller batch_size with --set, or --precision bf16."
+                raise ValueError(f"{in_one_line(error)} {hint}") from None
+            raise
+        exit_after_training(fabric)
+        return records
 
 
 def train(
     fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: Options
 ) -> list[Record]:
-    """Train one network: what every rank of a run does.
-
-    Args:
-        fabric: Launched; says which device this is, and of how many ranks.
-        config: What to run.
-        folder: Where to go on, and where the first rank writes; None for nowhere.
-        data: The data set, or None to load `config.dataset`.
-        options: How to run it.
-
-    Returns:
-        The records of the last step.
-    """
+    """Train one network, on every rank; the first rank writes to the folder. Returns the records of the last step."""
     device, rank, ranks = fabric.device, fabric.global_rank, fabric.world_size
-    forget_peak(device)
+    reset_peak_memory(device)
     if data is None:
         data = open_dataset(
             config.dataset,
@@ -67,9 +125,9 @@ def train(
     domains = training_domains(config, data)
     held_out = [(name, validation_split(data)) for name in domains]
     if rank == 0:
-        warn_of_oddities(config, data)
+        warn_unusual(config, data)
 
-    # The network, and where a run that was interrupted left it.
+    # The network, restored from the checkpoint of an interrupted run.
     algorithm = build_algorithm(config, data)
     if options.built is not None:
         options.built(algorithm)
@@ -79,17 +137,13 @@ def train(
     to_device(algorithm, device).train()
     optimizers = algorithm.optimizers()
     position = Position() if folder is None else restore(folder.path, algorithm, optimizers)
-    _remember_learning_rate(optimizers)
+    _keep_learning_rate(optimizers)
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
     if writer is not None:
-        writer.begin(
-            domains=data.names,
-            classes=data.classes,
-            device=device_name(device),
-            records_bytes=position.records_bytes,
-        )
-    algorithm.network = place(fabric, network)
+        size = position.records_bytes
+        writer.begin(domains=data.names, classes=data.classes, device=device_name(device), records_bytes=size)
+    algorithm.network = wrap_network(fabric, network)
     compile_parts(algorithm, network, options.compile)
 
     # One mini-batch of every training domain a step, of which a rank takes its share.
@@ -108,8 +162,9 @@ def train(
     evaluator = Evaluator(fabric, network, data, rows, domains, config.trial, workers)
     report = Reporter(options.progress if rank == 0 else None, config.steps)
     if rank == 0 and options.say is not None:
-        for sentence in (*encoder.notes, *size_of(algorithm, optimizers), *went_on(position.step, config.steps)):
-            options.say(sentence)
+        resume_note = [f"Resuming at step {position.step} of {config.steps}."] if position.step else []
+        for message in (*encoder.notes, describe_size(algorithm, optimizers), *resume_note):
+            options.say(message)
 
     records: list[Record] = []
     last_record, saved = position.step - 1, time.monotonic()
@@ -128,18 +183,16 @@ def train(
             if step % config.record_every == 0 or step == config.steps - 1:
                 means = sums.take(lambda tensor: fabric.all_reduce(tensor, reduce_op="mean"))  # waits for the device
                 means["step_seconds"] = options.clock.lap("steps") / (step - last_record)
-                means |= peak_gib(device)
-                report.evaluating(step)
-                records = evaluator(step, partial(report.evaluating, step)) + [
-                    {"step": step, "domain": None, "split": None, "metric": name, "value": value}
-                    for name, value in means.items()
-                ]
+                means |= peak_memory(device)
+                report.evaluation(step)
+                records = evaluator(step, partial(report.evaluation, step))
+                records += [step_record(step, name, value) for name, value in means.items()]
                 options.clock.lap("evaluation")
                 if writer is not None:
                     position = Position(step + 1, writer.append(records))
                     if options.saves(config, step, time.monotonic() - saved):
                         state = algorithm, optimizers, position
-                        save_checkpoint(writer.path, network, describe(network, data), state)
+                        save_checkpoint(writer.path, network, describe_network(network, data), state)
                         saved = time.monotonic()
                 report.record(step, records, held_out)
                 last_record = step
@@ -147,7 +200,7 @@ def train(
 
     if writer is not None:
         if options.save:
-            save_checkpoint(writer.path, network, describe(network, data))
+            save_checkpoint(writer.path, network, describe_network(network, data))
         else:
             remove_checkpoint(writer.path)
         writer.finish()
@@ -155,15 +208,15 @@ def train(
     return records
 
 
-def _remember_learning_rate(optimizers: Mapping[str, Optimizer]) -> None:
-    """Keep what a schedule scales, while it is a plain number: read from a device it would have to be waited for."""
+def _keep_learning_rate(optimizers: Mapping[str, Optimizer]) -> None:
+    """Keep the rate that a schedule scales while it is a plain number: reading it from a device would block."""
     for optimizer in optimizers.values():
         for group in optimizer.param_groups:
             group["initial_lr"] = group["lr"]
 
 
 def _set_learning_rate(optimizers: Mapping[str, Optimizer], factor: float) -> None:
-    """Scale every learning rate from what it was first; in place where a captured step reads it from the device."""
+    """Scale every initial learning rate; in place where a captured step reads it from the device."""
     for optimizer in optimizers.values():
         for group in optimizer.param_groups:
             rate = group["initial_lr"] * factor

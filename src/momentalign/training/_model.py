@@ -1,4 +1,4 @@
-"""From a configuration to an algorithm with its network, and what is written down of the network."""
+"""From a configuration to an algorithm with its network."""
 
 import warnings
 from collections.abc import Mapping
@@ -17,15 +17,7 @@ from momentalign.training._data import training_split
 
 
 def build_algorithm(config: RunConfig, data: DomainDataset) -> Algorithm:
-    """Build the algorithm of a run, its first weights drawn from their own seed.
-
-    Args:
-        config: What is run.
-        data: Its data set.
-
-    Returns:
-        The algorithm, on the host.
-    """
+    """Build the algorithm of a run on the host, its first weights drawn from their own seed."""
     torch.manual_seed(seed_hash("initialisation", config.trial))
     split = training_split(data)
     rows = [data.domains[name][split] for name in training_domains(config, data) if split in data.domains[name]]
@@ -35,7 +27,7 @@ def build_algorithm(config: RunConfig, data: DomainDataset) -> Algorithm:
     algorithm = find_algorithm(config.algorithm).build(network, number, config.hparams)
     penalty = getattr(algorithm, "penalty", None)
     if isinstance(penalty, DomainPenalty):
-        # The loop's batches are what they should be, and a run that diverges goes on, as it does on a GPU.
+        # The loop's batches are valid, and a run that diverges continues, as it does on a GPU.
         penalty.validate = False
     return algorithm
 
@@ -53,16 +45,8 @@ def encoder_of(network: Network) -> Encoder:
     return network.encoder
 
 
-def describe(network: Network, data: DomainDataset) -> dict[str, Any]:
-    """What `model.json` says: all that the weights need to become a network again.
-
-    Args:
-        network: The network.
-        data: What it was trained on.
-
-    Returns:
-        Values that JSON can hold.
-    """
+def describe_network(network: Network, data: DomainDataset) -> dict[str, Any]:
+    """Content of `model.json`: all that the weights need to become a network again."""
     encoder = encoder_of(network)
     return {
         "encoder": encoder.config(),
@@ -73,20 +57,12 @@ def describe(network: Network, data: DomainDataset) -> dict[str, Any]:
     }
 
 
-def size_of(algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> list[str]:
-    """What to say of an algorithm's size: numbers that are trained, and a checkpoint's share of the disk.
-
-    Args:
-        algorithm: The algorithm.
-        optimizers: Its optimizers.
-
-    Returns:
-        A sentence.
-    """
+def describe_size(algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> str:
+    """Number of trained parameters, and the size of a checkpoint."""
     trained = sum(p.numel() for o in optimizers.values() for group in o.param_groups for p in group["params"])
     state = sum(tensor.numel() * tensor.element_size() for tensor in algorithm.state_dict().values())
-    megabytes = (state + 8 * trained) / 1e6  # Adam keeps two numbers for each
-    return [f"{trained:,} numbers are trained; a checkpoint takes about {max(megabytes, 0.1):,.1f} MB."]
+    megabytes = (state + 8 * trained) / 1e6  # Adam's two moments
+    return f"{trained:,} parameters are trained; a checkpoint takes about {max(megabytes, 0.1):,.1f} MB."
 
 
 def training_domains(config: RunConfig, data: DomainDataset) -> list[str]:
@@ -94,19 +70,14 @@ def training_domains(config: RunConfig, data: DomainDataset) -> list[str]:
     return [name for name in data.names if name not in config.test_domains]
 
 
-def warn_of_oddities(config: RunConfig, data: DomainDataset) -> None:
-    """Warn of what is legal but may be a mistake: a single domain, domains smaller than a mini-batch.
-
-    Args:
-        config: What is run.
-        data: Its data set.
-    """
+def warn_unusual(config: RunConfig, data: DomainDataset) -> None:
+    """Warn about a single training domain, and about domains smaller than a mini-batch."""
     split, batch_size = training_split(data), config.hparams["batch_size"]
     rows = {name: len(data.domains[name].get(split, ())) for name in training_domains(config, data)}
     if len(rows) == 1 and config.algorithm != "erm":
         warnings.warn(
-            f"There is one domain to train on, {next(iter(rows))}: with nothing to compare it to, '{config.algorithm}' "
-            "may be no more than plain training.",
+            f"There is one domain to train on, {next(iter(rows))}: '{config.algorithm}' may be no more than plain "
+            "training, with nothing to compare it to.",
             stacklevel=2,
         )
     small = [f"{name} ({number})" for name, number in rows.items() if 0 < number < batch_size]

@@ -1,4 +1,4 @@
-"""A trained network that can be used: inputs as they come, classes by name."""
+"""A trained network with its preprocessing, which predicts classes by name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +19,8 @@ from momentalign.encoders import (
     preprocessing_from_config,
 )
 from momentalign.runs import read_run
+from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
-from momentalign.training._rows import Rows, batch_size_for, read_batches
 
 
 class Predictor(nn.Module):
@@ -28,7 +28,7 @@ class Predictor(nn.Module):
 
     Args:
         network: What was trained.
-        preprocessing: Its encoder's.
+        preprocessing: Of its encoder.
         classes: Names of the classes, in the order of the logits.
     """
 
@@ -51,7 +51,7 @@ class Predictor(nn.Module):
         return self.features_and_logits(raw)[1]
 
     def features_and_logits(self, raw: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute what the head sees and what it says.
+        """Compute input and output of the linear head.
 
         Args:
             raw: As for :meth:`forward`.
@@ -64,8 +64,8 @@ class Predictor(nn.Module):
         inputs = self.preprocessing.to_inputs(raw)
         if inputs.is_floating_point():
             inputs = inputs.to(next(self.parameters()).dtype)
-        found: tuple[Tensor, Tensor] = self.network(inputs)
-        return found
+        outputs: tuple[Tensor, Tensor] = self.network(inputs)
+        return outputs
 
     @torch.no_grad()
     def predict(self, inputs: Any, *, batch_size: int | None = None) -> list[str]:
@@ -74,7 +74,7 @@ class Predictor(nn.Module):
         Args:
             inputs: A tensor as for :meth:`forward`, items of a data set, paths of images, sentences, or a data frame
                 with the columns of the table that was trained on, in any order.
-            batch_size: Rows at a time; None for what suits rows and device.
+            batch_size: Rows at a time; None for a default by kind of rows and device.
 
         Returns:
             Names of classes, n of them.
@@ -85,12 +85,12 @@ class Predictor(nn.Module):
             return []
         raw = self.preprocessing.open(self._items(inputs))
         device = next(self.parameters()).device
-        rows = Rows(raw, torch.zeros(len(inputs), dtype=torch.long, device=device), None, {})
-        found: list[str] = []
-        for numbers in torch.arange(len(inputs)).split(batch_size or batch_size_for(rows)):
-            read = raw[numbers] if isinstance(raw, Tensor) else next(read_batches(rows, [numbers], 0))[1]
-            found += [self.classes[k] for k in self(read.to(device)).argmax(1).tolist()]
-        return found
+        rows = DatasetRows(raw, torch.zeros(len(inputs), dtype=torch.long, device=device), None, {})
+        names: list[str] = []
+        for indices in torch.arange(len(inputs)).split(batch_size or rows.evaluation_batch):
+            read = raw[indices] if isinstance(raw, Tensor) else next(rows.read([indices], 0))[1]
+            names += [self.classes[k] for k in self(read.to(device)).argmax(1).tolist()]
+        return names
 
     def _items(self, inputs: Any) -> Tensor | Items:
         if isinstance(inputs, Tensor | Items):
@@ -111,8 +111,8 @@ class Predictor(nn.Module):
         raise TypeError(f"'inputs' should be a tensor for this model, but is a {type(inputs).__name__}.")
 
 
-def load(folder: str | Path) -> Predictor:
-    """Load the network of a run. Weights and a description are read; no code is.
+def load_run(folder: str | Path) -> Predictor:
+    """Load the network of a run. Reads weights and a description, and runs no code from the folder.
 
     Args:
         folder: Folder of a run, finished or with a checkpoint.
@@ -121,7 +121,7 @@ def load(folder: str | Path) -> Predictor:
         The network with its preprocessing, on the host, in evaluation mode.
 
     Raises:
-        ValueError: No run, or one without weights.
+        ValueError: The folder is not a run, or has no weights.
     """
     folder = Path(folder)
     read_run(folder)

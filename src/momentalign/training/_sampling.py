@@ -1,6 +1,6 @@
 """Which rows a step sees: drawn in blocks of steps, from generators keyed by trial, domain and block.
 
-Nothing has to be saved but the step: a CPU, a GPU, several ranks and a resumed run all draw the same rows.
+A checkpoint saves the step only: a CPU, a GPU, several ranks and a resumed run all draw the same rows.
 """
 
 import random
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from momentalign._seeds import seed_hash
-from momentalign.training._rows import Rows
+from momentalign.training._data import DatasetRows
 
 BLOCK = 100
 """Steps whose rows are drawn at once."""
 
 
-def check_shares(batch_size: int, ranks: int) -> None:
-    """Raise ValueError where mini-batches cannot be shared out evenly."""
+def check_divisible(batch_size: int, ranks: int) -> None:
+    """Raise ValueError where mini-batches cannot be shared evenly."""
     if batch_size % ranks:
         raise ValueError(
             f"'batch_size' should be a multiple of the number of devices ({ranks}), but is {batch_size}. "
@@ -30,14 +30,13 @@ class Sampler:
     """Draws one mini-batch per training domain and step: with replacement, or each row once an epoch.
 
     Args:
-        pools: Row numbers of each training domain.
-        keys: What names each of them in its seed: the domain's position in the data set.
+        pools: Row indices of each training domain.
+        keys: Seed key of each: the domain's position in the data set.
         batch_size: Rows of each domain in a step.
         trial: The trial's seed.
         rank: Which share of every mini-batch to return.
         ranks: Number of shares.
-        epochs: Whether rows are gone through in a new order each time; a mini-batch may begin in one and end in the
-            next.
+        epochs: Whether to draw each row once an epoch; a mini-batch may begin in one and end in the next.
     """
 
     def __init__(
@@ -51,21 +50,14 @@ class Sampler:
         *,
         epochs: bool = False,
     ) -> None:
-        check_shares(batch_size, ranks)
+        check_divisible(batch_size, ranks)
         self.epochs = epochs
         self.pools, self.keys, self.batch_size, self.trial = pools, keys, batch_size, trial
         self.share = slice(rank * batch_size // ranks, (rank + 1) * batch_size // ranks)
         self.rows = len(pools) * batch_size // ranks
 
     def block(self, number: int) -> Tensor:
-        """Rows of the steps of one block.
-
-        Args:
-            number: Number of the block; it holds the steps from `number` · BLOCK on.
-
-        Returns:
-            Row numbers on the host, domain after domain, shape (BLOCK, rows).
-        """
+        """Row indices on the host of the steps from `number` · BLOCK on, domain after domain, shape (BLOCK, rows)."""
         drawn = []
         for pool, key in zip(self.pools, self.keys, strict=True):
             draw = self._in_order if self.epochs else self._with_replacement
@@ -76,7 +68,7 @@ class Sampler:
         return torch.randint(rows, (BLOCK, self.batch_size), generator=self._generator(key, block))
 
     def _in_order(self, rows: int, key: int, block: int) -> Tensor:
-        """Places in an endless row of epochs, each of which has all rows once."""
+        """Rows of an endless sequence of epochs, each of which has all rows once in a new order."""
         first = block * BLOCK * self.batch_size
         end = first + BLOCK * self.batch_size
         epochs = range(first // rows, -(-end // rows))
@@ -88,36 +80,15 @@ class Sampler:
         return torch.Generator().manual_seed(seed_hash("sampling", self.trial, key, number))
 
     def steps(self, start: int, stop: int) -> Iterator[Tensor]:
-        """Rows step by step.
-
-        Args:
-            start: First step.
-            stop: The step after the last.
-
-        Yields:
-            Row numbers on the host, shape (rows,).
-        """
+        """Row indices on the host step by step, shape (rows,)."""
         for step in range(start, stop):
             if step == start or step % BLOCK == 0:
                 block = self.block(step // BLOCK)
             yield block[step % BLOCK]
 
 
-def training_pools(rows: Rows, domains: Sequence[str], split: str, *, pool: bool) -> list[Tensor]:
-    """Row numbers to draw from: one tensor a domain, or one of all.
-
-    Args:
-        rows: The data set's rows.
-        domains: Training domains.
-        split: The split to train on.
-        pool: Whether all count as one.
-
-    Returns:
-        The tensors.
-
-    Raises:
-        ValueError: A domain without rows.
-    """
+def training_pools(rows: DatasetRows, domains: Sequence[str], split: str, *, pool: bool) -> list[Tensor]:
+    """Row indices to draw from: one tensor a training domain, or one of all; raises for a domain without rows."""
     pools = []
     for domain in domains:
         first, end = rows.spans.get((domain, split), (0, 0))
@@ -128,20 +99,14 @@ def training_pools(rows: Rows, domains: Sequence[str], split: str, *, pool: bool
 
 
 def seed_step(trial: int, step: int, rank: int, device: torch.device) -> None:
-    """Seed what is random within a step (augmentation, dropout, an algorithm's own draws) by its number.
+    """Seed what is random within a step (augmentation, dropout, an algorithm's draws) by its number and rank.
 
-    So the state of the generators is nothing that a checkpoint has to keep.
-
-    Args:
-        trial: The trial's seed.
-        step: The step.
-        rank: The rank, whose rows are others.
-        device: Where the step runs.
+    So a checkpoint does not have to save the state of the generators.
     """
     seed = seed_hash("augmentation", trial, step, rank)
     random.seed(seed)
-    np.random.seed(seed)  # an algorithm of somebody else's may use it
-    # The generators themselves: torch.manual_seed also looks for devices that are not there, at every step.
+    np.random.seed(seed)  # a user's algorithm may use it
+    # The generators themselves: torch.manual_seed also looks for devices, at every step.
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)

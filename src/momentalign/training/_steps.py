@@ -10,30 +10,26 @@ from torch.optim import Optimizer
 
 from momentalign.algorithms import Algorithm, Backward, Batch
 from momentalign.encoders import Preprocessing
-from momentalign.training._rows import Rows, read_batches
+from momentalign.training._data import DatasetRows
 from momentalign.training._sampling import BLOCK, Sampler, seed_step
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a step works with.
+    """Everything that a step uses.
 
     Attributes:
-        algorithm: What changes the network.
-        optimizers: Its optimizers.
-        backward: Fabric's.
-        rows: The data set's rows.
-        sampler: Which of them a step sees.
-        preprocessing: The encoder's.
+        backward: Of Fabric.
+        sampler: Draws the rows of a step.
+        preprocessing: Of the encoder.
         trial: The trial's seed.
-        rank: This process's number.
         workers: Processes that read rows, where they have to be read.
     """
 
     algorithm: Algorithm
     optimizers: Mapping[str, Optimizer]
     backward: Backward
-    rows: Rows
+    rows: DatasetRows
     sampler: Sampler
     preprocessing: Preprocessing
     trial: int
@@ -42,7 +38,7 @@ class Training:
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """Device of the run."""
         return self.rows.targets.device
 
     def domains(self) -> Tensor:
@@ -52,55 +48,48 @@ class Training:
 
 
 Step = Callable[[int], None]
-"""Does the step of the given number; they have to come in order."""
+"""Runs the step with the given number; steps have to come in order."""
 
 
 class Sums:
-    """Sums of what steps log, on the device, until they are taken."""
+    """Sums over steps of logged values, on the device."""
 
     def __init__(self) -> None:
         self.totals: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
 
     def add(self, terms: Mapping[str, Tensor]) -> None:
-        """Add one step's numbers, and count it."""
+        """Add the values of one step, and count it."""
         self.accumulate(terms)
         self.count(terms)
 
     def accumulate(self, terms: Mapping[str, Tensor]) -> None:
-        """Add numbers, which is what a device can do on its own."""
+        """Add values: the part of add() that a CUDA graph can capture."""
         if not isinstance(terms, Mapping):
-            raise TypeError(f"'update' should return a dict of numbers to log, but returned {terms!r}.")
+            raise TypeError(f"'update' should return a dict of values to log, but returned {terms!r}.")
         known = [name for name in terms if name in self.totals]
         for name in terms:
             if name not in known:
                 if not isinstance(terms[name], Tensor):
                     kind = type(terms[name]).__name__
-                    raise TypeError(f"'update' should return numbers to log as tensors, but '{name}' is a {kind}.")
+                    raise TypeError(f"'update' should return tensors to log, but '{name}' is a {kind}.")
                 self.totals[name] = terms[name].detach().float().clone()
         if known:  # one operation for all: in a captured step their number is what counts
             torch._foreach_add_([self.totals[name] for name in known], [terms[name] for name in known])
 
     def clear(self) -> None:
-        """Start anew."""
+        """Reset to zero."""
         for name, total in self.totals.items():
-            total.zero_()  # in place: a captured step goes on adding to it
+            total.zero_()  # in place: a captured step adds to it
             self.counts[name] = 0
 
     def count(self, names: Mapping[str, Tensor]) -> None:
-        """Say that one more step's numbers are in."""
+        """Count one more step."""
         for name in names:
             self.counts[name] = self.counts.get(name, 0) + 1
 
     def take(self, reduce: Callable[[Tensor], Tensor]) -> dict[str, float]:
-        """Means over the steps since the last time, which starts anew.
-
-        Args:
-            reduce: Averages a tensor over ranks.
-
-        Returns:
-            By name.
-        """
+        """Means over the steps since the last call, by name; `reduce` averages a tensor over ranks."""
         names = [name for name, count in self.counts.items() if count]
         if not names:
             return {}
@@ -112,17 +101,7 @@ class Sums:
 
 @contextmanager
 def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Iterator[Step]:
-    """Steps launched one operation at a time; on the way out processes that read rows are ended.
-
-    Args:
-        training: What a step works with.
-        sums: Where its numbers go.
-        start: First step.
-        stop: The step after the last.
-
-    Yields:
-        The step.
-    """
+    """Run steps one operation at a time, from `start` to before `stop`; ends the processes that read rows on exit."""
     batches = _gathered(training, start) if training.rows.on_device else _loaded(training, start, stop)
     domains = training.domains()
 
@@ -137,20 +116,20 @@ def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Iterato
 
 
 def _gathered(training: Training, start: int) -> Generator[tuple[Tensor, Tensor], None, None]:
-    """Rows that are on the device, gathered there."""
+    """Gather rows that are on the device."""
     raw, targets = training.rows.raw, training.rows.targets
     assert isinstance(raw, Tensor)
     step = start
     while True:
         block = training.sampler.block(step // BLOCK).to(training.device)
-        for numbers in block[step % BLOCK :]:
-            yield raw.index_select(0, numbers), targets.index_select(0, numbers)
+        for indices in block[step % BLOCK :]:
+            yield raw.index_select(0, indices), targets.index_select(0, indices)
             step += 1
 
 
 def _loaded(training: Training, start: int, stop: int) -> Generator[tuple[Tensor, Tensor], None, None]:
-    """Rows that a loader reads ahead."""
+    """Rows that a loader prefetches."""
     targets = training.rows.targets
-    for numbers, raw in read_batches(training.rows, training.sampler.steps(start, stop), training.workers):
-        there = numbers.to(targets.device, non_blocking=True)
+    for indices, raw in training.rows.read(training.sampler.steps(start, stop), training.workers):
+        there = indices.to(targets.device, non_blocking=True)
         yield raw.to(targets.device, non_blocking=True), targets.index_select(0, there)
