@@ -24,13 +24,25 @@ class LogitSize(DomainPenalty):
 
 
 class Searched(LogitSize):
-    """The same, searched."""
+    """The same, with a search space, a label and a title for its term."""
 
+    label = "Logit size"
+    term_labels = {"size": "mean size of the logits"}  # noqa: RUF012
     capturable = True
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
         return {"weight": Hyperparameter(2.0 if recipe == "image" else 1.0, one_of(3.0, 4.0))}
+
+
+class Overridden(Searched):
+    """Other terms and another constructor, which what it inherits does not describe."""
+
+    def __init__(self, strength: float = 3.0, **options) -> None:
+        super().__init__(strength, **options)
+
+    def compute_terms(self, batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
+        return {"size": batch.logits.square().mean()}
 
 
 class Doubled(Algorithm):

@@ -1,4 +1,4 @@
-"""All penalties in all their forms, and what each of them is excused from."""
+"""All penalties in all their forms, and the properties that each does not have."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from momentalign import (
     MomentAlignment,
     VREx,
 )
-from momentalign.penalties import DomainPenalty
+from momentalign.penalties import CMAMomentum, DomainPenalty
 from tests.references import make_batch
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -92,7 +92,7 @@ CASES = [
     Case("cma-parameters", partial(_cma, scaling="parameters")),
     Case("cma-relative", partial(_cma, scaling="relative")),
     Case("cma-relative-direct", partial(_cma, scaling="relative", route="direct"), needs_number=True),
-    Case("cma-momentum-gram", partial(_cma, momentum=0.5, route="gram"), **_remembering),
+    Case("cma-momentum-gram", partial(CMAMomentum, 0.3, 2.1, momentum=0.5, route="gram"), **_remembering),
     Case("cma-momentum-direct", partial(_cma, momentum=0.9, route="direct"), **_remembering),
     Case("cma-momentum-relative", partial(_cma, momentum=0.5, scaling="relative"), **_remembering),
     Case("gradient", partial(GradientMatching, 2.1)),

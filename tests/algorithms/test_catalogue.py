@@ -47,7 +47,18 @@ def test_its_own_search_space() -> None:
     assert spec.space("image", 10)["weight"].default == 2.0
     assert draw_hyperparameters(spec.space("mnist", 10), 1)["weight"] in (3.0, 4.0)
     assert "power" not in spec.space("mnist", 10)
+    assert (spec.label, spec.term_labels) == ("Logit size", {"size": "mean size of the logits"})
     assert build(f"{OWN}:Searched").capturable
+
+
+def test_an_inherited_declaration_does_not_describe_an_override() -> None:
+    spec = find_algorithm(f"{OWN}:Overridden")
+    assert spec.label == "Overridden"
+    assert {"strength"} == set(spec.space("mnist", 10)) - set(find_algorithm("erm").space("mnist", 10))
+    algorithm = build(f"{OWN}:Overridden", strength=5.0)
+    assert not algorithm.capturable
+    assert algorithm.penalty.weights == {"size": 5.0}
+    assert algorithm.penalty.num_domains == K
 
 
 def test_an_algorithm_of_ones_own() -> None:
