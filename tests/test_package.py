@@ -1,12 +1,13 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import momentalign
 
 
-def test_penalties_and_rooms_are_imported_when_they_are_asked_for() -> None:
+def test_penalties_and_modules_are_imported_on_first_access() -> None:
     program = (
         "import sys, momentalign; assert 'torch' not in sys.modules; momentalign.CMA; assert 'torch' in sys.modules"
     )
@@ -15,8 +16,14 @@ def test_penalties_and_rooms_are_imported_when_they_are_asked_for() -> None:
     assert {"CMA", "load", "theory", "__version__"} <= set(dir(momentalign))
 
 
-def test_every_public_name_is_there() -> None:
-    for name in (*momentalign.__all__, *momentalign._ROOMS):
+def test_every_public_name_exists() -> None:
+    for name in (*momentalign.__all__, *momentalign._MODULES):
         assert getattr(momentalign, name) is not None
     with pytest.raises(AttributeError, match="module 'momentalign' has no attribute 'CAM'"):
         _ = momentalign.CAM
+
+
+def test_every_module_has_a_section_in_the_reference() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (Path(__file__).parents[1] / "docs").glob("*.md"))
+    missing = [name for name in momentalign._MODULES if f":: momentalign.{name}" not in pages]
+    assert missing == []

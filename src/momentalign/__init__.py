@@ -41,7 +41,7 @@ __all__ = [
     "load",
 ]
 
-_ROOMS = (
+_MODULES = (
     "algorithms",
     "closed_form",
     "data",
@@ -53,6 +53,7 @@ _ROOMS = (
     "published",
     "report",
     "reproduce",
+    "runs",
     "selection",
     "sklearn",
     "sweep",
@@ -62,11 +63,11 @@ _ROOMS = (
 )
 
 
-if not TYPE_CHECKING:  # so that a type checker still finds names that are not there
+if not TYPE_CHECKING:  # so that a type checker still reports names that do not exist
 
     def __getattr__(name: str) -> Any:
-        """Penalties, and the modules that hold the rest, imported when they are first asked for."""
-        if name in _ROOMS:
+        """Import penalties and modules on first access."""
+        if name in _MODULES:
             return import_module(f"momentalign.{name}")
         if name in __all__:
             return getattr(import_module("momentalign.penalties"), name)
@@ -74,19 +75,19 @@ if not TYPE_CHECKING:  # so that a type checker still finds names that are not t
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *_MODULES})
 
 
 def load(folder: str | Path) -> Predictor:
     """Load the network of a run, with its preprocessing and the names of its classes.
 
-    Weights and a description are read; no code is. What it needs is imported only now.
+    Only weights and a description are read; no code is loaded.
 
     Args:
-        folder: Folder of a run of `momentalign train` or of a sweep.
+        folder: Folder of a run, from `momentalign train` or a sweep.
 
     Returns:
-        An `nn.Module` in evaluation mode, from inputs to logits; its `predict` names classes.
+        An `nn.Module` in evaluation mode, from inputs to logits; its `predict` returns class names.
     """
     from momentalign.training import load_run
 

@@ -1,4 +1,4 @@
-"""`python -m momentalign`, where the command is not on the path."""
+"""`python -m momentalign`, the same as the command `momentalign`."""
 
 from momentalign.cli import main
 
