@@ -1,6 +1,6 @@
 import pytest
 
-from momentalign._format import format_duration, format_size, join_names, pluralize
+from momentalign._format import format_duration, format_size, join_first, join_names, pluralize
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,7 @@ def test_pluralize(number: int, noun: str, expected: str) -> None:
 
 def test_join_names() -> None:
     assert [join_names(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+
+
+def test_join_first() -> None:
+    assert [join_first(["a", "b", "c"], limit) for limit in (2, 3)] == ["a, b and 1 more", "a, b, c"]

@@ -123,14 +123,7 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
 
 
 def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
-    """Decide which columns of the training rows are numeric, categorical or unusable.
-
-    Returns:
-        The columns to use, and what was decided, one sentence each.
-
-    Raises:
-        ValueError: Infinite numbers, or no column that varies.
-    """
+    """Columns of the training rows to use, numeric or categorical, and what was decided, one sentence each."""
     columns, dropped, mixed = [], dict[str, list[str]](), list[str]()
     for name in frame.columns:
         values = frame[name]
@@ -172,15 +165,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
 def encode_rows(frame: Any, columns: Sequence[Column]) -> EncodedRows:
     """Turn rows into numbers: missing numbers become the training rows' median, unknown categories all zeros.
 
-    Args:
-        frame: Data frame with these columns, in any order; others are ignored.
-        columns: From :func:`learn_columns`.
-
-    Returns:
-        The numbers.
-
-    Raises:
-        ValueError: A column is absent, or a numeric column holds text.
+    Columns are matched by name and others ignored; an absent column or text in a numeric one raises a ValueError.
     """
     absent = [column.name for column in columns if column.name not in frame.columns]
     if absent:

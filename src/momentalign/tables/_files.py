@@ -35,18 +35,9 @@ def read_frame(path: str | Path, columns: Iterable[str] = (), *, text_columns: I
     read whole. In a CSV file words such as NA and None count as missing values, except in a text column, where NA may
     be North America, and except None in the other named columns, where it may be a class.
 
-    Args:
-        path: A .csv, .csv.gz, .parquet or .npz file.
-        columns: Columns with a meaning (target, domain, …), if they exist; of an npz file, arrays to read besides `X`.
-        text_columns: Those of them that hold names.
-
-    Returns:
-        The frame. Its `attrs` hold, by column, the `"names"` that a parquet or npz file has for the column's indices,
-        and the `"words"` of a CSV file's text columns that would count as missing values elsewhere.
-
-    Raises:
-        ValueError: A file of another format.
-        FileNotFoundError: No such file.
+    `columns` are those with a meaning (target, domain, …), if they exist, and `text_columns` those of them that hold
+    names. The `attrs` of the frame hold, by column, the `"names"` that a parquet or npz file has for the column's
+    indices, and the `"words"` of a CSV file's text columns that would count as missing values elsewhere.
     """
     pandas = require("pandas", "Tables need", extra="cli")
     path = Path(path)

@@ -40,19 +40,9 @@ def encode_targets(
 ) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
     """Class names and the class index of each row; or None and a float64 for each row of a regression.
 
-    Classes are in the order of `names` where those cover all labels, else numbers ascending and text alphabetical.
-
-    Args:
-        column: Labels, shape (n,).
-        task: `"classification"`, `"regression"`, or `"auto"`: regression for more than 20 distinct numbers.
-        names: Class names in the file's own order, where it has them.
-        column_name: For messages.
-
-    Returns:
-        Names or None, and the targets, shape (n,).
-
-    Raises:
-        ValueError: Text or infinite values in the target of a regression.
+    Classes are in the order of `names` if those cover all labels, else numbers ascending and text alphabetical. Task
+    `"auto"` is a regression for more than 20 distinct numbers. Text and infinite values in the target of a regression
+    raise a ValueError.
     """
     if task == "regression" or (task == "auto" and is_quantity(column)):
         return None, _numbers(column, column_name)

@@ -49,20 +49,10 @@ class TableResult:
 
 @dataclass(frozen=True, eq=False)
 class TableProbe:
-    """A planned probe of a table, from :func:`plan_probe`; :meth:`run` executes it.
+    """A planned probe of a table, from :func:`plan_probe`; `lines` describes it and :meth:`run` executes it.
 
-    Args:
-        table: All rows.
-        classes: Class names; None for a regression.
-        targets: Class indices or numbers, shape (n,).
-        folds: Rows to fit and to score.
-        rows: Rows that the saved model is fitted on.
-        encoder: Learned on those rows.
-        features: Their features, shape (m, k).
-        components: Principal components to keep; None for all columns.
-        seed: Of folds and of rows held out at random.
-        lines: What was read and what will be done, one sentence each.
-        about: Stored with the model.
+    `classes` is None for a regression, and `targets` (n,) holds class indices or numbers. The saved model is fitted on
+    `rows`, whose `features` (m, k) come from `encoder`; `about` is stored with it.
     """
 
     table: Table
