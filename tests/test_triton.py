@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from momentalign import _triton
-from momentalign.closed_form import _moment_distances, _product_spreads, _softmax_spreads, _variance_spread
+from momentalign.closed_form import _coral_distances, _product_spreads, _softmax_spreads, _variance_spread
 
 
 class Rows(SimpleNamespace):
@@ -28,7 +28,7 @@ def test_a_mini_batch_in_float32_on_cuda_goes_to_the_kernels() -> None:
     X, Z, labels = rows(128, 384), rows(128, 7), rows(3)
     assert _softmax_spreads._can_fuse(X, Z)
     assert _product_spreads._can_fuse(X, Z)
-    assert _moment_distances._can_fuse(X)
+    assert _coral_distances._can_fuse(X)
     assert _variance_spread._can_fuse(Z, X, labels, None)
     assert _variance_spread._can_fuse(Z, X, labels, rows(3, 7 * 385))
 
@@ -40,8 +40,8 @@ def test_what_the_kernels_are_not_made_for_does_not() -> None:
     assert not _softmax_spreads._can_fuse(rows(600, 384), rows(600, 7))
     assert not _softmax_spreads._can_fuse(X, rows(128, 7, dtype=torch.float64))
     assert not _product_spreads._can_fuse(X, rows(128, 65))
-    assert not _moment_distances._can_fuse(rows(600, 384))
-    assert not _moment_distances._can_fuse(rows(128, 384, dtype=torch.float64))
+    assert not _coral_distances._can_fuse(rows(600, 384))
+    assert not _coral_distances._can_fuse(rows(128, 384, dtype=torch.float64))
     assert not _variance_spread._can_fuse(rows(128, 65), X, labels, None)
     assert not _variance_spread._can_fuse(rows(128, 7), X, labels, rows(3, 7 * 385, dtype=torch.float64))
 

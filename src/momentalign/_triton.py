@@ -15,9 +15,9 @@ def can_use(*tensors: Tensor) -> bool:
     return AVAILABLE and all(tensor.is_cuda for tensor in tensors) and not torch.compiler.is_compiling()
 
 
-def are_single(*tensors: Tensor) -> bool:
-    """Whether all tensors are float32, which the kernels compute in."""
-    return all(tensor.dtype == torch.float32 for tensor in tensors)
+def can_use_float32(*tensors: Tensor) -> bool:
+    """Whether kernels that compute in float32 can be used."""
+    return can_use(*tensors) and all(tensor.dtype == torch.float32 for tensor in tensors)
 
 
 def save_outputs(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...], values: int) -> None:

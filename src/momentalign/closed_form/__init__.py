@@ -1,5 +1,6 @@
 """Mathematics on tensors: no state, no files, no randomness, no validation of inputs."""
 
+from momentalign.closed_form._coral_distances import coral_distances, pairs_per_spread
 from momentalign.closed_form._direct import (
     DIRECT_LIMIT,
     direct_size,
@@ -20,7 +21,6 @@ from momentalign.closed_form._domains import (
 )
 from momentalign.closed_form._gram import TILE, cross_grams, domain_grams, gram_statistics, sample_grams
 from momentalign.closed_form._heads import LogisticResiduals, Residuals, SquaredErrorResiduals
-from momentalign.closed_form._moment_distances import moment_distances, pairs_per_spread
 from momentalign.closed_form._product_spreads import product_spreads
 from momentalign.closed_form._routes import cheapest_route, pairwise_grams
 from momentalign.closed_form._softmax import SoftmaxResiduals
@@ -44,6 +44,7 @@ __all__ = [
     "SquaredErrorResiduals",
     "averages",
     "cheapest_route",
+    "coral_distances",
     "cross_grams",
     "direct_size",
     "distances",
@@ -54,7 +55,6 @@ __all__ = [
     "gram_statistics",
     "index_domains",
     "mean_over_domains",
-    "moment_distances",
     "norms",
     "pairs_per_spread",
     "pairwise_grams",

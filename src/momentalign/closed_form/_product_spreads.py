@@ -19,20 +19,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from momentalign._triton import (
-    AVAILABLE,
-    are_single,
-    can_use,
-    differentiable_gradients,
-    save_outputs,
-    zero_where_missing,
-)
+from momentalign import _triton
 from momentalign.closed_form import _product_kernels as kernels
 from momentalign.closed_form._domains import averages
 from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
-if AVAILABLE:
+if _triton.AVAILABLE:
     import triton
 
 _ROWS = 2048
@@ -85,8 +78,8 @@ def _plain_spreads(residuals: Residuals, X: Tensor, domains: Tensor, bias: bool,
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
     """Whether the kernels can be used: a mini-batch of few classes in float32 on CUDA."""
-    small = logits.shape[0] <= _ROWS and logits.shape[1] <= _CLASSES
-    return can_use(features) and are_single(features, logits) and small
+    rows, classes = logits.shape
+    return _triton.can_use_float32(features, logits) and rows <= _ROWS and classes <= _CLASSES
 
 
 class _Intermediates(NamedTuple):
@@ -125,17 +118,17 @@ class _FusedProductSpreads(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         *tensors, ctx.bias = inputs
-        save_outputs(ctx, tuple(tensors), output, 2)
+        _triton.save_outputs(ctx, tuple(tensors), output, 2)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
         if gradient is None and hessian is None:
             return (None,) * 5
-        grads = zero_where_missing(gradient, hessian)
+        grads = _triton.zero_where_missing(gradient, hessian)
         features, logits, targets, domains, *rest = ctx.saved_tensors
         if torch.is_grad_enabled():
             spreads = _plain_spreads(SoftmaxResiduals(logits, targets), features, domains, ctx.bias, "mean")
-            return *differentiable_gradients(spreads, (features, logits), grads), None, None, None
+            return *_triton.differentiable_gradients(spreads, (features, logits), grads), None, None, None
         saved = _Intermediates(*rest)
         n, C = logits.shape
         dS, dlogits = torch.empty_like(saved.S), torch.empty_like(saved.R)

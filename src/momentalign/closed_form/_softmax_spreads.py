@@ -20,19 +20,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from momentalign._triton import (
-    AVAILABLE,
-    are_single,
-    can_use,
-    differentiable_gradients,
-    save_outputs,
-    zero_where_missing,
-)
+from momentalign import _triton
 from momentalign.closed_form import _softmax_kernels as kernels
 from momentalign.closed_form._gram import gram_statistics
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
-if AVAILABLE:
+if _triton.AVAILABLE:
     import triton
 
 _CLASSES = 16
@@ -74,8 +67,8 @@ def _plain_spreads(
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
     """Whether the kernels can be used: a mini-batch of few classes in float32 on CUDA."""
-    small = logits.shape[0] <= _ROWS and logits.shape[1] <= _CLASSES
-    return can_use(features) and are_single(features, logits) and small
+    rows, classes = logits.shape
+    return _triton.can_use_float32(features, logits) and rows <= _ROWS and classes <= _CLASSES
 
 
 class _Intermediates(NamedTuple):
@@ -117,17 +110,17 @@ class _FusedSoftmaxSpreads(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         *tensors, ctx.bias, ctx.divisors = inputs
-        save_outputs(ctx, tuple(tensors), output, 2)
+        _triton.save_outputs(ctx, tuple(tensors), output, 2)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
         if gradient is None and hessian is None:
             return (None,) * 6
-        grads = zero_where_missing(gradient, hessian)
+        grads = _triton.zero_where_missing(gradient, hessian)
         features, logits, targets, domains, *rest = ctx.saved_tensors
         if torch.is_grad_enabled():
             spreads = _plain_spreads(features, logits, targets, domains, ctx.bias, ctx.divisors)
-            return *differentiable_gradients(tuple(spreads), (features, logits), grads), None, None, None, None
+            return *_triton.differentiable_gradients(tuple(spreads), (features, logits), grads), None, None, None, None
         saved = _Intermediates(*rest)
         (n, C), d, X = logits.shape, features.shape[1], features.contiguous()
         dX, dlogits = torch.empty_like(X), torch.empty_like(saved.R)

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from momentalign._triton import AVAILABLE, are_single, can_use, differentiable_gradients, save_outputs
+from momentalign import _triton
 from momentalign.closed_form import _variance_kernels as kernels
 from momentalign.closed_form._direct import with_constant
 from momentalign.closed_form._domains import same
 
-if AVAILABLE:
+if _triton.AVAILABLE:
     import triton
 
 _ENTRIES = 2**16
@@ -74,9 +74,8 @@ def variance_spread(
 def _can_fuse(residuals: Tensor, features: Tensor, labels: Tensor, past: Tensor | None) -> bool:
     """Whether the kernels can be used: a mini-batch of few classes and domains in float32 on CUDA."""
     n, C = residuals.shape
-    single = are_single(residuals, features) and (past is None or are_single(past))
     small = 0 < n <= _ROWS and C <= _CLASSES and len(labels) <= _DOMAINS
-    return can_use(features) and single and small
+    return small and _triton.can_use_float32(residuals, features, *(() if past is None else (past,)))
 
 
 def _variances(R: Tensor, features: Tensor, member: Tensor, bias: bool) -> Tensor:
@@ -128,7 +127,7 @@ class _FusedVarianceSpread(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         *tensors, _, _, ctx.bias = inputs
-        save_outputs(ctx, tuple(tensors), output, 1)  # not the past, which is overwritten before backward
+        _triton.save_outputs(ctx, tuple(tensors), output, 1)  # not the past, which is overwritten before backward
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
@@ -140,7 +139,7 @@ class _FusedVarianceSpread(torch.autograd.Function):
             member = same(domains, labels, R.dtype)
             now = _variances(R, features, member, ctx.bias)
             value = _spread(now + (saved.sums - now).detach(), member)
-            return *differentiable_gradients(value, (R, features), grad), None, None, None, None, None
+            return *_triton.differentiable_gradients(value, (R, features), grad), None, None, None, None, None
         (n, C), d, K = R.shape, features.shape[1], len(labels)
         spans = triton.cdiv(d + ctx.bias, _SPAN)
         dR, dfeatures = R.new_empty(spans, n, C), features.new_empty(n, d)

@@ -45,5 +45,5 @@ class CORAL(DomainPenalty):
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Distances of means and covariances."""
-        mean, covariance = closed_form.moment_distances(batch.features, batch.domains)
+        mean, covariance = closed_form.coral_distances(batch.features, batch.domains)
         return {"mean": mean, "covariance": covariance}

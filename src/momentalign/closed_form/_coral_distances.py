@@ -13,7 +13,7 @@ The mean over pairs is 2K/(K − 1) times the spread, so with t = 2/(K − 1), 0
 
 and the weights of the second are :math:`u_i \omega_i \omega_j (\mathrm{own}_{ij} - \mathrm{share}_j)` with
 :math:`\omega = 1/(1-u)`. A domain of one row has C = 0 there, whatever its ω. For a mini-batch on a CUDA device four
-Triton kernels compute them with their gradient (`_moment_kernels.py`): the means need no derivative of their own,
+Triton kernels compute them with their gradient (`_coral_kernels.py`): the means need no derivative of their own,
 because deviations from a mean sum to zero.
 """
 
@@ -22,18 +22,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from momentalign._triton import (
-    AVAILABLE,
-    are_single,
-    can_use,
-    differentiable_gradients,
-    save_outputs,
-    zero_where_missing,
-)
-from momentalign.closed_form import _moment_kernels as kernels
+from momentalign import _triton
+from momentalign.closed_form import _coral_kernels as kernels
 from momentalign.closed_form._domains import averages, number_of_domains
 
-if AVAILABLE:
+if _triton.AVAILABLE:
     import triton
 
 _ROWS = 512
@@ -46,20 +39,20 @@ _COLUMNS, _SPAN, _DEPTH = 128, 32, 64
 """Columns of X that a tile of pairs reads at a time; columns of other programs, and rows that they read at a time."""
 
 
-def moment_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
+def coral_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
     """Mean squared distance of the domains' means and of their covariances, over pairs and coordinates.
 
     Both are 0 for one domain, and a domain of one row has covariance zero. No d x d matrix is formed.
     """
     if _can_fuse(features):
-        mean, covariance, *_ = _FusedMomentDistances.apply(features, domains)  # type: ignore[no-untyped-call]
+        mean, covariance, *_ = _FusedCoralDistances.apply(features, domains)  # type: ignore[no-untyped-call]
         return mean, covariance
     return _plain_distances(features, domains)
 
 
 def _can_fuse(features: Tensor) -> bool:
     """Whether the kernels can be used: a mini-batch in float32 on CUDA."""
-    return can_use(features) and are_single(features) and len(features) <= _ROWS
+    return _triton.can_use_float32(features) and len(features) <= _ROWS
 
 
 def pairs_per_spread(u: Tensor) -> Tensor:
@@ -90,7 +83,7 @@ class _Intermediates(NamedTuple):
     weighted_means: Tensor
 
 
-class _FusedMomentDistances(torch.autograd.Function):
+class _FusedCoralDistances(torch.autograd.Function):
     @staticmethod
     def forward(features: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         (n, d), X, labels = features.shape, features.contiguous(), domains.contiguous()
@@ -110,16 +103,16 @@ class _FusedMomentDistances(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
-        save_outputs(ctx, inputs, output, 2)
+        _triton.save_outputs(ctx, inputs, output, 2)
 
     @staticmethod
     def backward(ctx: Any, mean: Tensor | None, covariance: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
         if mean is None and covariance is None:
             return None, None
-        grads = zero_where_missing(mean, covariance)
+        grads = _triton.zero_where_missing(mean, covariance)
         features, domains, *rest = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return *differentiable_gradients(_plain_distances(features, domains), (features,), grads), None
+            return *_triton.differentiable_gradients(_plain_distances(features, domains), (features,), grads), None
         saved = _Intermediates(*rest)
         (n, d), dfeatures = features.shape, torch.empty_like(saved.centred)
         kernels.slopes[triton.cdiv(n, _BLOCK), triton.cdiv(d, _SPAN)](

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from momentalign.closed_form import _moment_distances, moment_distances
+from momentalign.closed_form import _coral_distances, coral_distances
 from tests.kernels import DEVICE, needs_device
 from tests.references import LABELS
 
@@ -38,7 +38,7 @@ def by_definition(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (2.0, 0.7)], ids=str)
 def test_values_and_gradients_are_those_of_the_definition(sizes: tuple[int, ...], weights: tuple[float, float]) -> None:
     features, domains = problem(sizes)
-    found, expected = moment_distances(features, domains), by_definition(features, domains)
+    found, expected = coral_distances(features, domains), by_definition(features, domains)
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-14)
     totals = [weights[0] * mean + weights[1] * covariance for mean, covariance in (found, expected)]
     ours, theirs = (torch.autograd.grad(total, features)[0] for total in totals)
@@ -48,7 +48,7 @@ def test_values_and_gradients_are_those_of_the_definition(sizes: tuple[int, ...]
 @pytest.mark.parametrize("term", [0, 1])
 def test_one_of_the_two_may_be_left_out_of_the_loss(term: int) -> None:
     features, domains = problem((2, 9, 4))
-    ours = torch.autograd.grad(moment_distances(features, domains)[term], features)[0]
+    ours = torch.autograd.grad(coral_distances(features, domains)[term], features)[0]
     theirs = torch.autograd.grad(by_definition(features, domains)[term], features)[0]
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
 
@@ -58,7 +58,7 @@ def test_second_derivatives(sizes: tuple[int, ...]) -> None:
     features, domains = problem(sizes, 2)
 
     def total(features: Tensor) -> Tensor:
-        mean, covariance = moment_distances(features, domains)
+        mean, covariance = coral_distances(features, domains)
         return mean + 0.5 * covariance
 
     assert torch.autograd.gradcheck(total, features)
@@ -68,7 +68,7 @@ def test_second_derivatives(sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("rows", [1, 7, 49])
 def test_one_domain_is_exactly_zero(rows: int) -> None:
     features = torch.randn(rows, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    values = moment_distances(features, torch.full((rows,), 3))
+    values = coral_distances(features, torch.full((rows,), 3))
     assert [value.item() for value in values] == [0, 0]
     assert not torch.autograd.grad(sum(values), features)[0].any()
 
@@ -78,11 +78,11 @@ def test_one_domain_is_exactly_zero(rows: int) -> None:
 @pytest.mark.parametrize("d", [3, 40, 150])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_kernels_give_the_same(sizes, d, offset, monkeypatch):
-    monkeypatch.setattr(_moment_distances, "_can_fuse", lambda features: features.dtype == torch.float32)
+    monkeypatch.setattr(_coral_distances, "_can_fuse", lambda features: features.dtype == torch.float32)
     features, domains = problem(sizes, d)
     single = (features.detach() + offset).to(DEVICE, torch.float32).requires_grad_()
     exact, labels = single.detach().double().requires_grad_(), domains.to(DEVICE)
-    found, expected = moment_distances(single, labels), moment_distances(exact, labels)
+    found, expected = coral_distances(single, labels), coral_distances(exact, labels)
     tolerance = 1e-5 + 1e-5 * offset  # features of a hundred have lost two digits before we see them
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=1e-9)
@@ -95,4 +95,4 @@ def test_the_kernels_give_the_same(sizes, d, offset, monkeypatch):
 
 
 def test_the_host_has_no_kernels():
-    assert not _moment_distances._can_fuse(torch.zeros(2, 3))
+    assert not _coral_distances._can_fuse(torch.zeros(2, 3))

@@ -1,7 +1,7 @@
-"""Triton kernels of `_moment_distances` and their gradient.
+"""Triton kernels of `_coral_distances` and their gradient.
 
 The first kernel, `shares`, is that of `_softmax_kernels`: as there, share is u. The rest of the legend is that of
-`_moment_distances`; scaled (n,) = u t/d, and B (n, n) the weights of Q² times Q.
+`_coral_distances`; scaled (n,) = u t/d, and B (n, n) the weights of Q² times Q.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
