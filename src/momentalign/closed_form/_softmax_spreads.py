@@ -67,8 +67,8 @@ def _plain_spreads(
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
     """Whether the kernels can be used: a mini-batch of few classes in float32 on CUDA."""
-    rows, classes = logits.shape
-    return _triton.can_use_float32(features, logits) and rows <= _ROWS and classes <= _CLASSES
+    small = len(logits) <= _ROWS and logits.shape[1] <= _CLASSES
+    return small and _triton.can_use_float32(features, logits)
 
 
 class _Intermediates(NamedTuple):
