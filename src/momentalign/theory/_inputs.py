@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from momentalign._format import join_first
 from momentalign._types import Array
 
 
@@ -83,17 +84,12 @@ def index_known_labels(name: str, labels: NDArray[Any], distinct: Sequence[Any])
     indices = {label: index for index, label in enumerate(distinct)}
     unknown = sorted({str(label) for label in labels.tolist() if label not in indices})
     if unknown:
+        known = join_first([str(label) for label in distinct])
         raise ValueError(
-            f"'{name}' should hold the classes of 'y' ({shortened(distinct)}), but also holds {shortened(unknown)}. "
+            f"'{name}' should hold the classes of 'y' ({known}), but also holds {join_first(unknown)}. "
             "Drop these rows: the head has no output for them."
         )
     return torch.tensor([indices[label] for label in labels.tolist()])
-
-
-def shortened(names: Sequence[Any], most: int = 8) -> str:
-    """Names for a message, only the first `most`."""
-    shown = ", ".join(str(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"
 
 
 def check_positive(name: str, value: object, why: str) -> float:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import LOSSES
+from momentalign._format import join_first
 from momentalign._types import Array
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
@@ -28,7 +29,6 @@ from momentalign.theory._inputs import (
     index_known_labels,
     index_labels,
     index_named_domains,
-    shortened,
 )
 
 
@@ -171,7 +171,8 @@ def _check_classes(classes: list[Any], loss: str) -> None:
     if len(classes) < 2:
         raise ValueError(f"'y' should hold at least two classes, but all rows are of class {classes[0]!r}.")
     if loss == "logistic" and len(classes) > 2:
+        names = join_first([str(label) for label in classes])
         raise ValueError(
-            f"'y' should hold two classes for loss 'logistic', but holds {len(classes)}: {shortened(classes)}. "
+            f"'y' should hold two classes for loss 'logistic', but holds {len(classes)}: {names}. "
             "Use loss='cross_entropy'."
         )
