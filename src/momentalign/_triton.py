@@ -27,10 +27,9 @@ def save_outputs(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...
     ctx.save_for_backward(*inputs, *output[values:])
 
 
-def zero_where_missing(first: Tensor | None, second: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Incoming gradients of two scalars, zero for one that the loss does not use."""
-    one = first if first is not None else torch.zeros_like(second)  # type: ignore[arg-type]
-    return one, second if second is not None else torch.zeros_like(one)
+def zero_where_missing(like: Tensor, *grads: Tensor | None) -> tuple[Tensor, ...]:
+    """Incoming gradients of scalars, zero for one that the loss does not use."""
+    return tuple(like.new_zeros(()) if grad is None else grad for grad in grads)
 
 
 def differentiable_gradients(

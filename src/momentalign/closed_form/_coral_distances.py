@@ -107,10 +107,8 @@ class _FusedCoralDistances(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, mean: Tensor | None, covariance: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-        if mean is None and covariance is None:
-            return None, None
-        grads = _triton.zero_where_missing(mean, covariance)
         features, domains, *rest = ctx.saved_tensors
+        grads = _triton.zero_where_missing(features, mean, covariance)
         if torch.is_grad_enabled():
             return *_triton.differentiable_gradients(_plain_distances(features, domains), (features,), grads), None
         saved = _Intermediates(*rest)

@@ -114,10 +114,8 @@ class _FusedSoftmaxSpreads(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None, hessian: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
-        if gradient is None and hessian is None:
-            return (None,) * 6
-        grads = _triton.zero_where_missing(gradient, hessian)
         features, logits, targets, domains, *rest = ctx.saved_tensors
+        grads = _triton.zero_where_missing(logits, gradient, hessian)
         if torch.is_grad_enabled():
             spreads = _plain_spreads(features, logits, targets, domains, ctx.bias, ctx.divisors)
             return *_triton.differentiable_gradients(tuple(spreads), (features, logits), grads), None, None, None, None

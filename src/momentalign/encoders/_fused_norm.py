@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from momentalign._triton import AVAILABLE, can_use, differentiable_gradients
+from momentalign._triton import AVAILABLE, can_use
 from momentalign.encoders import _fused_kernels as kernels
 
 if AVAILABLE:
@@ -92,7 +92,7 @@ class _ReLUGroupNorm(torch.autograd.Function):
             moved = images.float() + saved.shift[:, None, None]
             plain = F.group_norm(F.relu(moved), ctx.groups, saved.weight, saved.bias, ctx.eps).to(gradient.dtype)
             plain = plain.mean((2, 3)) if ctx.pool else plain
-            return *differentiable_gradients(plain, saved[:4], gradient), None, None, None
+            return *torch.autograd.grad(plain, saved[:4], gradient, create_graph=True), None, None, None
         number, channels, pixels = len(images), images.shape[1], images[0, 0].numel()
         if ctx.pool:
             gradient = (gradient / pixels)[:, :, None, None].expand(images.shape)
