@@ -1,6 +1,6 @@
 import pytest
 
-from momentalign._format import format_duration, format_size, join_first, join_names, pluralize
+from momentalign._format import format_duration, format_size, join_first, join_names, pluralize, suggest
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,8 @@ def test_join_names() -> None:
 
 def test_join_first() -> None:
     assert [join_first(["a", "b", "c"], limit) for limit in (2, 3)] == ["a, b and 1 more", "a, b, c"]
+
+
+def test_suggest() -> None:
+    assert suggest("cam", ["erm", "cma"]) == " Did you mean 'cma'?"
+    assert suggest("something", ["erm", "cma"]) == ""

@@ -118,9 +118,13 @@ def test_targets_of_other_types_that_fit(loss: str, targets: Tensor) -> None:
         ({"order": -1, "loss": "logistic"}, ValueError, r"'order' should be at least 1 for loss 'logistic', but is -1"),
         ({"order": 1.0}, TypeError, r"'order' should be an integer, but is 1\.0"),
         ({"order": True}, TypeError, r"'order' should be an integer, but is True"),
-        ({"route": "gramm"}, ValueError, r"'auto', 'gram', 'direct', 'pairwise', but is 'gramm'\. Meant 'gram'\?"),
+        (
+            {"route": "gramm"},
+            ValueError,
+            r"'auto', 'gram', 'direct', 'pairwise', but is 'gramm'\. Did you mean 'gram'\?",
+        ),
         ({"route": None}, ValueError, r"'route' should be one of .*, but is None\.$"),
-        ({"loss": "cross-entropy"}, ValueError, r"'loss' should be one of .* Meant 'cross_entropy'\?"),
+        ({"loss": "cross-entropy"}, ValueError, r"'loss' should be one of .* Did you mean 'cross_entropy'\?"),
         ({"loss": "zzz"}, ValueError, r"'cross_entropy', 'logistic', 'squared_error', but is 'zzz'\.$"),
         ({"order": 3, "route": "pairwise"}, ValueError, r"'pairwise' takes orders 1 and 2, but got 3\. Use"),
         ({"order": 3, "route": "direct"}, ValueError, r"orders 1 and 2 of loss 'cross_entropy', but got 3"),
@@ -133,7 +137,9 @@ def test_names_and_orders(arguments: dict[str, object], error: type[Exception], 
 
 
 def test_scaling_is_one_of_four() -> None:
-    with pytest.raises(ValueError, match=r"'scaling' should be one of .*, but is 'relativ'\. Meant 'relative'\?"):
+    with pytest.raises(
+        ValueError, match=r"'scaling' should be one of .*, but is 'relativ'\. Did you mean 'relative'\?"
+    ):
         check_choice("scaling", "relativ", SCALINGS)
     assert [check_choice("scaling", name, SCALINGS) for name in SCALINGS] == [
         "none",

@@ -1,6 +1,7 @@
 """Counts, lists, durations and sizes as text."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -20,6 +21,12 @@ def join_first(names: Sequence[str], limit: int = 8) -> str:
     """The first names of a long list: "a, b and 12 more"."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A suggestion for a misspelt name, to append to a message: " Did you mean 'cma'?", or nothing."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def format_duration(seconds: float) -> str:

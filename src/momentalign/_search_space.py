@@ -1,6 +1,5 @@
 """Search spaces: hyper-parameters with a default and a seeded random draw."""
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from momentalign._format import suggest
 from momentalign._seeds import seed_hash
 from momentalign._validation import check_choice, check_count
 
@@ -85,10 +85,8 @@ def check_hyperparameters(space: SearchSpace, values: Mapping[str, Any]) -> dict
     checked = {}
     for name, value in values.items():
         if name not in space:
-            near = difflib.get_close_matches(name, space, 1)
             raise ValueError(
-                f"There is no hyper-parameter '{name}'. There are: {', '.join(space)}."
-                + (f" Meant '{near[0]}'?" if near else "")
+                f"There is no hyper-parameter '{name}'. There are: {', '.join(space)}.{suggest(name, space)}"
             )
         checked[name] = _check_value(name, value, space[name])
     return checked

@@ -1,9 +1,10 @@
 """Checks of scalar and string arguments: messages give what was expected, what was found, what to do."""
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+
+from momentalign._format import suggest
 
 SCALINGS = ("none", "classes", "parameters", "relative")
 
@@ -14,10 +15,8 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in choices:
         return value
     allowed = ", ".join(f"'{choice}'" for choice in choices)
-    near = difflib.get_close_matches(value, choices, 1) if isinstance(value, str) else []
-    raise ValueError(
-        f"'{name}' should be one of {allowed}, but is {value!r}." + (f" Meant '{near[0]}'?" if near else "")
-    )
+    suggestion = suggest(value, choices) if isinstance(value, str) else ""
+    raise ValueError(f"'{name}' should be one of {allowed}, but is {value!r}.{suggestion}")
 
 
 def check_names(name: str, values: Sequence[str]) -> Sequence[str]:

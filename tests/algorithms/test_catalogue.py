@@ -90,9 +90,9 @@ def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cam", "There is no algorithm 'cam'. There are: erm, .*'package.module:Name'. Meant 'cma'?"),
-        ("CMA", "Meant 'cma'?"),
-        ("group-dro", "Meant 'groupdro'?"),
+        ("cam", "There is no algorithm 'cam'. There are: erm, .*'package.module:Name'. Did you mean 'cma'?"),
+        ("CMA", "Did you mean 'cma'?"),
+        ("group-dro", "Did you mean 'groupdro'?"),
         ("nowhere.module:Name", "there is no module 'nowhere' here or installed"),
         (f"{OWN}.deeper:Name", "there is no module 'tests.algorithms.own.deeper'"),
         (f"{OWN}:Missing", "should be a DomainPenalty or Algorithm class, but module .* has nothing of that name"),
@@ -118,7 +118,7 @@ def test_an_error_inside_ones_own_module_is_not_hidden(tmp_path: Path, monkeypat
 
 def test_hyperparameters_are_checked_before_anything_is_built() -> None:
     spec = find_algorithm("cma")
-    with pytest.raises(ValueError, match=r"no hyper-parameter 'gradient_wight'.*Meant 'gradient_weight'"):
+    with pytest.raises(ValueError, match=r"no hyper-parameter 'gradient_wight'.*Did you mean 'gradient_weight'"):
         spec.build(network(), K, hparams("cma") | {"gradient_wight": 1.0})
     lacking = {name: value for name, value in hparams("cma").items() if name != "lr"}
     with pytest.raises(ValueError, match=r"'hparams' of 'cma' should have all of lr, .*but 'lr' is missing"):

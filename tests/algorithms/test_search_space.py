@@ -110,7 +110,7 @@ def test_draws_fill_their_range(draw, low: float, high: float) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "error", "message"),
     [
-        ("gradient_wieght", 1.0, ValueError, "no hyper-parameter 'gradient_wieght'.*Meant 'gradient_weight'"),
+        ("gradient_wieght", 1.0, ValueError, "no hyper-parameter 'gradient_wieght'.*Did you mean 'gradient_weight'"),
         ("eta", 1.0, ValueError, "There are: lr, .*scaling"),
         ("lr", "fast", TypeError, "'lr' should be a number, but is 'fast'"),
         ("lr", True, TypeError, "'lr' should be a number"),
@@ -120,7 +120,7 @@ def test_draws_fill_their_range(draw, low: float, high: float) -> None:
         ("batch_size", 6.5, TypeError, "'batch_size' should be a whole number, but is 6.5"),
         ("batch_size", 0, ValueError, "'batch_size' should be at least 1, but is 0"),
         ("gradient_weight", float("inf"), ValueError, "'gradient_weight' should be finite, but is inf"),
-        ("scaling", "class", ValueError, "'scaling' should be one of .*Meant 'classes'"),
+        ("scaling", "class", ValueError, "'scaling' should be one of .*Did you mean 'classes'"),
         ("optimizer", "sgd", ValueError, "'optimizer' should be one of 'adam', 'adamw', but is 'sgd'"),
     ],
 )
@@ -138,7 +138,7 @@ def test_values_get_the_type_of_the_default() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: find_algorithm("erm").space("mnits", 10), "'recipe' should be one of .*Meant 'mnist'"),
+        (lambda: find_algorithm("erm").space("mnits", 10), "'recipe' should be one of .*Did you mean 'mnist'"),
         (lambda: find_algorithm("erm").space("mnist", 0), "'steps' should be at least 1"),
         (lambda: draw_hyperparameters({}, -1), "'hparams_seed' should be at least 0"),
     ],

@@ -71,7 +71,7 @@ def test_verify_by_hand_says_that_nothing_was_recorded(tmp_path: Path) -> None:
 def test_errors_name_what_to_do(tmp_path: Path) -> None:
     unknown = run("fetch", "pacz")
     assert isinstance(unknown.exception, ValueError)
-    assert "Meant 'pacs'?" in str(unknown.exception)
+    assert "Did you mean 'pacs'?" in str(unknown.exception)
     missing = run("verify", "pacs", "--root", str(tmp_path))
     assert "Run 'momentalign data fetch pacs'." in str(missing.exception)
 

@@ -20,7 +20,7 @@ def test_embedded_sets_need_nothing(name: str, tmp_path: Path) -> None:
 
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(
-        ValueError, match=r"no data set and no folder or file 'colord-digits'\. Meant 'colored-digits'\?"
+        ValueError, match=r"no data set and no folder or file 'colord-digits'\. Did you mean 'colored-digits'\?"
     ):
         load_dataset("colord-digits")
     with pytest.raises(ValueError, match=r"Data sets: colored-digits, .*, multinli"):

@@ -33,7 +33,7 @@ def test_files_have_published_checksums_and_more_than_one_address() -> None:
 def test_names() -> None:
     with pytest.raises(ValueError, match="colored-digits has no files"):
         dataset_path("colored-digits")
-    with pytest.raises(ValueError, match=r"no data set 'pcas'\. Meant 'pacs'\?"):
+    with pytest.raises(ValueError, match=r"no data set 'pcas'\. Did you mean 'pacs'\?"):
         fetch("pcas")
     assert find_source("rotated-mnist")[0] == "mnist"
 

@@ -185,7 +185,7 @@ def test_a_run_that_was_killed_between_two_checkpoints_still_has_an_encoder(tmp_
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("mnist-cn", "There is no encoder 'mnist-cn'. .* Meant 'mnist-cnn'?"),
+        ("mnist-cn", "There is no encoder 'mnist-cn'. .* Did you mean 'mnist-cnn'?"),
         ("google/vit-base", "should be a folder, but google/vit-base does not exist. Use 'hf:google"),
         ("hf:/no/such/folder", "should be a folder, but /no/such/folder does not exist"),
         ("hf-config:/no/such/folder", "should be a folder, but /no/such/folder does not exist"),

@@ -93,7 +93,7 @@ def test_bad_files_are_skipped_on_request(batch_size: int, folder: Path) -> None
     [
         (("-o", "features.csv"), r"should end in .parquet or .npz"),
         (("--device", "abacus"), "that torch can use (cpu, cuda, cuda:1), but is 'abacus'. Use cpu."),
-        (("--encoder", "mnist-cn"), "Meant 'mnist-cnn'"),
+        (("--encoder", "mnist-cn"), "Did you mean 'mnist-cnn'"),
     ],
 )
 def test_bad_arguments(arguments: tuple[str, ...], message: str, folder: Path) -> None:

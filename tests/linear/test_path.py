@@ -109,7 +109,7 @@ def test_running_out_of_iterations_is_said() -> None:
         ({"features": np.zeros((0, 4)), "targets": np.zeros(0, int), "domains": None}, "n and d at least 1"),
         ({"order_weights": [{4: 1.0}]}, "'order' should be between 1 and 3"),
         ({"order_weights": [{1: -1.0}]}, "'order_weights[1]' should be finite and not below 0"),
-        ({"scaling": "relativ"}, "Meant 'relative'?"),
+        ({"scaling": "relativ"}, "Did you mean 'relative'?"),
         ({"loss": "logistic", "classes": 3}, "takes two classes, but there are 3"),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),

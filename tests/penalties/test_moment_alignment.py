@@ -61,7 +61,7 @@ def test_bad_orders(arguments: tuple[object], error: type[Exception], message: s
 @pytest.mark.parametrize(
     ("orders", "options", "message"),
     [
-        ([1], {"route": "grams"}, r"'route' should be one of 'auto', .* but is 'grams'\. Meant 'gram'\?"),
+        ([1], {"route": "grams"}, r"'route' should be one of 'auto', .* but is 'grams'\. Did you mean 'gram'\?"),
         ([1], {"scaling": None}, r"'scaling' should be one of 'none', .* 'relative', but is None"),
         ([1], {"loss": "hinge"}, r"'loss' should be one of 'cross_entropy', .* but is 'hinge'"),
         ([1], {"momentum": 1.0}, r"'momentum' should be below 1, but is 1.0"),

@@ -53,7 +53,7 @@ def test_steps_and_annealing() -> None:
 
 def test_names() -> None:
     assert set(PROTOCOL_METHODS) <= set(METHODS)
-    with pytest.raises(ValueError, match="Meant 'groupdro'"):
+    with pytest.raises(ValueError, match="Did you mean 'groupdro'"):
         find_method("group-dro")
     with pytest.raises(ValueError, match="'recipe' should be one of"):
         recipe_for("birds")

@@ -102,10 +102,10 @@ def test_groups_that_are_missing_and_fits_that_stop_are_said() -> None:
     ("options", "message"),
     [
         ({"solver": "adam"}, "'solver' should be one of 'converged', 'sgd'"),
-        ({"methods": ["cmma"]}, "Meant 'cma'"),
+        ({"methods": ["cmma"]}, "Did you mean 'cma'"),
         ({"seeds": 0}, "'seeds' should be at least 1"),
         ({"top": 0}, "'top' should be at least 1"),
-        ({"recipe": "celebs"}, "Meant 'celeba'"),
+        ({"recipe": "celebs"}, "Did you mean 'celeba'"),
         ({"isr_class": 7}, "'isr_class' is 7"),
     ],
 )

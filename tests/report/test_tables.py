@@ -258,7 +258,7 @@ def test_the_command_prints_and_writes(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--select", "orcale"], "but is 'orcale'. Meant 'oracle'?"),
+        (["--select", "orcale"], "but is 'orcale'. Did you mean 'oracle'?"),
         (["--format", "latx"], "'--format' should be one of 'text', 'markdown', 'latex', 'csv', but is 'latx'. Meant"),
         (
             ["--select", "worst-group"],

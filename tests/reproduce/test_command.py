@@ -110,7 +110,7 @@ def test_costs_are_the_benchmark_s(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ([], "Name a recipe"),
-        (["pcas"], "Meant 'pacs'?"),
+        (["pcas"], "Did you mean 'pacs'?"),
         (["pacs", "--scale", "huge"], "'--scale' should be full or small"),
         (["pacs", "--features", "x.parquet"], "'--features' is for probes"),
         (["probing", "--features", "x.parquet"], "Name one."),

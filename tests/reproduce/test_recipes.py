@@ -95,7 +95,7 @@ def test_images_take_the_paper_s_encoder_and_digits_their_own() -> None:
 @pytest.mark.parametrize(
     ("name", "scale", "message"),
     [
-        ("colored-mnits", "full", "There is no recipe 'colored-mnits'. Meant 'colored-mnist'?"),
+        ("colored-mnits", "full", "There is no recipe 'colored-mnits'. Did you mean 'colored-mnist'?"),
         ("pacs", "tiny", "'--scale' should be full or small, but is 'tiny'."),
     ],
 )

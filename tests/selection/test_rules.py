@@ -175,7 +175,9 @@ def test_unknown_rules_are_refused(tmp_path):
     run(tmp_path, [], name="x")
     rules = "'training-domain', 'leave-one-domain-out', 'oracle', 'worst-group'"
     for choose in (select, candidates):
-        with pytest.raises(ValueError, match=f"^'rule' should be one of {rules}, but is 'orcale'. Meant 'oracle'"):
+        with pytest.raises(
+            ValueError, match=f"^'rule' should be one of {rules}, but is 'orcale'. Did you mean 'oracle'"
+        ):
             choose(read_runs(tmp_path), "orcale")
 
 

@@ -111,7 +111,7 @@ def test_sgd_that_diverges_is_said() -> None:
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"scaling": "relativ"}, ValueError, "Meant 'relative'?"),
+        ({"scaling": "relativ"}, ValueError, "Did you mean 'relative'?"),
         ({"solver": "adam"}, ValueError, "'solver' should be one of 'lbfgs', 'sgd'"),
         ({"gradient_weight": -1.0}, ValueError, "'gradient_weight' should be finite and not below 0"),
         ({"hessian_weight": "much"}, TypeError, "'hessian_weight' should be a number"),

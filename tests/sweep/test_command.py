@@ -129,7 +129,7 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["colored-digits", "--algorithms", "cmaa"], "Meant 'cma'?"),
+        (["colored-digits", "--algorithms", "cmaa"], "Did you mean 'cma'?"),
         (["colored-digits", "--algorithms", ""], "A sweep needs at least one algorithm."),
         (["colored-digit", "--algorithms", "erm"], "colored-digits"),
         (["colored-digits", "--algorithms", "erm", "--select", "best"], "'select' should be one of"),

@@ -67,7 +67,7 @@ def test_bad_plans_are_refused_before_any_work(options, message):
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="Meant 'fishr'"):
+    with pytest.raises(ValueError, match="Did you mean 'fishr'"):
         plan_of("fisher")
     with pytest.raises(ValueError, match="colored-digits"):
         make_plan(["colored-digit"], ["erm"])

@@ -71,7 +71,7 @@ def test_real_numbers_and_dry_run(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--target", "lable", "--domain", "site"], "Meant 'label'?"),
+        (["--target", "lable", "--domain", "site"], "Did you mean 'label'?"),
         (["--target", "label", "--domain", "site", "--loss", "hinge"], "'loss' should be one of"),
         (["--target", "label", "--domain", "site", "--radius", "0"], "radius"),
         (["--target", "label", "--domain", "site", "--components", "0"], "'components' should be at least 1"),

@@ -66,7 +66,7 @@ def test_words_that_may_be_names_are_missing_values_only_among_features_and_numb
     ("options", "message"),
     [
         ({"target": "z", "domain": "site"}, "'target' should name a column of t.csv, but is 'z'. Found: age, kind"),
-        ({"target": "y", "domain": "sites"}, "Meant 'site'?"),
+        ({"target": "y", "domain": "sites"}, "Did you mean 'site'?"),
         ({"target": "y", "domain": "y"}, "should be two columns, but are both 'y'"),
         ({"target": "nothing", "domain": "site"}, "should have rows with 'nothing' and 'site', but has none"),
     ],

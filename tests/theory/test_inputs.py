@@ -41,7 +41,7 @@ def with_nan(array: np.ndarray) -> np.ndarray:
         ({"y": RNG.normal(size=40)}, r"but holds real numbers\. Use loss='squared_error'"),
         ({"y": np.arange(40) % 3, "loss": "logistic"}, r"'y' should hold two classes for loss 'logistic', but holds 3"),
         ({"y": with_nan(GOOD["y"]), "loss": "squared_error"}, r"'y' should be finite"),
-        ({"loss": "cross-entropy"}, r"'loss' should be one of .* Meant 'cross_entropy'\?"),
+        ({"loss": "cross-entropy"}, r"'loss' should be one of .* Did you mean 'cross_entropy'\?"),
         ({"radius": 0}, r"'radius' should be finite and above 0, but is 0\. It is √δ"),
         ({"radius": float("nan")}, r"'radius' should be finite and above 0, but is nan"),
         ({"l2": 0.0}, r"'l2' should be finite and above 0, but is 0.0\. Without it"),

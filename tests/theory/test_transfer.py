@@ -107,7 +107,7 @@ def test_closed_form_is_for_quadratics() -> None:
     losses = make_losses()
     with pytest.raises(ValueError, match="method='closed_form' is for loss 'squared_error', but the loss is"):
         transfer_measures(losses, torch.zeros(losses.shape), 1.0, method="closed_form")
-    with pytest.raises(ValueError, match=r"'method' should be one of .* Meant 'ascent'\?"):
+    with pytest.raises(ValueError, match=r"'method' should be one of .* Did you mean 'ascent'\?"):
         transfer_measures(losses, torch.zeros(losses.shape), 1.0, method="assent")
     with pytest.raises(ValueError, match="'radius' should be finite and above 0, but is -1"):
         transfer_measures(losses, torch.zeros(losses.shape), -1)

@@ -98,12 +98,15 @@ def test_small_domains_are_noted_not_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train", "colored-digit"], "Meant 'colored-digits'?"),
+        (["train", "colored-digit"], "Did you mean 'colored-digits'?"),
         (["train", "colored-digits", "--test-domain", "-80%"], "'test_domain' should be one of '+90%', '+80%', '-90%'"),
-        (["train", "colored-digits", "--algorithm", "cmaa"], "Meant 'cma'?"),
+        (["train", "colored-digits", "--algorithm", "cmaa"], "Did you mean 'cma'?"),
         (["train", "colored-digits", "--algorithm", "nowhere:Thing"], "nowhere"),
-        (["train", "colored-digits", "--encoder", "mnist-cn"], "Meant 'mnist-cnn'?"),
-        (["train", "colored-digits", "--algorithm", "cma", "--set", "gradient_wieght=1"], "Meant 'gradient_weight'?"),
+        (["train", "colored-digits", "--encoder", "mnist-cn"], "Did you mean 'mnist-cnn'?"),
+        (
+            ["train", "colored-digits", "--algorithm", "cma", "--set", "gradient_wieght=1"],
+            "Did you mean 'gradient_weight'?",
+        ),
         (["train", "colored-digits", "--set", "lr"], "'--set' should look like NAME=VALUE, but is 'lr'."),
         (["train", "colored-digits", "--set", "lr=fast"], "'lr' should be a number"),
         (["train", "colored-digits", "--steps", "0"], "'steps' should be at least 1"),

@@ -99,8 +99,8 @@ def test_a_string_is_no_list_of_names() -> None:
     [
         ({"test_domains": ["d"]}, "'test_domain' should be one of 'a', 'b', 'c', but is 'd'"),
         ({"test_domains": ["a", "b", "c"]}, "All domains of three are test domains"),
-        ({"algorithm": "ermm"}, "Meant 'erm'?"),
-        ({"hparams": {"lrr": 1}}, "Meant 'lr'?"),
+        ({"algorithm": "ermm"}, "Did you mean 'erm'?"),
+        ({"hparams": {"lrr": 1}}, "Did you mean 'lr'?"),
         ({"hparams": {"batch_size": 0}}, "'batch_size' should be at least 1"),
         ({"steps": 0}, "'steps' should be at least 1"),
         ({"record_every": 0}, "'record_every' should be at least 1"),

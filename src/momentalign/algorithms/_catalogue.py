@@ -1,6 +1,5 @@
 """Algorithms by name or import path: how to build each, and its search space."""
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from momentalign._format import suggest
 from momentalign._search_space import (
     TRAINING_RECIPES,
     Hyperparameter,
@@ -146,10 +146,9 @@ def find_algorithm(name: str) -> AlgorithmSpec:
         return AlgorithmSpec(name, _import_class(name))
     if "." in name:  # the other common way to write it
         return find_algorithm(":".join(name.rsplit(".", 1)))
-    near = difflib.get_close_matches(name.lower(), _CATALOGUE, 1)
     raise ValueError(
         f"There is no algorithm '{name}'. There are: {', '.join(_CATALOGUE)}; your own is 'package.module:Name'."
-        + (f" Meant '{near[0]}'?" if near else "")
+        + suggest(name.lower(), _CATALOGUE)
     )
 
 

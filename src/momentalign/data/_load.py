@@ -1,13 +1,12 @@
 """Load data sets by name or path."""
 
-import difflib
 import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from momentalign._datasets import DATASET_NAMES
-from momentalign._format import join_first
+from momentalign._format import join_first, suggest
 from momentalign.data._convert import table_dataset
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._digits import ColoredDigits, ColoredMNIST, RotatedDigits, RotatedMNIST
@@ -100,11 +99,9 @@ def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
         return table_dataset(table, name=path.name, trial=trial, holdout=holdout)
     if path.name.endswith(TABLE_SUFFIXES) or len(path.parts) > 1:
         raise FileNotFoundError(f"{path} does not exist.")
-    near = difflib.get_close_matches(str(path), _LOADERS, 1)
     raise ValueError(
-        f"There is no data set and no folder or file {str(path)!r}."
-        + (f" Meant '{near[0]}'?" if near else "")
-        + f" Data sets: {', '.join(_LOADERS)}."
+        f"There is no data set and no folder or file {str(path)!r}.{suggest(str(path), _LOADERS)} "
+        f"Data sets: {', '.join(_LOADERS)}."
     )
 
 

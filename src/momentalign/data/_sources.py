@@ -1,6 +1,5 @@
 """Sources of the data sets: files, mirrors and checksums from `sources.toml`, and where they go in the data folder."""
 
-import difflib
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._datasets import DATASET_NAMES
+from momentalign._format import suggest
 
 EMBEDDED = ("colored-digits", "rotated-digits")
 """Data sets without files."""
@@ -88,9 +88,7 @@ def find_source(name: str) -> tuple[str, Source]:
     key = _ALIASES.get(name, name)
     if key not in SOURCES:
         known = (*DATASET_NAMES, "mnist")
-        near = difflib.get_close_matches(name, known, 1)
-        meant = f" Meant '{near[0]}'?" if near else ""
-        raise ValueError(f"There is no data set {name!r}.{meant} Known: {', '.join(known)}.")
+        raise ValueError(f"There is no data set {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
     return key, SOURCES[key]
 
 

@@ -1,6 +1,5 @@
 """Build encoders by name or folder."""
 
-import difflib
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from momentalign._format import suggest
 from momentalign._saved import MODEL, checkpoint_of, read_values
 from momentalign.data import DomainDataset, Items, Split, TableRows
 from momentalign.encoders import _huggingface as hf
@@ -123,10 +123,9 @@ def _encoder_by_name(spec: str, inputs: Tensor | Items) -> Encoder:
     if kind or "/" in spec or "\\" in spec:
         hint = f" Use 'hf:{spec}' for a model on the hub." if not kind and spec.count("/") < 2 else ""
         raise ValueError(f"Encoder '{spec}' should be a folder, but {folder} does not exist.{hint}")
-    near = difflib.get_close_matches(spec, _SMALL_NETWORKS, 1)
     raise ValueError(
         f"There is no encoder '{spec}'. Known: {', '.join(_SMALL_NETWORKS)}, hf:NAME, hf-config:FOLDER, a folder in "
-        "Hugging Face format and the folder of a finished run." + (f" Meant '{near[0]}'?" if near else "")
+        "Hugging Face format and the folder of a finished run." + suggest(spec, _SMALL_NETWORKS)
     )
 
 

@@ -4,12 +4,13 @@ A run is a folder named by its configuration, so recipes that share runs share t
 data sets has nothing left to run once those of the single sets are done.
 """
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
+
+from momentalign._format import suggest
 
 VIT_SMALL = "hf:timm/vit_small_patch16_224.augreg_in21k"
 CLIP = "hf:openai/clip-vit-base-patch32"
@@ -198,12 +199,8 @@ def find_recipe(name: str, scale: str = "full") -> PaperRecipe:
     for recipe in _RECIPES:
         if recipe.name == name:
             return recipe if scale == "full" else recipe.small()
-    near = difflib.get_close_matches(name, recipe_names(), 1)
-    raise ValueError(
-        f"There is no recipe '{name}'."
-        + (f" Meant '{near[0]}'?" if near else "")
-        + f" Known: {', '.join(recipe_names())}."
-    )
+    suggestion = suggest(name, recipe_names())
+    raise ValueError(f"There is no recipe '{name}'.{suggestion} Known: {', '.join(recipe_names())}.")
 
 
 @dataclass(frozen=True)

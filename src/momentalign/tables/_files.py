@@ -1,7 +1,6 @@
 """Read CSV, parquet and npz files as data frames, with names for labels stored as indices."""
 
 import csv
-import difflib
 import gzip
 import importlib
 import json
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
-from momentalign._format import join_first
+from momentalign._format import join_first, suggest
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 _METADATA = b"momentalign"
@@ -69,8 +68,7 @@ class MissingColumnError(ValueError):
 
     def __init__(self, option: str, name: str, columns: Iterable[str], path: Path) -> None:
         existing = list(columns)
-        near = difflib.get_close_matches(name, existing, 1)
-        self.name, self.found = name, f"Found: {join_first(existing, 12)}." + (f" Meant '{near[0]}'?" if near else "")
+        self.name, self.found = name, f"Found: {join_first(existing, 12)}." + suggest(name, existing)
         super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.found}")
 
 
