@@ -69,8 +69,8 @@ class ProbeSolver:
         tick: Callable[[], None] | None = None,
     ) -> list[LinearHead]:
         """Fit a bootstrap of the training rows to convergence, each setting from the nearest one before it."""
+        classes, l2 = len(features.data.classes), self._absolute_l2(features)  # frees its copy before the next one
         rows = bootstrap_rows(features.train, seed, pooled=method.pools_rows)
-        classes, l2 = len(features.data.classes), self._absolute_l2(features)
         if method.name == "groupdro":
             solution, _ = solve_group_dro(rows, classes, l2=l2, tol=self.tol, max_iter=self.max_iter, watch=watch)
             solutions = [solution] * len(settings)
