@@ -4,8 +4,7 @@ from contextlib import contextmanager
 
 from momentalign.runs import is_busy, record_failure
 from momentalign.sweep import _jobs
-from momentalign.sweep._archive import pack, unpack
-from momentalign.sweep._jobs import Job, execute
+from momentalign.sweep._jobs import Job, execute, pack_folder, unpack_folder
 from momentalign.training import make_config
 
 TRAINING = """
@@ -52,7 +51,7 @@ def test_a_folder_travels_as_bytes(tmp_path):
     (source / "checkpoint" / "model").write_text("2")
     target.mkdir()
     (target / "old").touch()
-    unpack(pack(source), target)
+    unpack_folder(pack_folder(source), target)
     assert sorted(path.relative_to(target).as_posix() for path in target.rglob("*")) == [
         "checkpoint",
         "checkpoint/model",

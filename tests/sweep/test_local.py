@@ -14,7 +14,7 @@ import pytest
 
 from momentalign.runs import Claims
 from momentalign.selection import read_runs
-from momentalign.sweep import LocalEngine, _local, estimate, make_plan, run_sweep
+from momentalign.sweep import LocalEngine, _local, estimate_sweep, make_plan, run_sweep
 from momentalign.sweep._jobs import Outcome
 from momentalign.training import run
 from tests.processes import listen
@@ -34,7 +34,7 @@ def statuses(out):
 def test_all_runs_are_done_once(tmp_path, engine):
     plan = plan_of("erm", "cma", trials=2)
     seen = []
-    tally = run_sweep(plan, tmp_path / "runs", engine, watch=lambda tally, event: seen.append(event))
+    tally = run_sweep(plan, tmp_path / "runs", engine, progress=lambda tally, event: seen.append(event))
     assert (tally.finished, tally.before, tally.failed) == (4, 0, {})
     assert statuses(tmp_path / "runs") == {run.hash(): "finished" for run in plan.runs}
     assert len([event for event in seen if isinstance(event, Outcome)]) == 4
@@ -74,10 +74,10 @@ def test_a_failing_run_is_recorded_and_stops_nothing(tmp_path, engine):
     assert any("no such luck" in problem for problem in read_runs(tmp_path).problems)
     # Left alone the next time, and tried again when told to.
     outcomes = []
-    again = run_sweep(plan, tmp_path, engine, watch=lambda tally, event: outcomes.append(event))
+    again = run_sweep(plan, tmp_path, engine, progress=lambda tally, event: outcomes.append(event))
     assert not any(isinstance(event, Outcome) for event in outcomes)
     assert list(again.failed) == [failed]
-    run_sweep(plan, tmp_path, engine, retry_failed=True, watch=lambda tally, event: outcomes.append(event))
+    run_sweep(plan, tmp_path, engine, retry_failed=True, progress=lambda tally, event: outcomes.append(event))
     assert len([event for event in outcomes if isinstance(event, Outcome)]) == 1
 
 
@@ -85,7 +85,7 @@ def test_a_process_that_dies_fails_its_run_only(tmp_path, engine):
     plan = plan_of(f"{BAD}:Dies", "erm", "coral")
     tally = run_sweep(plan, tmp_path, engine)
     assert tally.finished == 2
-    assert tally.failed == {plan.runs[0].hash(): "Its process ended by signal 9, perhaps for want of memory."}
+    assert tally.failed == {plan.runs[0].hash(): "Its process ended by signal 9, perhaps out of memory."}
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -203,7 +203,7 @@ def test_weights_need_not_stay(tmp_path, engine):
 
 def test_the_cost_is_measured_and_nothing_written(tmp_path, engine):
     plan = plan_of("erm", f"{BAD}:Raises", steps=50)
-    cost = estimate(plan, plan.runs, engine, tmp_path)
+    cost = estimate_sweep(plan, plan.runs, engine, tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert cost.seconds > 0
     assert list(cost.errors) == [f"{BAD}:Raises on colored-digits"]
@@ -266,7 +266,7 @@ def test_interrupted_sweeps_go_on(tmp_path, how):
     assert list((runs / ".plans").iterdir())
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert "Run the same command again to go on." in output
+        assert "Run the same command again to resume." in output
         assert "Traceback" not in output
     assert Claims(runs).acquire(next(runs.glob("*/run.json")).parent.name)
 

@@ -4,7 +4,7 @@ from safetensors.torch import load_file
 
 import momentalign.data._load as loading
 import momentalign.encoders._build as building
-from momentalign.sweep._measure import measure
+from momentalign.sweep._jobs import Job, measure_run
 from momentalign.training import make_config, run
 from tests.encoders.models import save_model, write_images
 
@@ -28,7 +28,7 @@ def test_nothing_is_loaded_to_be_counted(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         listed = counted(patch, loading, "read_image_folder")
         loaded = counted(patch, building, "_encoder_by_name")
-        cost = measure(config, root=None, accelerator="cpu")
+        cost = measure_run(Job(config, tmp_path / "none", ()))
     assert len(listed) == 1
     assert len(loaded) <= 2  # a few steps, and more where they were quick
     run(config, tmp_path / "run", accelerator="cpu")
@@ -36,8 +36,8 @@ def test_nothing_is_loaded_to_be_counted(tmp_path, monkeypatch):
     assert cost.weights == sum(tensor.nbytes for tensor in kept.values())
 
 
-def test_weights_and_records_of_a_network_of_ours():
+def test_weights_and_records_of_a_network_of_ours(tmp_path):
     config = make_config("colored-digits", "cma", test_domains=["-90%"], steps=3)
-    cost = measure(config, root=None, accelerator="cpu")
+    cost = measure_run(Job(config, tmp_path / "none", ()))
     assert cost.weights > 10_000
     assert cost.records == 2 * (8 + 3 * 2) * 100

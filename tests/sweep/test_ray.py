@@ -11,9 +11,9 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from momentalign._files import DiskFullError  # noqa: E402
 from momentalign.cli._sweep_output import make_engine  # noqa: E402
 from momentalign.selection import read_runs  # noqa: E402
-from momentalign.sweep import RayEngine, estimate, make_plan, run_sweep  # noqa: E402
+from momentalign.sweep import RayEngine, estimate_sweep, make_plan, run_sweep  # noqa: E402
 from momentalign.sweep._jobs import Outcome  # noqa: E402
-from momentalign.sweep._ray import _why  # noqa: E402
+from momentalign.sweep._ray import _describe_loss  # noqa: E402
 from tests.encoders.models import save_model, write_images  # noqa: E402
 
 # Ray's own: files and sockets that it leaves to the garbage collector, and what it will do some day.
@@ -56,7 +56,7 @@ def test_a_node_that_dies_loses_no_run(tmp_path, cluster, monkeypatch):
                 killed = True
                 cluster.remove_node(node, allow_graceful=False)
 
-        tally = run_sweep(plan, tmp_path / "runs", engine, watch=kill_in_the_middle)
+        tally = run_sweep(plan, tmp_path / "runs", engine, progress=kill_in_the_middle)
     finally:
         engine.close()
     assert killed
@@ -87,7 +87,7 @@ def test_the_cost_is_measured_there(tmp_path, cluster):
     engine = RayEngine(tmp_path, cluster.address)
     try:
         plan = plan_of(steps=50)
-        assert estimate(plan, plan.runs, engine, tmp_path).seconds > 0
+        assert estimate_sweep(plan, plan.runs, engine, tmp_path).seconds > 0
     finally:
         engine.close()
     assert list(tmp_path.iterdir()) == []
@@ -99,7 +99,7 @@ def test_a_run_whose_process_always_dies_fails(tmp_path, cluster, monkeypatch):
     engine = RayEngine(tmp_path, cluster.address)
     events = []
     try:
-        tally = run_sweep(plan, tmp_path, engine, watch=lambda tally, event: events.append(event))
+        tally = run_sweep(plan, tmp_path, engine, progress=lambda tally, event: events.append(event))
     finally:
         engine.close()
     error = tally.failed[plan.runs[0].hash()]
@@ -189,20 +189,20 @@ def test_an_error_on_the_cluster_is_not_called_a_loss(tmp_path, cluster):
     ("error", "expected"),
     [
         (ray.exceptions.NodeDiedError("The node is gone.\nMore."), (False, "Lost 4 times: The node is gone.")),
-        (ray.exceptions.OutOfMemoryError("90%"), (False, "Ended by Ray for want of memory: 90%")),
+        (ray.exceptions.OutOfMemoryError("90%"), (False, "Ended by Ray, out of memory: 90%")),
         (ray.exceptions.OutOfDiskError("95%"), (True, None)),
         (
             ray.exceptions.TaskUnschedulableError("No such node."),
             (
                 False,
-                "Ray gave it up (TaskUnschedulableError): The task is not schedulable: No such node.",
+                "Failed in Ray (TaskUnschedulableError): The task is not schedulable: No such node.",
             ),
         ),
-        (ray.exceptions.RayError(), (False, "Ray gave it up (RayError): RayError")),
+        (ray.exceptions.RayError(), (False, "Failed in Ray (RayError): RayError")),
     ],
 )
 def test_what_is_said_of_each_kind_of_error(error, expected):
-    full, message = _why(ray.exceptions, error)
+    full, message = _describe_loss(ray.exceptions, error)
     assert full == expected[0]
     assert expected[1] in (None, message)
     assert "\n" not in message

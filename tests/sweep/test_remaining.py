@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from momentalign.cli._sweep_output import announce
+from momentalign.cli._sweep_output import print_cost
 from momentalign.runs import RunState, find_clashes
 from momentalign.sweep import make_probe_plan, remaining
 from momentalign.sweep._jobs import Engine, Outcome
@@ -101,24 +101,24 @@ class Counts(Engine):
         pass
 
 
-def said(plan, out):
+def printed_cost(plan, out):
     console = Console(file=io.StringIO(), width=200)
-    announce(console, plan, Counts(), out, root=None)
+    print_cost(console, plan, Counts(), out, root=None)
     return console.file.getvalue()
 
 
-def test_the_cost_of_finals_is_said_before_they_start(plan, tmp_path):
+def test_the_cost_of_finals_is_printed_before_they_start(plan, tmp_path):
     out = tmp_path / "runs"
-    assert said(plan, out) == "On an engine: about 20 min and 20.0 MiB of disk.\n"
+    assert printed_cost(plan, out) == "On an engine: about 20 min and 20.0 MiB of disk.\n"
     for run in plan.runs:
         write(out, run)
-    assert said(plan, out) == "12 of them are left to do.\nOn an engine: about 12 min and 12.0 MiB of disk.\n"
+    assert printed_cost(plan, out) == "12 of them are left to do.\nOn an engine: about 12 min and 12.0 MiB of disk.\n"
     for run in [*finals(plan, "erm", 0), *finals(plan, "hessian-matching", 2, 3, 4, 5)]:
         write(out, run)
-    assert said(plan, out) == "2 of them are left to do.\nOn an engine: about 2 min and 2.0 MiB of disk.\n"
+    assert printed_cost(plan, out) == "2 of them are left to do.\nOn an engine: about 2 min and 2.0 MiB of disk.\n"
     for run in finals(plan, "hessian-matching", 6):
         write(out, run)
-    assert said(plan, out) == "0 of them are left to do.\n"
+    assert printed_cost(plan, out) == "0 of them are left to do.\n"
 
 
 def test_finals_that_cannot_stand_in_one_table_are_found(grouped, plan, tmp_path):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from momentalign._format import pluralize
+from momentalign._format import format_size, pluralize
 from momentalign.cli._output import make_console, share_bar
 
 
@@ -23,7 +23,7 @@ def report(
 
     try:
         from momentalign.report import write_report
-        from momentalign.runs import RunState, read_runs
+        from momentalign.runs import read_runs
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
@@ -33,14 +33,12 @@ def report(
         raise ValueError(f"'--figures' should name a folder, but {figures} is a file.")
     console = make_console()
     sweep = read_runs(folders)
-    number = len(sweep.problems)
-    finished = int((sweep.runs["status"] == RunState.FINISHED).sum())
-    problems = f" {pluralize(number, 'problem')} found, listed on the page." if number else ""
-    console.print(f"{pluralize(len(sweep.runs), 'run')}, {finished} finished.{problems}")
+    problems = f" {pluralize(len(sweep.problems), 'problem')} found, listed on the page." if sweep.problems else ""
+    console.print(f"{pluralize(len(sweep.runs), 'run')}, {len(sweep.finished())} finished.{problems}")
     with share_bar(console) as progress:
         written = write_report(sweep, out, figures, title=title, progress=progress)
-    size = written[0].stat().st_size / 2**20
-    console.print(f"Saved the page to {out} ({size:.1f} MiB). Open it in a browser; it needs no network.")
+    size = format_size(written[0].stat().st_size)
+    console.print(f"Saved the page to {out} ({size}). Open it in a browser; it needs no network.")
     if figures is not None:
         console.print(f"Saved {len(written) - 1} chart files to {figures}.")
     else:

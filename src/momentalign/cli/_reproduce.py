@@ -18,7 +18,7 @@ from momentalign.cli._options import (
     find_device,
 )
 from momentalign.cli._output import Notes, make_console, share_bar
-from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
+from momentalign.cli._sweep_output import make_engine, print_notes, run_plan
 
 if TYPE_CHECKING:
     from momentalign.reproduce import PaperRecipe, ProbingRecipe, SweepRecipe
@@ -160,7 +160,7 @@ def _run_sweep(
     figures = out / "figures" / recipe.name if recipe.figure else None
     with share_bar(console) as progress:
         page = write_report(results, out / f"{recipe.name}.html", figures, title=recipe.what, progress=progress)[0]
-    say_notes(console, tally)
+    print_notes(console, tally)
     for problem in results.problems:
         console.print(printable(problem))
     if figures is not None:

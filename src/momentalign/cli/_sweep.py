@@ -24,8 +24,8 @@ from momentalign.cli._options import (
     StepsOption,
     parse_settings,
 )
-from momentalign.cli._output import Notes
-from momentalign.cli._sweep_output import make_engine, run_plan, say_notes
+from momentalign.cli._output import Notes, make_console
+from momentalign.cli._sweep_output import make_engine, print_notes, run_plan
 
 if TYPE_CHECKING:
     from momentalign.sweep import Plan, Tally
@@ -33,29 +33,30 @@ if TYPE_CHECKING:
 
 def sweep(
     datasets: Annotated[list[str], typer.Argument(help="Data sets: names, folders domain/class/image, or tables.")],
-    algorithms: Annotated[str, typer.Option(help="Names, or package.module:Class of your own, with commas.")],
+    algorithms: Annotated[str, typer.Option(help="Names, or package.module:Class, separated by commas.")],
     trials: Annotated[
-        int | None, typer.Option(help="Seeds of data, split, weights and batches. [default: 3, for probes 5]")
+        int | None, typer.Option(help="Seeds of data, split, weights and batches. [default: 3; 5 for probes]")
     ] = None,
     hparams: Annotated[
         int | None,
-        typer.Option(help="Sets of hyper-parameters, the defaults first. [default: 5, for probes the whole grid]"),
+        typer.Option(help="Sets of hyper-parameters, the defaults first. [default: 5; the whole grid for probes]"),
     ] = None,
     select: Annotated[
         str | None,
         typer.Option(
-            help="Rules to run for, with commas: oracle, training-domain, leave-one-domain-out, worst-group. "
-            "[default: worst-group for data with groups, else oracle,training-domain]"
+            help="Selection rules to run for, separated by commas: oracle, training-domain, leave-one-domain-out, "
+            "worst-group. [default: worst-group for data with groups, else oracle,training-domain]"
         ),
     ] = None,
     test_domains: Annotated[
-        list[str] | None, typer.Option(help="Test domains, with commas; write --test-domains=-90%. [default: all]")
+        list[str] | None,
+        typer.Option(help="Test domains, separated by commas; write --test-domains=-90%. [default: all]"),
     ] = None,
     steps: StepsOption = None,
     record_every: RecordEveryOption = None,
     setting: Annotated[str, typer.Option(help="finetune, or probe for linear heads on fixed features.")] = "finetune",
     solver: SolverOption = "converged",
-    recipe: Annotated[str, typer.Option(help="Of probes: waterbirds, celeba, multinli or table.")] = "table",
+    recipe: Annotated[str, typer.Option(help="For probes: waterbirds, celeba, multinli or table.")] = "table",
     encoder: EncoderOption = None,
     set_: SettingsOption = None,
     precision: PrecisionOption = "32",
@@ -67,15 +68,16 @@ def sweep(
     device: AcceleratorOption = "auto",
     per_gpu: PerGpuOption = 1,
     address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster: host:port, ray://host:port or auto. [default: a new one here]")
+        str | None,
+        typer.Option(help="Address of a Ray cluster: host:port, ray://host:port or auto. [default: a new local one]"),
     ] = None,
-    cpus: Annotated[int, typer.Option(help="Cores for each run on a Ray cluster.")] = 1,
+    cpus: Annotated[int, typer.Option(help="Cores per run on a Ray cluster.")] = 1,
     weights: Annotated[bool, typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.")] = True,
     skip_bad_files: SkipBadFilesOption = False,
     retry_failed: RetryFailedOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and its cost, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
 ) -> None:
-    """Compare algorithms: run what a selection rule needs, in folders that can be gone on with, and show the table."""
+    """Compare algorithms: run what the selection rules need, resumably, and print the tables."""
     from momentalign.sweep import make_plan, make_probe_plan
 
     if out.exists() and not out.is_dir():
@@ -85,15 +87,15 @@ def sweep(
     if engine not in ("local", "ray"):
         raise ValueError(f"'--engine' should be local or ray, but is '{engine}'.")
     if engine == "local" and address is not None:
-        raise ValueError("'--address' is of a Ray cluster. Use it with --engine ray.")
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+        raise ValueError("'--address' is for a Ray cluster. Use it with --engine ray.")
+    console = make_console()
     with Notes(console):
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
-            _refuse_with_probes(select, test_domains, steps, encoder)
+            _check_probe_options(select, test_domains, steps, encoder)
             plan = make_probe_plan(
                 datasets,
-                _names(algorithms),
+                _split_names(algorithms),
                 trials=5 if trials is None else trials,
                 hparams=hparams,
                 solver=solver,
@@ -103,11 +105,11 @@ def sweep(
         else:
             plan = make_plan(
                 datasets,
-                _names(algorithms),
-                rules=None if select is None else _names(select),
+                _split_names(algorithms),
+                rules=None if select is None else _split_names(select),
                 trials=3 if trials is None else trials,
                 hparams=5 if hparams is None else hparams,
-                test_domains=_names(*test_domains) if test_domains else None,
+                test_domains=_split_names(*test_domains) if test_domains else None,
                 root=root,
                 steps=steps,
                 encoder=encoder,
@@ -116,52 +118,51 @@ def sweep(
                 **common,
             )
         console.print(plan.describe())
-        where = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
+        executor = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
-        tally = run_plan(console, plan, where, out, weights=weights, dry_run=dry_run, **options)
+        tally = run_plan(console, plan, executor, out, weights=weights, dry_run=dry_run, **options)
     if tally is not None:
-        _finish(console, plan, out, tally, retried=retry_failed)
+        _print_results(console, plan, out, tally, retried=retry_failed)
 
 
-def _finish(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retried: bool) -> None:
+def _print_results(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retried: bool) -> None:
     from momentalign._format import printable
     from momentalign.report import accuracy_table
-    from momentalign.selection import read_runs
+    from momentalign.runs import read_runs
 
-    said: list[str] = []
+    problems: list[str] = []
     if tally.finished or tally.before:
-        done = read_runs(out)
-        said = done.problems
+        results = read_runs(out)
+        problems = results.problems
         for rule in plan.rules:
             console.print()
-            console.print(accuracy_table(done, rule).to_text(), end="")
+            console.print(accuracy_table(results, rule).to_text(), end="")
         console.print()
-    say_notes(console, tally)
-    for problem in said:
+    print_notes(console, tally)
+    for problem in problems:
         console.print(printable(problem))
     for error in dict.fromkeys(tally.failed.values()):
-        if not any(error in problem for problem in said):
+        if not any(error in problem for problem in problems):
             console.print(printable(error))
     console.print(f"{pluralize(tally.finished, 'run')} done now, {tally.before} before, {len(tally.failed)} failed.")
-    console.print(f"The runs lie in {out}. Next: momentalign report {shlex.quote(str(out))} -o report.html")
+    console.print(f"Saved the runs to {out}. Next: momentalign report {shlex.quote(str(out))} -o report.html")
     if tally.failed:
         if not retried:
-            console.print("To try the failed ones again, add --retry-failed to the same command.")
+            console.print("To retry failed runs, add --retry-failed to the same command.")
         raise typer.Exit(1)
 
 
-def _refuse_with_probes(
+def _check_probe_options(
     select: str | None, test_domains: list[str] | None, steps: int | None, encoder: str | None
 ) -> None:
-    """Raise ValueError for options that probes would not heed."""
+    """Raise ValueError for options that probes would ignore."""
     if select not in (None, "worst-group"):
-        raise ValueError("Probes are selected by worst-group. Leave --select out.")
+        raise ValueError("Probes are selected by worst-group. Omit --select.")
     options = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder}
     for name, value in options.items():
         if value:
-            raise ValueError(f"'{name}' is for --setting finetune. Leave it out with --setting probe.")
+            raise ValueError(f"'{name}' is for --setting finetune. Omit it with --setting probe.")
 
 
-def _names(*texts: str) -> list[str]:
-    """Names with commas between them."""
+def _split_names(*texts: str) -> list[str]:
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]

@@ -1,5 +1,6 @@
-"""What `sweep` and `reproduce` have in common: where runs are done, what they will cost, and how far they are."""
+"""Shared by `sweep` and `reproduce`: the engine, the cost of a plan, and the progress of its runs."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,6 +10,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 if TYPE_CHECKING:
     from momentalign.sweep import Engine, Plan, Tally
+
+_MOST_NOTES = 20
 
 
 def make_engine(
@@ -21,20 +24,7 @@ def make_engine(
     address: str | None = None,
     cpus: int = 1,
 ) -> "Engine":
-    """The place where runs are done.
-
-    Args:
-        name: "local" or "ray".
-        out: The sweep's folder.
-        jobs: Runs at once.
-        device: "cpu", "cuda" or "auto".
-        per_gpu: Runs that share a GPU.
-        address: Of a Ray cluster.
-        cpus: Cores for each run on a Ray cluster.
-
-    Returns:
-        The engine; the caller closes it.
-    """
+    """The engine "local" or "ray"; the caller closes it."""
     from momentalign.sweep import LocalEngine
 
     if name == "local":
@@ -47,40 +37,27 @@ def make_engine(
 def run_plan(
     console: Console, plan: "Plan", engine: "Engine", out: Path, *, weights: bool, dry_run: bool, **options: Any
 ) -> "Tally | None":
-    """Say what a plan will cost, run it with a bar, and close the engine.
+    """Print the cost of a plan, execute it with a progress bar, and close the engine; None after a dry run.
 
-    Args:
-        console: Where to print.
-        plan: What to run.
-        engine: Where.
-        out: The sweep's folder.
-        weights: Whether finished runs keep their weights.
-        dry_run: Stop before the first run.
-        **options: Data folder, `retry_failed` and `skip_bad_files`.
-
-    Returns:
-        How it went; None after a dry run.
-
-    Raises:
-        Exit: With 130 after an interruption.
+    The options are `root`, `retry_failed` and `skip_bad_files` of :func:`momentalign.sweep.run_sweep`.
     """
     from momentalign.sweep import run_sweep
 
     try:
-        announce(console, plan, engine, out, weights=weights, **options)
+        print_cost(console, plan, engine, out, weights=weights, **options)
         if dry_run:
             console.print("Nothing was run.")
             return None
         with SweepBar(console, plan) as bar:
-            return run_sweep(plan, out, engine, keep_weights=weights, watch=bar.show, **options)
+            return run_sweep(plan, out, engine, keep_weights=weights, progress=bar.update, **options)
     except KeyboardInterrupt:
-        console.print("Interrupted. Run the same command again to go on.")
+        console.print("Interrupted. Run the same command again to resume.")
         raise typer.Exit(130) from None
     finally:
         engine.close()
 
 
-def announce(
+def print_cost(
     console: Console,
     plan: "Plan",
     engine: "Engine",
@@ -91,44 +68,29 @@ def announce(
     weights: bool = True,
     skip_bad_files: bool = False,
 ) -> None:
-    """Say what there is to do and what it will cost.
+    """Print how many runs remain and their cost, measured on the engine.
 
-    Args:
-        console: Where to.
-        plan: What is to be run.
-        engine: Where it will be run; a few steps are measured there.
-        out: The sweep's folder.
-        root: Data folder.
-        retry_failed: Whether failed runs count as left to do.
-        weights: Whether finished runs keep their weights.
-        skip_bad_files: Whether images that cannot be decoded are left out.
-
-    Raises:
-        ValueError: There is too little room, no file can be written there, or runs there are of data that changed.
-        ModuleNotFoundError: Training needs something that is not installed.
+    Raises ValueError if the disk space is insufficient, the folder is not writable or has runs on data that have
+    changed, and ModuleNotFoundError if training needs a package that is not installed.
     """
-    import shutil
-
     from momentalign._files import check_writable
     from momentalign._format import format_size, pluralize
     from momentalign.runs import find_clashes
-    from momentalign.sweep import LocalEngine, estimate, remaining
+    from momentalign.sweep import LocalEngine, estimate_sweep, remaining
     from momentalign.training import check_installed, check_precision
 
     check_writable(out.absolute())
     left = remaining(plan, out, retry_failed=retry_failed)
     if left.changed:
         runs, dataset = pluralize(len(left.changed), "run"), left.changed[0].dataset
-        raise ValueError(
-            f"{out} holds {runs} on what {dataset} held before it changed. Use another --out, or remove them."
-        )
+        raise ValueError(f"{out} has {runs} on {dataset} before it changed. Use another --out, or remove them.")
     number = len(left.runs) + left.finals
     if number < len(plan.runs) + plan.number_of_finals:
         console.print(f"{number} of them {'is' if number == 1 else 'are'} left to do.")
     for names, number in find_clashes(plan.all_runs, out).items():
         console.print(
             f"Note: {number} runs in {out} have the same data set, algorithm, test domains, trial and set as planned "
-            f"ones, but not the same {names}. A table shows one of two such runs; another --out keeps them apart."
+            f"ones, but differ in {names}. A table shows only one of two such runs; use another --out to keep both."
         )
     if not left.runs:
         return
@@ -136,7 +98,7 @@ def announce(
         check_installed()
         check_precision(left.runs[0].precision, engine.accelerator)
     with console.status("Measuring a few steps …") as status:
-        cost = estimate(
+        cost = estimate_sweep(
             plan,
             left.runs,
             engine,
@@ -145,11 +107,11 @@ def announce(
             finals=left.finals,
             keep_weights=weights,
             skip_bad_files=skip_bad_files,
-            watch=lambda done, of: status.update(f"Measuring a few steps: {done} of {of} methods done …"),
+            progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
         )
     console.print(f"On {engine.description}: {cost}.")
-    for what, error in cost.errors.items():
-        console.print(f"{what} could not be measured: {error}")
+    for kind, error in cost.errors.items():
+        console.print(f"{kind} could not be measured: {error}")
     existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if cost.size > free:
@@ -160,12 +122,7 @@ def announce(
 
 
 class SweepBar:
-    """Progress over runs, those under way counting by their share.
-
-    Args:
-        console: Where to.
-        plan: What is run.
-    """
+    """Progress bar over the runs of a plan; active runs count by their share."""
 
     def __init__(self, console: Console, plan: "Plan") -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
@@ -181,13 +138,8 @@ class SweepBar:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def show(self, tally: "Tally", event: Any) -> None:
-        """Show where the sweep is.
-
-        Args:
-            tally: What is done.
-            event: What happened, if anything.
-        """
+    def update(self, tally: "Tally", event: Any) -> None:
+        """Show the tally after an event, or None."""
         share = getattr(event, "share", None)
         if share is not None:
             self.shares[event.job.name] = share
@@ -199,19 +151,11 @@ class SweepBar:
         self.progress.update(self.task, completed=done + sum(self.shares.values()), description=text)
 
 
-def say_notes(console: Console, tally: "Tally") -> None:
-    """Say once what the runs had to say, for instance which files they left out.
-
-    Args:
-        console: Where to.
-        tally: How the sweep went.
-    """
+def print_notes(console: Console, tally: "Tally") -> None:
+    """Print the notes of the runs, for instance on skipped files."""
     from momentalign._format import printable
 
-    for note in tally.notes[:_NOTES]:
+    for note in tally.notes[:_MOST_NOTES]:
         console.print(f"Note: {printable(note)}")
-    if len(tally.notes) > _NOTES:
-        console.print(f"And {len(tally.notes) - _NOTES} notes more.")
-
-
-_NOTES = 20
+    if len(tally.notes) > _MOST_NOTES:
+        console.print(f"And {len(tally.notes) - _MOST_NOTES} more notes.")

@@ -1,4 +1,4 @@
-"""What a sweep will cost, measured on a few steps."""
+"""Cost of a sweep, measured on a few steps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from momentalign.sweep._plan import Plan
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """Time and space.
+class SweepEstimate:
+    """Time and disk space of a sweep.
 
     Args:
         seconds: From the first run to the last.
-        size: Bytes on disk when all is done.
-        errors: What went wrong while measuring, by algorithm and data set.
+        size: Bytes on disk at the end.
+        errors: Of failed measurements, by algorithm and data set.
     """
 
     seconds: float
@@ -28,7 +28,7 @@ class Estimate:
         return f"about {format_duration(self.seconds)} and {format_size(self.size)} of disk"
 
 
-def estimate(
+def estimate_sweep(
     plan: Plan,
     runs: Sequence[RunConfig],
     engine: Engine,
@@ -38,52 +38,51 @@ def estimate(
     finals: int = 0,
     keep_weights: bool = True,
     skip_bad_files: bool = False,
-    watch: Callable[[int, int], None] | None = None,
-) -> Estimate:
-    """Do a few steps of every algorithm on every data set, side by side as the sweep would; nothing is written.
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepEstimate:
+    """Measure a few steps of every algorithm on every data set, in parallel as in the sweep; nothing is written.
 
     Args:
         plan: The plan.
-        runs: Those of its runs that are left to do.
-        engine: Where they will be done.
-        out: Where the sweep will write.
+        runs: Its remaining runs.
+        engine: That will execute them.
+        out: Parent of the runs' folders.
         root: Data folder.
-        finals: How many runs will follow that cost what the others cost.
+        finals: Number of later runs that cost as much as the others.
         keep_weights: Whether finished runs keep their weights.
-        skip_bad_files: Leave out images that cannot be decoded.
-        watch: Called with the number of measurements done and their total.
+        skip_bad_files: Skip images that cannot be decoded.
+        progress: Called with the number of finished measurements and their total.
 
     Returns:
-        Time and space for the runs.
+        Time and disk space for the runs.
     """
     kinds: dict[tuple[str, str], RunConfig] = {}
     for config in runs:
         kinds.setdefault((config.dataset, config.algorithm), config)
-    where = None if root is None else str(root)
     jobs = [
         Job(
             config,
-            out / f"measure-{number}",
+            out / f"measure-{index}",
             plan.domains[config.dataset],
-            where,
+            None if root is None else str(root),
             engine.accelerator,
             keep_weights,
             skip_bad_files,
             measure=True,
         )
-        for number, config in enumerate(kinds.values())
+        for index, config in enumerate(kinds.values())
     ]
-    found = dict(zip(kinds, _measure(engine, jobs, watch), strict=True))
-    costs = {kind: outcome for kind, outcome in found.items() if outcome.status is RunState.FINISHED}
-    errors = {f"{kind[1]} on {kind[0]}": outcome.error or "" for kind, outcome in found.items() if kind not in costs}
-    total = [costs[config.dataset, config.algorithm] for config in runs if (config.dataset, config.algorithm) in costs]
-    more = 1 + finals / len(runs) if runs else 1.0
-    seconds = sum(outcome.seconds for outcome in total) / min(engine.slots, max(1, len(runs)))
-    size = sum(outcome.size for outcome in total)
-    return Estimate(more * seconds, more * size, errors)
+    outcomes = dict(zip(kinds, _execute_all(engine, jobs, progress), strict=True))
+    costs = {kind: outcome for kind, outcome in outcomes.items() if outcome.status is RunState.FINISHED}
+    errors = {f"{kind[1]} on {kind[0]}": outcome.error or "" for kind, outcome in outcomes.items() if kind not in costs}
+    known = [costs[config.dataset, config.algorithm] for config in runs if (config.dataset, config.algorithm) in costs]
+    factor = 1 + finals / len(runs) if runs else 1.0
+    seconds = sum(outcome.seconds for outcome in known) / min(engine.slots, max(1, len(runs)))
+    size = sum(outcome.size for outcome in known)
+    return SweepEstimate(factor * seconds, factor * size, errors)
 
 
-def _measure(engine: Engine, jobs: Sequence[Job], watch: Callable[[int, int], None] | None) -> list[Outcome]:
+def _execute_all(engine: Engine, jobs: Sequence[Job], progress: Callable[[int, int], None] | None) -> list[Outcome]:
     waiting, active = list(reversed(jobs)), 0
     outcomes: dict[Path, Outcome] = {}
     while len(outcomes) < len(jobs):
@@ -94,6 +93,6 @@ def _measure(engine: Engine, jobs: Sequence[Job], watch: Callable[[int, int], No
             if isinstance(event, Outcome):
                 outcomes[event.job.folder] = event
                 active -= 1
-                if watch is not None:
-                    watch(len(outcomes), len(jobs))
+                if progress is not None:
+                    progress(len(outcomes), len(jobs))
     return [outcomes[job.folder] for job in jobs]

@@ -1,12 +1,17 @@
-"""One run as a job that any process can do, and what comes back of it."""
+"""Jobs that any process can execute: one run each, trained or measured, and the engine interface."""
 
+import dataclasses
+import io
 import shutil
+import tarfile
 import time
+import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -14,25 +19,26 @@ from momentalign._errors import in_one_line
 from momentalign._files import is_disk_full
 from momentalign._machine import is_ours
 from momentalign.runs import BusyError, RunConfig, RunState, is_busy, record_failure
-from momentalign.sweep._measure import Cost, measure
-from momentalign.training import run
+from momentalign.training import estimate_run, run
 
-_READERS = 8  # processes that read images for one run, at most
+_MOST_READERS = 8  # processes that read images for one run
+_LINE_BYTES = 100  # of records.jsonl
+_STEP_LINES = 8  # lines of a record that belong to no domain
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a process needs to do a run.
+    """One run for a worker.
 
     Args:
         config: The run.
-        folder: Where it goes, an absolute path.
+        folder: Its absolute path.
         domains: Names of the data set's domains.
         root: Data folder.
         accelerator: "cpu" or "cuda".
-        keep_weights: Whether the weights stay when the run is finished.
-        skip_bad_files: Leave out images that cannot be decoded.
-        measure: Find out what the run would take instead of doing it.
+        keep_weights: Whether the finished run keeps its weights.
+        skip_bad_files: Skip images that cannot be decoded.
+        measure: Measure the cost of the run instead of training it.
     """
 
     config: RunConfig
@@ -46,22 +52,22 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The run's hash, which is the folder's name."""
+        """The run's hash, which is its folder's name."""
         return self.folder.name
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
+    """Result of a job.
 
     Args:
         job: The job.
         status: FINISHED, FAILED, BUSY or DISK_FULL.
-        error: One line, where there is something to say.
-        seconds: Time it took, loading included; for a measurement, what the run would take.
-        size: Bytes that its folder would take, of a measurement only.
-        archive: The folder as a tar file, where it could not be written in its place.
-        notes: What the run had to say on the way, for instance which files it left out.
+        error: One line, or None.
+        seconds: Duration with loading; of a measurement, the estimated duration of the run.
+        size: Bytes of the run's folder, of a measurement only.
+        archive: The folder as a tar file if the worker could not write it in place.
+        notes: Warnings of the run, for instance on skipped files.
     """
 
     job: Job
@@ -75,82 +81,60 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Advance:
-    """A job is under way.
-
-    Args:
-        job: The job.
-        share: How much of it is done, from 0 to 1.
-    """
+    """Progress of a job; `share` is in 0 to 1."""
 
     job: Job
     share: float
 
 
 class Engine(ABC):
-    """Where jobs are done.
-
-    Attributes:
-        accelerator: "cpu" or "cuda", for all its jobs.
-    """
+    """Executes jobs; all of them on one kind of `accelerator`, "cpu" or "cuda"."""
 
     accelerator: str = "cpu"
 
     @property
     @abstractmethod
     def slots(self) -> int:
-        """How many jobs can be under way at once."""
+        """Number of jobs that run at once."""
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """One phrase for the plan: where and how many at once."""
+        """One phrase for the plan: where, and how many at once."""
 
     @abstractmethod
     def submit(self, job: Job) -> None:
-        """Begin a job; the caller keeps to the number of slots."""
+        """Start a job; the caller respects the number of slots."""
 
     @abstractmethod
     def wait(self, seconds: float) -> list[Outcome | Advance]:
-        """What happened, waiting for at most so long for something to happen."""
+        """Events since the last call, waiting at most so long for the first."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop everything. Runs under way are left as they are and can be gone on with."""
+        """Stop everything; unfinished runs can be resumed."""
 
 
-def execute(job: Job, report: Callable[[float], None] | None = None) -> Outcome:
-    """Do a run; an error becomes its outcome and is written into its folder.
-
-    Args:
-        job: The run.
-        report: Called now and then with the share that is done.
-
-    Returns:
-        How it ended.
-    """
+def execute(job: Job, progress: Callable[[float], None] | None = None) -> Outcome:
+    """Train or measure a run; an error becomes its outcome and is recorded in its folder."""
     if job.measure:
         return _measure(job)
     if is_busy(job.folder):
         return Outcome(job, RunState.BUSY)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        outcome = _train(job, report)
+        outcome = _train(job, progress or (lambda share: None))
     ours = [str(note.message) for note in caught if issubclass(note.category, UserWarning) and is_ours(note.filename)]
-    return replace(outcome, notes=tuple(dict.fromkeys(ours)))
+    return dataclasses.replace(outcome, notes=tuple(dict.fromkeys(ours)))
 
 
-def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
+def _train(job: Job, progress: Callable[[float], None]) -> Outcome:
     begin = time.monotonic()
-
-    def advance(share: float) -> None:
-        if report is not None:
-            report(share)
-
     try:
         if job.config.setting == "probe":
             from momentalign.probing import run_probe
 
-            run_probe(job.config, job.folder, progress=lambda done, steps: advance(done / steps))
+            run_probe(job.config, job.folder, progress=lambda done, steps: progress(done / steps))
         else:
             run(
                 job.config,
@@ -158,9 +142,9 @@ def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
                 root=job.root,
                 accelerator=job.accelerator,
                 skip_bad_files=job.skip_bad_files,
-                # The engine gave this process its share of the cores; as many may read images.
-                workers=min(_READERS, torch.get_num_threads()),
-                progress=lambda at: advance(at.done / at.steps),
+                # As many readers as the engine gave this process cores.
+                workers=min(_MOST_READERS, torch.get_num_threads()),
+                progress=lambda at: progress(at.done / at.steps),
             )
     except BusyError:
         return Outcome(job, RunState.BUSY)
@@ -175,21 +159,63 @@ def _train(job: Job, report: Callable[[float], None] | None) -> Outcome:
     return Outcome(job, RunState.FINISHED, None, time.monotonic() - begin)
 
 
+class MeasuredCost(NamedTuple):
+    """Seconds of a run, and bytes of its records and weights."""
+
+    seconds: float
+    records: int
+    weights: int
+
+
 _warm = False
 
 
 def _measure(job: Job) -> Outcome:
     global _warm
     try:
-        if not _warm:
-            # A new process imports and loads what later runs find ready.
-            _cost(job)
+        if not _warm:  # imports and caches of a new process
+            measure_run(job)
             _warm = True
-        cost = _cost(job)
+        cost = measure_run(job)
     except Exception as error:
         return Outcome(job, RunState.FAILED, in_one_line(error))
-    return Outcome(job, RunState.FINISHED, None, cost.seconds, cost.records + (cost.weights if job.keep_weights else 0))
+    return Outcome(job, RunState.FINISHED, None, cost.seconds, cost.records + cost.weights * job.keep_weights)
 
 
-def _cost(job: Job) -> Cost:
-    return measure(job.config, root=job.root, accelerator=job.accelerator, skip_bad_files=job.skip_bad_files)
+def measure_run(job: Job) -> MeasuredCost:
+    """Cost of a run from a few steps; for probes, from a converged fit or one epoch of SGD. Nothing is written."""
+    config = job.config
+    if config.setting != "probe":
+        cost = estimate_run(config, root=job.root, accelerator=job.accelerator, skip_bad_files=job.skip_bad_files)
+        return MeasuredCost(cost.seconds, cost.records * (_STEP_LINES + cost.splits) * _LINE_BYTES, cost.weights)
+    from momentalign.probing import run_probe
+
+    epochs = config.hparams.get("epochs", 1)
+    if epochs > 1:
+        hparams = {**config.hparams, "epochs": 1}
+        config = dataclasses.replace(config, hparams=hparams, steps=-(-config.steps // epochs))
+    begin = time.monotonic()
+    last = run_probe(config, None)
+    seconds = epochs * (time.monotonic() - begin)
+    records = epochs * (last[0]["step"] // config.record_every + 1)
+    return MeasuredCost(seconds, records * len(last) * _LINE_BYTES, 0)
+
+
+def pack_folder(folder: Path) -> bytes:
+    """A folder as a tar file, for machines without a shared disk."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        archive.add(folder, arcname=".")
+    return content.getvalue()
+
+
+def unpack_folder(content: bytes, folder: Path) -> None:
+    """Replace a folder by the files of a tar file, atomically."""
+    new = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            archive.extractall(new, filter="data")
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Runs on this machine: processes that are started once and do run after run."""
+"""Engine of local worker processes, which are started once and execute run after run."""
 
 import contextlib
 import multiprocessing
@@ -20,15 +20,15 @@ _REPORT_SECONDS = 0.5
 
 
 class LocalEngine(Engine):
-    """Processes of this machine.
+    """Worker processes on this machine.
 
     Args:
-        jobs: Number of processes; None takes one a core, or `per_gpu` for each GPU.
-        accelerator: "auto" takes GPUs where there are any, "cpu" never, "cuda" insists.
+        jobs: Number of processes; None takes one per core, or `per_gpu` per GPU.
+        accelerator: "cpu", "cuda", or "auto" for GPUs if there are any.
         per_gpu: Processes that share a GPU.
 
     Raises:
-        ValueError: If GPUs are asked for and there are none.
+        ValueError: CUDA is requested, but there is no GPU.
     """
 
     def __init__(self, jobs: int | None = None, *, accelerator: str = "auto", per_gpu: int = 1) -> None:
@@ -36,7 +36,7 @@ class LocalEngine(Engine):
         check_count("per-gpu", per_gpu, 1)
         self.gpus = [] if accelerator == "cpu" else visible_gpus()
         if accelerator == "cuda" and not self.gpus:
-            raise ValueError("'--device' asks for cuda, but torch sees no GPU here. Use --device cpu.")
+            raise ValueError("'--device' is cuda, but torch finds no GPU. Use --device cpu.")
         self.accelerator = "cuda" if self.gpus else "cpu"
         cores = available_cores()
         self.jobs = check_count("jobs", jobs, 1) if jobs is not None else max(1, len(self.gpus) * per_gpu or cores)
@@ -45,7 +45,7 @@ class LocalEngine(Engine):
 
     @property
     def slots(self) -> int:
-        """The number of processes."""
+        """Number of processes."""
         return self.jobs
 
     @property
@@ -57,51 +57,51 @@ class LocalEngine(Engine):
         return f"{processes} of {self.threads} thread" + ("s" if self.threads > 1 else "")
 
     def submit(self, job: Job) -> None:
-        """Begin a job in a process that waits for one, or in a new process."""
+        """Start a job in an idle process, or in a new one."""
         for worker in [worker for worker in self._workers if worker.job is None]:
-            if worker.process.is_alive() and worker.begin(job):
+            if worker.process.is_alive() and worker.send(job):
                 return
-            # It ended while it had nothing to do, which is no fault of this job.
+            # It died while idle, which is not a failure of this job.
             self._workers.remove(worker)
-            worker.end()
-        # The GPU with the fewest: a process that ended leaves its place.
-        given = [worker.gpu for worker in self._workers]
-        worker = _Worker(min(self.gpus, key=given.count) if self.gpus else None, self.threads)
+            worker.terminate()
+        # The GPU with the fewest processes.
+        used = [worker.gpu for worker in self._workers]
+        worker = _Worker(min(self.gpus, key=used.count) if self.gpus else None, self.threads)
         self._workers.append(worker)
-        worker.begin(job)  # one that ends before it hears of the job is found out when we listen
+        worker.send(job)  # a worker that dies here is detected in wait()
 
     def wait(self, seconds: float) -> list[Outcome | Advance]:
-        """What the processes say; one that died has failed its job."""
-        at_work = {worker.connection: worker for worker in self._workers if worker.job is not None}
-        found: list[Outcome | Advance] = []
-        if not at_work:
+        """Messages of the processes; the job of one that died has failed."""
+        busy = {worker.connection: worker for worker in self._workers if worker.job is not None}
+        events: list[Outcome | Advance] = []
+        if not busy:
             time.sleep(seconds)
-        for connection in wait(list(at_work), timeout=seconds):
-            worker = at_work[connection]  # type: ignore[index]
-            message = worker.hear()
+        for connection in wait(list(busy), timeout=seconds):
+            worker = busy[connection]  # type: ignore[index]
+            message = worker.receive()
             if message is not None:
-                found.append(message)
+                events.append(message)
             if not worker.alive:
                 self._workers.remove(worker)
-        return found
+        return events
 
     def close(self) -> None:
-        """End the processes at once."""
+        """Terminate the processes."""
         for worker in self._workers:
-            worker.end()
+            worker.terminate()
         self._workers.clear()
 
 
 class _Worker:
-    """One process, seen from the sweep."""
+    """One process, as seen by the engine."""
 
     def __init__(self, gpu: str | None, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.gpu = gpu
-        self.connection, theirs = context.Pipe()
-        # Not a daemon: it may need processes of its own to read images.
+        self.connection, remote = context.Pipe()
+        # Not a daemon: it may start processes that read images.
         self.process: BaseProcess = context.Process(
-            target=_serve, args=(theirs, threads, multiprocessing.get_start_method())
+            target=_serve, args=(remote, threads, multiprocessing.get_start_method())
         )
         self.job: Job | None = None
         self.alive, self.ready, self.ended = True, False, False
@@ -110,10 +110,10 @@ class _Worker:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
         with _environment(environment), _no_interrupts():
             self.process.start()
-        theirs.close()
+        remote.close()
 
-    def begin(self, job: Job) -> bool:
-        """Hand over a job; False if the process is gone."""
+    def send(self, job: Job) -> bool:
+        """Send a job; False if the process is gone."""
         self.job = job
         try:
             self.connection.send(job)
@@ -121,7 +121,7 @@ class _Worker:
             return False
         return True
 
-    def hear(self) -> Outcome | Advance | None:
+    def receive(self) -> Outcome | Advance | None:
         assert self.job is not None
         try:
             message = self.connection.recv()
@@ -141,16 +141,16 @@ class _Worker:
         self.process.join(5)
         code = self.process.exitcode or 0
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        error = f"Its process ended {how}" + (", perhaps for want of memory." if code == -signal.SIGKILL else ".")
-        self.end()
+        error = f"Its process ended {how}" + (", perhaps out of memory." if code == -signal.SIGKILL else ".")
+        self.terminate()
         if not self.ready:
-            # Not the run's fault, and the next process would end likewise.
-            raise OSError(f"{error.replace('Its', 'A')[:-1]} before its first run. What it said stands above.")
+            # Not a failure of the run, and the next process would end the same way.
+            raise OSError(f"{error.replace('Its', 'A')[:-1]} before its first run. See its output above.")
         if not job.measure:
             record_failure(job.folder, job.config, job.domains, error)
         return Outcome(job, RunState.FAILED, error)
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         if self.ended:
             return
         self.ended = True
@@ -164,19 +164,19 @@ class _Worker:
 
 
 def _serve(connection: Connection, threads: int, start_method: str) -> None:
-    """What a process does until the sweep hangs up."""
-    # A process that was spawned would spawn those that read its images, and importing torch in each takes seconds.
+    """Main loop of a process: execute jobs until the connection closes."""
+    # Readers of images should not be spawned: importing torch in each takes seconds.
     multiprocessing.set_start_method(start_method, force=True)
-    # Ctrl-C reaches the whole group; the sweep decides what becomes of the runs.
+    # Ctrl-C reaches the whole process group; the parent decides how to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore")  # they would be said once a process, across the progress bar
+    warnings.simplefilter("ignore")  # printed once per process, they would break the progress bar
     import torch
 
     torch.set_num_threads(threads)
     last = 0.0
     connection.send(None)
 
-    def report(share: float) -> None:
+    def report_progress(share: float) -> None:
         nonlocal last
         if time.monotonic() - last < _REPORT_SECONDS:
             return
@@ -184,7 +184,7 @@ def _serve(connection: Connection, threads: int, start_method: str) -> None:
         try:
             connection.send(share)
         except OSError:
-            # The sweep is gone. Not an error of the run, which must not be recorded as failed.
+            # The parent is gone; the run must not be recorded as failed.
             raise SystemExit(1) from None
 
     while True:
@@ -192,13 +192,13 @@ def _serve(connection: Connection, threads: int, start_method: str) -> None:
             job = connection.recv()
         except (EOFError, OSError):
             return
-        outcome = execute(job, report)
+        outcome = execute(job, report_progress)
         with contextlib.suppress(OSError):
             connection.send(outcome)
 
 
 def visible_gpus() -> list[str]:
-    """Names of the GPUs that processes may be given, without starting CUDA here."""
+    """Names of the visible GPUs, without initializing CUDA."""
     import torch
 
     number = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -209,7 +209,7 @@ def visible_gpus() -> list[str]:
 
 @contextlib.contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Let processes that start now ignore Ctrl-C from their first moment; only the main thread can."""
+    """Ignore Ctrl-C in processes that start in this block; only possible in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What a sweep runs: data sets × algorithms × test domains × sets of hyper-parameters × trials."""
+"""Plan of a sweep: data sets × algorithms × test domains × sets of hyper-parameters × trials."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ class Plan:
     """The runs of a sweep.
 
     Args:
-        runs: Those that are known from the start, in the order in which they are done.
-        rules: Selection rules that they serve.
+        runs: Known from the start, in order of execution.
+        rules: Selection rules that need them.
         domains: Names of the domains of each data set.
-        finals: Runs by data set, algorithm and set of hyper-parameters that follow if the set is among the best of its
-            first trial: only worst-group selection has them.
+        finals: Further trials by data set, algorithm and set of hyper-parameters, which follow for the best sets of the
+            first trial; for worst-group selection only.
     """
 
     runs: tuple[RunConfig, ...]
@@ -41,18 +41,11 @@ class Plan:
 
     @property
     def number_of_finals(self) -> int:
-        """How many runs will follow once the first trials are known."""
+        """Most runs that follow the first trials."""
         return most_finals({key: len(runs) for key, runs in self.finals.items()})
 
     def final_runs(self, sweep: Sweep) -> tuple[RunConfig, ...]:
-        """The runs that follow from the first trials.
-
-        Args:
-            sweep: What the first trials gave.
-
-        Returns:
-            All further trials of the best sets.
-        """
+        """Further trials of the best sets, given the results of the first trials."""
         if not self.finals:
             return ()
         ours = {run.hash() for run in self.runs}
@@ -62,7 +55,7 @@ class Plan:
         return tuple(run for key in keys for run in self.finals.get(key, ()))
 
     def describe(self) -> str:
-        """One line: how many runs of what."""
+        """One line: number of runs, data sets, algorithms, test domains, sets and trials."""
         number = len(self.runs) + self.number_of_finals
         names: dict[str, set[Any]] = {
             "data set": {run.dataset for run in self.runs},
@@ -71,7 +64,7 @@ class Plan:
             "set of hyper-parameters": {run.hparams_seed for run in self.runs},
             "trial": {run.trial for run in self.all_runs},
         }
-        parts = [pluralize(len(found), noun) for noun, found in names.items() if found]
+        parts = [pluralize(len(values), noun) for noun, values in names.items() if values]
         return f"{pluralize(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
 
 
@@ -100,28 +93,25 @@ def make_plan(
             others.
         trials: Number of trials.
         hparams: Number of sets of hyper-parameters, the first one the defaults.
-        test_domains: Test domains; None takes each domain in its turn.
+        test_domains: Test domains; None takes each domain in turn.
         root: Data folder.
-        overrides: Hyper-parameters that are not searched, with their values.
-        **options: Passed on to :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout,
-            precision.
+        overrides: Fixed hyper-parameters.
+        **options: Of :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout, precision.
 
     Returns:
         The plan.
 
     Raises:
-        ValueError: A name that does not exist, or a rule that does not go with a data set.
+        ValueError: A name is unknown, or a rule does not apply to a data set.
     """
     check_count("trials", trials, 1)
     check_count("hparams", hparams, 1)
-    check_names("datasets", datasets)
-    check_names("algorithms", algorithms)
     for rule in check_names("rules", rules or ()):
         check_choice("select", rule, RULES)
-    check_named(datasets, algorithms)
+    _check_names(datasets, algorithms)
     for algorithm in algorithms:
         find_algorithm(algorithm)
-    builder = PlanBuilder()
+    builder = _PlanBuilder()
     for dataset in datasets:
         data = load_dataset(dataset, trial=0, root=root)
         wanted = _rules_for(data, rules)
@@ -141,30 +131,65 @@ def make_plan(
     return builder.plan()
 
 
-def most_finals(numbers: Mapping[tuple[str, str, int], int]) -> int:
-    """How many final runs there are at most: those of the sets that take most, as many sets as go on.
+def make_probe_plan(
+    datasets: Sequence[str],
+    algorithms: Sequence[str],
+    *,
+    trials: int = 5,
+    hparams: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Plan:
+    """List the probes that worst-group selection needs.
 
     Args:
-        numbers: Final runs by data set, algorithm and set of hyper-parameters.
+        datasets: Feature files, as `momentalign embed` writes them.
+        algorithms: Names of probing methods.
+        trials: Number of seeds.
+        hparams: Number of sets of hyper-parameters per method; None takes its whole grid.
+        overrides: Fixed hyper-parameters.
+        **options: Of :func:`momentalign.probing.make_probe_config`: solver, recipe, record_every.
 
     Returns:
-        Their number, over all data sets and algorithms.
+        The plan.
     """
+    from momentalign.probing import ProbeData, grid_size, make_probe_config
+
+    check_count("trials", trials, 1)
+    _check_names(datasets, algorithms)
+    grid_options = {name: value for name, value in options.items() if name in ("solver", "recipe")}
+    builder = _PlanBuilder()
+    for dataset in datasets:
+        domains = ProbeData.from_file(dataset).domain_names
+        for algorithm in algorithms:
+            sets = grid_size(dataset, algorithm, **grid_options)
+            sets = sets if hparams is None else min(sets, check_count("hparams", hparams, 1))
+            for trial, number in itertools.product(range(trials), range(sets)):
+                config = make_probe_config(
+                    dataset, algorithm, hparams_seed=number, trial=trial, hparams=overrides, **options
+                )
+                builder.add(config, domains, ("worst-group",))
+    return builder.plan()
+
+
+def most_finals(numbers: Mapping[tuple[str, str, int], int]) -> int:
+    """Most final runs, given their numbers by data set, algorithm and set: those of the sets with most runs."""
     by_algorithm: dict[tuple[str, str], list[int]] = {}
     for (dataset, algorithm, _), number in numbers.items():
         by_algorithm.setdefault((dataset, algorithm), []).append(number)
-    return sum(sum(sorted(found, reverse=True)[:FINALISTS]) for found in by_algorithm.values())
+    return sum(sum(sorted(own, reverse=True)[:FINALISTS]) for own in by_algorithm.values())
 
 
-def check_named(datasets: Sequence[str], algorithms: Sequence[str]) -> None:
-    """Raise ValueError where there is nothing to plan with."""
+def _check_names(datasets: Sequence[str], algorithms: Sequence[str]) -> None:
+    check_names("datasets", datasets)
+    check_names("algorithms", algorithms)
     for name, values in (("data set", datasets), ("algorithm", algorithms)):
         if not values:
             raise ValueError(f"A sweep needs at least one {name}.")
 
 
-class PlanBuilder:
-    """Collects runs, each once; those without test domains run on further trials only if their set does well."""
+class _PlanBuilder:
+    """Collects distinct runs; further trials of runs without test domains are final runs."""
 
     def __init__(self) -> None:
         self.runs: dict[str, RunConfig] = {}
@@ -173,13 +198,6 @@ class PlanBuilder:
         self.rules: dict[str, None] = {}
 
     def add(self, config: RunConfig, domains: tuple[str, ...], rules: Sequence[str]) -> None:
-        """Add a run.
-
-        Args:
-            config: The run.
-            domains: Names of its data set's domains.
-            rules: Rules that it serves.
-        """
         self.domains[config.dataset] = domains
         self.rules |= dict.fromkeys(rules)
         if config.test_domains or config.trial == 0:
@@ -189,7 +207,6 @@ class PlanBuilder:
             self.finals[key] = (*self.finals.get(key, ()), config)
 
     def plan(self) -> Plan:
-        """What was collected."""
         return Plan(tuple(self.runs.values()), tuple(self.rules), self.domains, self.finals)
 
 
@@ -201,10 +218,10 @@ def _rules_for(data: DomainDataset, rules: Sequence[str] | None) -> tuple[str, .
         if (rule == "worst-group") != grouped:
             has = "groups and published splits" if grouped else "no groups"
             fits = "worst-group" if grouped else ", ".join(name for name in RULES if name != "worst-group")
-            raise ValueError(f"{data.name} has {has}: it cannot be selected by {rule}. Use --select {fits}.")
+            raise ValueError(f"{data.name} has {has}, so it cannot be selected by {rule}. Use --select {fits}.")
         if rule == "leave-one-domain-out" and len(data.names) < 3:
             raise ValueError(
-                f"leave-one-domain-out takes three domains or more, but {data.name} has {len(data.names)}."
+                f"leave-one-domain-out needs at least three domains, but {data.name} has {len(data.names)}."
             )
     return tuple(rules)
 
@@ -212,7 +229,7 @@ def _rules_for(data: DomainDataset, rules: Sequence[str] | None) -> tuple[str, .
 def _test_domains(data: DomainDataset, rules: Sequence[str], chosen: Sequence[str] | None) -> list[tuple[str, ...]]:
     if "worst-group" in rules:
         if chosen:
-            raise ValueError(f"{data.name} is judged by its worst group, on all domains. Leave --test-domains out.")
+            raise ValueError(f"{data.name} is evaluated by its worst group on all domains. Omit --test-domains.")
         return [()]
     names = [check_choice("test-domains", name, data.names) for name in chosen or data.names]
     tests: list[tuple[str, ...]] = [(name,) for name in dict.fromkeys(names)]

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: one that is there, or one that is made on this machine."""
+"""Engine of a Ray cluster: an existing one, or a new one on this machine."""
 
 import dataclasses
 import logging
@@ -16,31 +16,30 @@ from momentalign._files import is_disk_full
 from momentalign._format import pluralize
 from momentalign._validation import check_choice, check_count
 from momentalign.runs import RunState, record_failure
-from momentalign.sweep._archive import pack
-from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, pack_folder
 
 _RETRIES = 3
 _CONNECT_SECONDS = 5
 
 
 class RayEngine(Engine):
-    """Tasks of a Ray cluster.
+    """Tasks on a Ray cluster.
 
-    A run whose machine is lost is begun again elsewhere, up to three times; where the machines share the folder of the
-    sweep it goes on from its last checkpoint. A machine that does not see that folder sends the run's folder back when
-    it is finished, and the sweep writes it.
+    A run whose machine is lost is retried on another one, up to three times; if the machines share the sweep's folder,
+    it resumes from its last checkpoint. A machine without access to that folder returns the finished run's folder,
+    which is written here.
 
     Args:
         out: The sweep's folder.
-        address: "host:port" or "ray://host:port" of a cluster, "auto" for the one of this machine; None makes one here.
-        jobs: Most runs at once; None takes what the cluster has.
-        cpus: Cores for each run.
-        accelerator: "auto" takes GPUs if the cluster has any when the engine is made, "cpu" never, "cuda" insists.
+        address: "host:port" or "ray://host:port" of a cluster, "auto" for the local one; None starts a new one.
+        jobs: Most runs at once; None uses the whole cluster.
+        cpus: Cores per run.
+        accelerator: "cpu", "cuda", or "auto" for GPUs if the cluster has any now.
         per_gpu: Runs that share a GPU.
 
     Raises:
-        ModuleNotFoundError: If Ray is not installed.
-        ValueError: If the cluster cannot be reached, or has not what a run needs.
+        ModuleNotFoundError: Ray is not installed.
+        ValueError: The cluster cannot be reached, or lacks the resources of a run.
     """
 
     def __init__(
@@ -65,37 +64,37 @@ class RayEngine(Engine):
             accelerator = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
         self.accelerator = accelerator
         gpus = 1 / per_gpu if accelerator == "cuda" else 0.0
-        # A file that a machine of the cluster sees only if it sees the sweep's folder.
-        self._mark = Path(out).absolute() / f".sweep-{uuid.uuid4().hex}"
-        self._mark.parent.mkdir(parents=True, exist_ok=True)
-        self._mark.touch()
+        # Visible to the machines that share the sweep's folder.
+        self._marker = Path(out).absolute() / f".sweep-{uuid.uuid4().hex}"
+        self._marker.parent.mkdir(parents=True, exist_ok=True)
+        self._marker.touch()
         self._tasks: dict[Any, Job] = {}
         if self._capacity() < 1:
             self.close()
-            asked = f"{cpus} cores" + (f" and {gpus:g} GPUs" if gpus else "")
-            advice = " Use --device cpu to do without GPUs." if gpus else ""
-            raise ValueError(f"A run needs {asked} on one machine of the Ray cluster, which has {self._has}.{advice}")
-        # Processes are kept for the next run, also where they have a GPU: starting one takes longer than a small run.
+            needs = f"{cpus} cores" + (f" and {gpus:g} GPUs" if gpus else "")
+            advice = " Use --device cpu to run without GPUs." if gpus else ""
+            raise ValueError(f"A run needs {needs} on one machine of the Ray cluster, which has {self._has}.{advice}")
+        # Keep processes for the next run, also those with a GPU: starting one takes longer than a small run.
         self._execute = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES, max_calls=0)(_task)
 
     @property
     def slots(self) -> int:
-        """How many runs the cluster can do at once, as it is now: machines come and go."""
+        """Runs that fit on the cluster at once, at its current size."""
         return max(1, self._capacity())
 
     @property
     def description(self) -> str:
-        """Size of the cluster, and whether runs are on its GPUs."""
+        """Size of the cluster, and whether runs use its GPUs."""
         nodes = sum(node["Alive"] for node in self.ray.nodes())
         where = " on GPUs" if self.accelerator == "cuda" else ""
         return f"a Ray cluster of {pluralize(nodes, 'node')}, {self.slots} at once{where}"
 
     def submit(self, job: Job) -> None:
-        """Begin a job somewhere in the cluster."""
-        self._tasks[self._execute.remote(job, self._mark, self.cpus)] = job
+        """Submit a job to the cluster."""
+        self._tasks[self._execute.remote(job, self._marker, self.cpus)] = job
 
     def wait(self, seconds: float) -> list[Outcome | Advance]:
-        """What was finished; of runs under way a cluster says nothing."""
+        """Outcomes of finished jobs; Ray tasks report no progress."""
         if not self._tasks:
             time.sleep(seconds)
             return []
@@ -103,11 +102,11 @@ class RayEngine(Engine):
         return [self._outcome(reference) for reference in done]
 
     def close(self) -> None:
-        """Cancel what is under way, and leave the cluster; one that was made here ends."""
+        """Cancel running jobs and disconnect; a cluster that was started here is shut down."""
         for reference in self._tasks:
             self.ray.cancel(reference, force=True)
         self._tasks.clear()
-        self._mark.unlink(missing_ok=True)
+        self._marker.unlink(missing_ok=True)
         if self._ours:
             self.ray.shutdown()
 
@@ -116,7 +115,7 @@ class RayEngine(Engine):
         try:
             outcome: Outcome = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
-            full, message = _why(self.ray.exceptions, error)
+            full, message = _describe_loss(self.ray.exceptions, error)
             if full:
                 return Outcome(job, RunState.DISK_FULL, message)
             if not job.measure:
@@ -125,7 +124,7 @@ class RayEngine(Engine):
         return outcome
 
     def _capacity(self) -> int:
-        """Runs that fit, machine by machine: a run does not span two."""
+        """Runs that fit, machine by machine: a run does not span machines."""
         alive = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         cores, gpus = (sum(node.get(what, 0) for node in alive) for what in ("CPU", "GPU"))
         self._has = f"{cores:g} cores and {gpus:g} GPUs"
@@ -136,41 +135,43 @@ class RayEngine(Engine):
         return fit if self.jobs is None else min(fit, self.jobs)
 
 
-def _task(job: Job, mark: Path, cpus: int) -> Outcome:
-    """What a process of the cluster does: in place if it sees the sweep's folder, else in a folder that it sends."""
+def _task(job: Job, marker: Path, cpus: int) -> Outcome:
+    """Execute a job in the sweep's folder if it is visible, else in a temporary folder that is returned."""
     import torch
 
     torch.set_num_threads(cpus)
-    if job.measure or mark.exists():
+    if job.measure or marker.exists():
         return execute(job)
     with tempfile.TemporaryDirectory(prefix="momentalign-") as temporary:
         here = dataclasses.replace(job, folder=Path(temporary) / job.name)
         outcome = execute(here)
-        archive = pack(here.folder) if here.folder.exists() and outcome.status is not RunState.DISK_FULL else None
+        archive = (
+            pack_folder(here.folder) if here.folder.exists() and outcome.status is not RunState.DISK_FULL else None
+        )
         return dataclasses.replace(outcome, job=job, archive=archive)
 
 
-def _why(kinds: Any, error: Exception) -> tuple[bool, str]:
-    """Whether a disk was full, and in one line what became of a task; only lost ones are begun again by Ray."""
+def _describe_loss(kinds: Any, error: Exception) -> tuple[bool, str]:
+    """Whether the disk was full, and one line on the error of a task; Ray retries only lost ones."""
     if isinstance(error, kinds.RayTaskError):
         return is_disk_full(error.cause), f"On the Ray cluster: {in_one_line(error.cause)}"
-    said = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    message = next(iter(str(error).strip().splitlines()), type(error).__name__)
     if isinstance(error, kinds.WorkerCrashedError | kinds.NodeDiedError | kinds.LocalRayletDiedError):
-        return False, f"Lost {_RETRIES + 1} times: {said}"
+        return False, f"Lost {_RETRIES + 1} times: {message}"
     if isinstance(error, kinds.OutOfMemoryError):
-        return False, f"Ended by Ray for want of memory: {said}"
-    return isinstance(error, kinds.OutOfDiskError), f"Ray gave it up ({type(error).__name__}): {said}"
+        return False, f"Ended by Ray, out of memory: {message}"
+    return isinstance(error, kinds.OutOfDiskError), f"Failed in Ray ({type(error).__name__}): {message}"
 
 
 def _connect(ray: Any, address: str | None, jobs: int | None, cpus: int) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
-    # A run's threads are its own business, and a GPU that no task asked for stays hidden by default.
+    # By default Ray hides GPUs from tasks that request none.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address is None:
         cores = None if jobs is None else jobs * cpus
         ray.init(num_cpus=cores, include_dashboard=False, **quiet)
         return
-    _knock(address)
+    _check_reachable(address)
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
@@ -178,8 +179,8 @@ def _connect(ray: Any, address: str | None, jobs: int | None, cpus: int) -> None
         raise ValueError(f"The Ray cluster at {address} cannot be reached: {reason}") from None
 
 
-def _knock(address: str) -> None:
-    """Raise ValueError at once where nobody listens, which Ray itself finds out after minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise ValueError if nothing listens at the address, which Ray itself notices after minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto" or address == "local":
         return

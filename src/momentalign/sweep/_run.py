@@ -1,4 +1,4 @@
-"""Working through a plan."""
+"""Execution of a plan: which runs remain, and the loop that hands them to an engine."""
 
 import shutil
 import time
@@ -6,29 +6,83 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from momentalign._files import DiskFullError
-from momentalign.runs import Claims, RunConfig, RunState, remove_planned, run_state, write_planned
-from momentalign.sweep._archive import unpack
-from momentalign.sweep._jobs import Advance, Engine, Job, Outcome
-from momentalign.sweep._plan import Plan
-from momentalign.sweep._remaining import final_runs, is_left, stamps_of
+from momentalign.runs import (
+    Claims,
+    RunConfig,
+    RunState,
+    data_stamp,
+    read_runs,
+    remove_planned,
+    run_state,
+    write_planned,
+)
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, unpack_folder
+from momentalign.sweep._plan import Plan, most_finals
 
-_WAIT = 0.2
-_LOOK_AGAIN = 2.0  # seconds from one look at runs of other sweeps to the next
+_WAIT_SECONDS = 0.2
+_RECHECK_SECONDS = 2.0  # between checks of runs that other sweeps hold
+
+
+class Remaining(NamedTuple):
+    """Remaining runs of a plan.
+
+    Args:
+        runs: Runs to start or resume: first trials, and final runs whose first trials are all done.
+        finals: Most final runs that may follow from undecided first trials.
+        changed: Existing runs on data that have changed since.
+    """
+
+    runs: tuple[RunConfig, ...]
+    finals: int
+    changed: tuple[RunConfig, ...] = ()
+
+
+def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Remaining:
+    """Find the remaining runs of a plan.
+
+    Args:
+        plan: The plan.
+        out: Parent of the runs' folders, which may not exist.
+        retry_failed: Include failed runs.
+
+    Returns:
+        The runs, and how many more may follow.
+    """
+    folder = Path(out)
+    stamps = _data_stamps(plan)
+
+    def state(config: RunConfig) -> RunState:
+        return run_state(folder / config.hash(), config, stamps[config.dataset])[0]
+
+    def is_left(config: RunConfig) -> bool:
+        return _is_left(state(config), retry_failed)
+
+    states = [(config, state(config)) for config in plan.runs]
+    changed = tuple(config for config, status in states if status is RunState.CHANGED)
+    first = [config for config, status in states if _is_left(status, retry_failed)]
+    undecided = {(config.dataset, config.algorithm) for config in first}
+    final = [
+        config
+        for config in _final_runs(plan, folder)
+        if (config.dataset, config.algorithm) not in undecided and is_left(config)
+    ]
+    to_come = {key: sum(map(is_left, runs)) for key, runs in plan.finals.items() if key[:2] in undecided}
+    return Remaining((*first, *final), most_finals(to_come), changed)
 
 
 @dataclass
 class Tally:
-    """How a sweep went.
+    """Result of a sweep.
 
     Args:
-        finished: Runs that this sweep finished.
-        before: Runs that were finished already, or by another sweep meanwhile.
-        failed: Errors of the runs that failed, now or before, by name.
-        seconds: Time that the finished runs took, all together.
-        notes: What runs had to say, each sentence once: which files they left out, for instance.
+        finished: Number of runs that this sweep finished.
+        before: Number of runs finished before, or by another sweep meanwhile.
+        failed: Errors of failed runs, now or before, by name.
+        seconds: Total duration of the finished runs.
+        notes: Distinct warnings of the runs, for instance on skipped files.
     """
 
     finished: int = 0
@@ -38,8 +92,7 @@ class Tally:
     notes: list[str] = field(default_factory=list)
 
 
-Event = Outcome | Advance
-Watch = Callable[[Tally, Event | None], None]
+SweepProgress = Callable[[Tally, Outcome | Advance | None], None]
 
 
 def run_sweep(
@@ -51,43 +104,43 @@ def run_sweep(
     retry_failed: bool = False,
     keep_weights: bool = True,
     skip_bad_files: bool = False,
-    watch: Watch | None = None,
+    progress: SweepProgress | None = None,
 ) -> Tally:
-    """Do all runs of a plan that are not done yet.
+    """Execute the remaining runs of a plan.
 
-    Finished runs are left alone, half-finished ones and those that a full disk ended gone on with, and failed ones only
-    tried again if told to. A run that another sweep does at the moment is waited for. A run that fails stops nothing.
+    Finished runs are kept; unfinished ones, and those stopped by a full disk, are resumed; failed ones are repeated
+    only with `retry_failed`. Runs that another sweep holds are waited for. A failed run does not stop the others.
 
     Args:
         plan: What to run.
         out: Parent of the runs' folders.
-        engine: Where to run; it is left open.
+        engine: Executes the runs; it is left open.
         root: Data folder.
-        retry_failed: Start failed runs again.
+        retry_failed: Repeat failed runs.
         keep_weights: Whether finished runs keep their weights.
-        skip_bad_files: Leave out images that cannot be decoded; `Tally.notes` says which.
-        watch: Called whenever something happens.
+        skip_bad_files: Skip images that cannot be decoded; `Tally.notes` names them.
+        progress: Called after every event.
 
     Returns:
-        How it went.
+        The tally.
 
     Raises:
-        DiskFullError: There is no room left. What was done stays, and the same call goes on.
+        DiskFullError: The disk is full. Finished work is kept; the same call resumes.
     """
     out = Path(out).absolute()
     out.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = {"root": None if root is None else str(root), "accelerator": engine.accelerator}
     options |= {"keep_weights": keep_weights, "skip_bad_files": skip_bad_files}
-    driver = _Driver(plan, out, engine, options, retry_failed, watch)
-    listed = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
+    driver = _Driver(plan, out, engine, options, retry_failed, progress)
+    planned = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
     done = False
     try:
-        driver.work(plan.runs)
-        driver.work(final_runs(plan, out))
+        driver.execute(plan.runs)
+        driver.execute(_final_runs(plan, out))
         done = True
     finally:
         driver.claims.release_all()
-        remove_planned(listed, done=done)
+        remove_planned(planned, done=done)
     return driver.tally
 
 
@@ -99,52 +152,51 @@ class _Driver:
         engine: Engine,
         options: dict[str, Any],
         retry_failed: bool,
-        watch: Watch | None,
+        progress: SweepProgress | None,
     ) -> None:
         self.plan, self.out, self.engine, self.options = plan, out, engine, options
         self.retry_failed = retry_failed
-        self.watch = watch or (lambda tally, event: None)
+        self.progress = progress or (lambda tally, event: None)
         self.claims = Claims(out)
-        self.stamps = stamps_of(plan)
+        self.stamps = _data_stamps(plan)
         self.tally = Tally()
         self.tried: set[str] = set()
 
-    def work(self, configs: Iterable[RunConfig]) -> None:
+    def execute(self, configs: Iterable[RunConfig]) -> None:
         waiting = deque(self._job(config) for config in configs)
-        elsewhere: deque[Job] = deque()
-        looked = time.monotonic()
+        elsewhere: deque[Job] = deque()  # held by other sweeps
+        checked = time.monotonic()
         active = 0
         while waiting or active or elsewhere:
             while waiting and active < self.engine.slots:
                 job = waiting.popleft()
-                begun = self._begin(job)
-                active += begun is True
-                if begun is None:
+                started = self._start(job)
+                active += started is True
+                if started is None:
                     elsewhere.append(job)
-            if elsewhere and time.monotonic() - looked > _LOOK_AGAIN:
+            if elsewhere and time.monotonic() - checked > _RECHECK_SECONDS:
                 waiting.extend(elsewhere)
                 elsewhere.clear()
-                looked = time.monotonic()
-            for event in self.engine.wait(_WAIT) if active or elsewhere else ():
+                checked = time.monotonic()
+            for event in self.engine.wait(_WAIT_SECONDS) if active or elsewhere else ():
                 if isinstance(event, Outcome):
                     active -= 1
                     if event.status is RunState.BUSY:
                         elsewhere.append(event.job)
-                    self._end(event)
-                self.watch(self.tally, event)
-            self.watch(self.tally, None)
+                    self._finish(event)
+                self.progress(self.tally, event)
+            self.progress(self.tally, None)
 
     def _job(self, config: RunConfig) -> Job:
-        folder = self.out / config.hash()
-        return Job(config, folder, self.plan.domains[config.dataset], **self.options)
+        return Job(config, self.out / config.hash(), self.plan.domains[config.dataset], **self.options)
 
-    def _begin(self, job: Job) -> bool | None:
-        """Begin a run; False if there is nothing to do, None if another sweep has it."""
+    def _start(self, job: Job) -> bool | None:
+        """Start a run; False if there is nothing to do, None if another sweep holds it."""
         if not self.claims.acquire(job.name):
             return None
-        # Looked at under the lock: another sweep may have done it a moment ago.
+        # Checked under the lock: another sweep may have just finished it.
         status, error = run_state(job.folder, job.config, self.stamps[job.config.dataset])
-        if is_left(status, self.retry_failed and job.name not in self.tried):
+        if _is_left(status, self.retry_failed and job.name not in self.tried):
             if status is RunState.DAMAGED:
                 shutil.rmtree(job.folder)
             self.tried.add(job.name)
@@ -157,10 +209,10 @@ class _Driver:
             self.tally.failed[job.name] = error or "no reason given"
         return False
 
-    def _end(self, outcome: Outcome) -> None:
+    def _finish(self, outcome: Outcome) -> None:
         name = outcome.job.name
         if outcome.archive is not None:
-            unpack(outcome.archive, outcome.job.folder)
+            unpack_folder(outcome.archive, outcome.job.folder)
         self.claims.release(name, finished=outcome.status is RunState.FINISHED)
         self.tally.notes += [note for note in outcome.notes if note not in self.tally.notes]
         if outcome.status is RunState.FINISHED:
@@ -169,4 +221,25 @@ class _Driver:
         elif outcome.status is RunState.FAILED:
             self.tally.failed[name] = outcome.error or "no reason given"
         elif outcome.status is RunState.DISK_FULL:
-            raise DiskFullError(f"No space left for {self.out}. Make room and run the same command again: it goes on.")
+            raise DiskFullError(f"No space left for {self.out}. Make room and run the same command again to resume.")
+
+
+def _data_stamps(plan: Plan) -> dict[str, str | None]:
+    """Stamp of each data set that is a path; None for named ones."""
+    return {dataset: data_stamp(dataset) for dataset in plan.domains}
+
+
+def _final_runs(plan: Plan, out: Path) -> tuple[RunConfig, ...]:
+    """Final runs that follow from the first trials done so far, finished ones included."""
+    if not plan.finals:
+        return ()
+    try:
+        sweep = read_runs(out)
+    except ValueError:  # no folder, or no readable run in it
+        return ()
+    return plan.final_runs(sweep)
+
+
+def _is_left(status: RunState, retry_failed: bool) -> bool:
+    left = status in (RunState.NEW, RunState.RUNNING, RunState.DISK_FULL)
+    return left or (retry_failed and status in (RunState.FAILED, RunState.DAMAGED))
