@@ -180,6 +180,5 @@ def test_data_that_changed_are_not_added_to_a_sweep(tmp_path, shared, engine, mo
     monkeypatch.setattr(engine, "close", lambda: closed.append(True))
     refused = CliRunner().invoke(app, [*words, "erm,coral"])
     assert closed  # no process is left
-    assert "holds 1 run on what" in str(refused.exception)
-    assert "held before it changed. Use another --out, or remove them." in str(refused.exception)
+    assert f"has 1 run from before {table} changed. Use another --out, or remove them." in str(refused.exception)
     assert len(read_runs(tmp_path / "out").runs) == 1

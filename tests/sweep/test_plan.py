@@ -55,7 +55,7 @@ def test_some_test_domains():
     [
         ({"test_domains": ["-9%"]}, "'test-domains' should be one of"),
         ({"rules": ["best"]}, "'select' should be one of"),
-        ({"rules": ["worst-group"]}, "has no groups: it cannot be selected by worst-group"),
+        ({"rules": ["worst-group"]}, "has no groups, so it cannot be selected by worst-group"),
         ({"trials": 0}, "'trials' should be at least 1"),
         ({"hparams": 0}, "'hparams' should be at least 1"),
         ({"overrides": {"weigth": 1}}, "no hyper-parameter 'weigth'"),
@@ -101,7 +101,7 @@ def test_worst_group_is_a_grid_on_one_trial_and_five_sets_on_the_others(grouped,
 
 
 def test_test_domains_do_not_go_with_groups(grouped):
-    with pytest.raises(ValueError, match="worst group, on all domains"):
+    with pytest.raises(ValueError, match="worst group on all domains"):
         make_plan([grouped], ["erm"], test_domains=["land"])
     with pytest.raises(ValueError, match=r"cannot be selected by oracle\. Use --select worst-group"):
         make_plan([grouped], ["erm"], rules=["oracle"])

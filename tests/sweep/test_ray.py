@@ -113,7 +113,7 @@ def test_what_the_cluster_lacks_is_said_before_the_start(tmp_path, cluster):
         ValueError, match=r"needs 64 cores on one machine of the Ray cluster, which has \d+ cores and 0 G"
     ):
         RayEngine(tmp_path, cluster.address, cpus=64)
-    with pytest.raises(ValueError, match=r"needs 1 cores and 0\.5 GPUs .* Use --device cpu to do without GPUs\."):
+    with pytest.raises(ValueError, match=r"needs 1 cores and 0\.5 GPUs .* Use --device cpu to run without GPUs\."):
         RayEngine(tmp_path, cluster.address, accelerator="cuda", per_gpu=2)
     assert list(tmp_path.iterdir()) == []
 

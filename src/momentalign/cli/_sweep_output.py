@@ -83,7 +83,7 @@ def print_cost(
     left = remaining(plan, out, retry_failed=retry_failed)
     if left.changed:
         runs, dataset = pluralize(len(left.changed), "run"), left.changed[0].dataset
-        raise ValueError(f"{out} has {runs} on {dataset} before it changed. Use another --out, or remove them.")
+        raise ValueError(f"{out} has {runs} from before {dataset} changed. Use another --out, or remove them.")
     number = len(left.runs) + left.finals
     if number < len(plan.runs) + plan.number_of_finals:
         console.print(f"{number} of them {'is' if number == 1 else 'are'} left to do.")
