@@ -17,6 +17,7 @@ from markupsafe import Markup
 import momentalign
 from momentalign._files import atomic_write
 from momentalign._format import format_duration
+from momentalign._types import ReportProgress
 from momentalign.report._accuracy_chapters import accuracy_chapter, curve_chapter, search_chapter
 from momentalign.report._accuracy_table import accuracy_table
 from momentalign.report._cases import PREFERRED_RULES, GroupedSweep, group_cases
@@ -43,7 +44,7 @@ def write_report(
     figures: str | Path | None = None,
     *,
     title: str = "",
-    progress: Callable[[str, float], None] | None = None,
+    progress: ReportProgress | None = None,
 ) -> list[Path]:
     """Write the report page of a sweep, and optionally its charts as files.
 
