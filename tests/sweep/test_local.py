@@ -107,14 +107,14 @@ def test_a_process_that_died_leaves_its_gpu_to_the_next(monkeypatch):
         def __init__(self, gpu, threads):
             self.gpu, self.job, self.process, self.alive = gpu, None, self, True
 
-        def begin(self, job):
+        def send(self, job):
             self.job = job
             return True
 
         def is_alive(self):
             return self.alive
 
-        def end(self):
+        def terminate(self):
             self.alive = False
 
     monkeypatch.setattr(_local, "visible_gpus", lambda: ["0", "1"])
@@ -128,7 +128,7 @@ def test_a_process_that_died_leaves_its_gpu_to_the_next(monkeypatch):
     assert [(worker.gpu, worker.job) for worker in engine._workers] == [("1", "b"), ("0", "c"), ("1", "d"), ("0", "e")]
 
 
-def test_half_finished_runs_are_gone_on_with(tmp_path, engine):
+def test_unfinished_runs_are_resumed(tmp_path, engine):
     plan = plan_of(steps=4, record_every=1)
     config = plan.runs[0]
     whole = tmp_path / "whole"
