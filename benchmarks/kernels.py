@@ -36,8 +36,7 @@ from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._data import open_rows
 from momentalign.training._devices import make_fabric, to_device, wrap_network
 from momentalign.training._model import build_algorithm, parts_of
-from momentalign.training._sampling import Sampler, training_pools
-from momentalign.training._steps import Sums, Training, eager_step
+from momentalign.training._steps import Sampler, Sums, Training, eager_step, training_pools
 
 RUN_STEPS, RUN_RECORDS, RUN_IMAGES = 5001, 51, 70_000
 """A whole run on ColoredMNIST: its steps, and the images that each of its evaluations passes through the network."""

@@ -39,7 +39,7 @@ def test_an_error_is_one_line(
         raise error
 
     monkeypatch.setattr(cli, "app", fail)
-    monkeypatch.setattr(cli, "place_of", lambda error: "")
+    monkeypatch.setattr(cli, "user_location", lambda error: "")
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 2
@@ -51,7 +51,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("bug")
 
     monkeypatch.setattr(cli, "app", fail)
-    monkeypatch.setattr(cli, "place_of", lambda error: "")
+    monkeypatch.setattr(cli, "user_location", lambda error: "")
     with pytest.raises(KeyError, match="bug"):
         cli.main()
 

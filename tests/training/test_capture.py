@@ -8,8 +8,7 @@ import torch
 import momentalign.training._capture as capture
 import momentalign.training._loop as loop
 from momentalign.training import find_position, run
-from momentalign.training._sampling import BLOCK
-from momentalign.training._steps import Training
+from momentalign.training._steps import BLOCK, Training
 from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
 
 

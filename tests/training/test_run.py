@@ -11,7 +11,7 @@ from momentalign.data import DomainDataset, Split
 from momentalign.runs import Record, RunConfig, RunFolder, read_records, read_run
 from momentalign.theory import moment_gaps
 from momentalign.training import Clock, Progress, _cost, estimate_run, load_run, run
-from momentalign.training._sampling import Sampler
+from momentalign.training._steps import Sampler
 from tests.training.problems import TIMES, assert_same_weights, grouped, images, numbers, small_config, three_domains
 
 

@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
     sys.exit(2)
 
 import momentalign
-from momentalign._errors import in_one_line, place_of
+from momentalign._errors import describe_error, user_location
 from momentalign._files import is_disk_full
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
@@ -91,9 +91,9 @@ def main() -> None:
         app(standalone_mode=True)
     except Exception as error:
         fixable = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError)
-        if not fixable and not place_of(error):  # a bug of this package: keep the traceback
+        if not fixable and not user_location(error):  # a bug of this package: keep the traceback
             raise
-        text = _one_line(error) if fixable else in_one_line(error)
+        text = _one_line(error) if fixable else describe_error(error)
         Console(stderr=True, highlight=False).print(f"Error: {text}", markup=False, soft_wrap=True)
         sys.exit(2)
 
@@ -120,6 +120,6 @@ def _one_line(error: Exception) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # Lines that end without punctuation get a full stop before they are joined.
         text = " ".join(line if line.endswith((".", ",", ":", ";", "?", "!")) else f"{line}." for line in lines[:-1])
-        return printable(" ".join(filter(None, [text, *lines[-1:], place_of(error)])))
+        return printable(" ".join(filter(None, [text, *lines[-1:], user_location(error)])))
     what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     return printable(what) + (" Free some space and run the same command again." if is_disk_full(error) else "")

@@ -16,13 +16,13 @@ from momentalign.runs._run_json import (
     DivergedError,
     RunState,
     UnreadableRunError,
+    data_stamp,
     find_clashes,
     read_run,
     record_failure,
     run_state,
     write_json,
 )
-from momentalign.runs._stamp import data_stamp
 
 if TYPE_CHECKING:
     from momentalign.runs._read import read_runs

@@ -1,18 +1,20 @@
-"""`run.json`: what was run, where, and how it ended."""
+"""`run.json`: what was run, on which data, and how it ended."""
 
+import hashlib
 import json
 import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import momentalign
-from momentalign._errors import in_one_line
+from momentalign._datasets import DATASET_NAMES, is_image, walk_links
+from momentalign._errors import describe_error
 from momentalign._files import atomic_write, is_disk_full
 from momentalign.runs._config import RunConfig, cell_of
 
@@ -123,7 +125,7 @@ def describe_failure(error: Exception | str) -> dict[str, Any]:
     """The keys of `run.json` that an error sets."""
     return {
         "status": RunState.FAILED,
-        "error": error if isinstance(error, str) else in_one_line(error),
+        "error": error if isinstance(error, str) else describe_error(error),
         "diverged_at": error.step if isinstance(error, DivergedError) else None,
         "disk_full": isinstance(error, Exception) and is_disk_full(error),
     }
@@ -224,3 +226,30 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return installed
+
+
+def data_stamp(dataset: str) -> str | None:
+    """Sixteen hexadecimal digits of a file's content, or of the names and sizes of the images in a folder.
+
+    None for data sets with a name, which `momentalign data verify` checks, and for paths that do not exist.
+    """
+    path = Path(dataset).expanduser()
+    if dataset in DATASET_NAMES or not path.exists():
+        return None
+    if path.is_file():
+        stat = path.stat()
+        return _of_file(path, stat.st_size, stat.st_mtime_ns)
+    digest = hashlib.sha256()
+    for folder, files in sorted(walk_links(path)):
+        for name in sorted(filter(is_image, files)):
+            file = Path(folder, name)
+            size = file.stat().st_size if file.exists() else -1  # a broken link
+            digest.update(f"{file.relative_to(path).as_posix()}\0{size}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=16)
+def _of_file(path: Path, size: int, changed: int) -> str:
+    """Read a file once a process: a sweep asks for every run, and features may take gigabytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

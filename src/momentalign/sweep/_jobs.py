@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from momentalign._errors import in_one_line
+from momentalign._errors import describe_error
 from momentalign._files import is_disk_full
 from momentalign._machine import is_ours
 from momentalign.runs import BusyError, RunConfig, RunState, is_busy, record_failure
@@ -149,7 +149,7 @@ def _train(job: Job, progress: Callable[[float], None]) -> Outcome:
     except BusyError:
         return Outcome(job, RunState.BUSY)
     except Exception as error:
-        message = in_one_line(error)
+        message = describe_error(error)
         if is_disk_full(error):
             return Outcome(job, RunState.DISK_FULL, message, time.monotonic() - begin)
         record_failure(job.folder, job.config, job.domains, error)
@@ -178,7 +178,7 @@ def _measure(job: Job) -> Outcome:
             _warm = True
         cost = measure_run(job)
     except Exception as error:
-        return Outcome(job, RunState.FAILED, in_one_line(error))
+        return Outcome(job, RunState.FAILED, describe_error(error))
     return Outcome(job, RunState.FINISHED, None, cost.seconds, cost.records + cost.weights * job.keep_weights)
 
 

@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from momentalign._errors import in_one_line
+from momentalign._errors import describe_error
 from momentalign._extras import require
 from momentalign._files import is_disk_full
 from momentalign._format import pluralize
@@ -154,7 +154,7 @@ def _task(job: Job, marker: Path, cpus: int) -> Outcome:
 def _describe_loss(kinds: Any, error: Exception) -> tuple[bool, str]:
     """Whether the disk was full, and one line on the error of a task; Ray retries only lost ones."""
     if isinstance(error, kinds.RayTaskError):
-        return is_disk_full(error.cause), f"On the Ray cluster: {in_one_line(error.cause)}"
+        return is_disk_full(error.cause), f"On the Ray cluster: {describe_error(error.cause)}"
     message = next(iter(str(error).strip().splitlines()), type(error).__name__)
     if isinstance(error, kinds.WorkerCrashedError | kinds.NodeDiedError | kinds.LocalRayletDiedError):
         return False, f"Lost {_RETRIES + 1} times: {message}"

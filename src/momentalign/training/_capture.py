@@ -13,8 +13,7 @@ from torch.optim import Optimizer
 
 from momentalign.algorithms import Algorithm, Batch, Network
 from momentalign.penalties import DomainPenalty
-from momentalign.training._sampling import BLOCK, seed_step
-from momentalign.training._steps import Step, Sums, Training
+from momentalign.training._steps import BLOCK, Step, Sums, Training, seed_step
 
 _WARM_UP = 3
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from momentalign._errors import in_one_line
+from momentalign._errors import describe_error
 from momentalign._validation import check_count
 from momentalign.algorithms import reset_optimizer
 from momentalign.data import DomainDataset
@@ -48,8 +48,7 @@ from momentalign.training._model import (
     warn_unusual,
 )
 from momentalign.training._options import Options, Reporter
-from momentalign.training._sampling import Sampler, check_divisible, training_pools
-from momentalign.training._steps import Sums, Training, eager_step
+from momentalign.training._steps import Sampler, Sums, Training, check_divisible, eager_step, training_pools
 
 
 def run(
@@ -102,7 +101,7 @@ def _guarded(
         except Exception as error:
             if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
                 hint = "Try a smaller batch_size with --set, or --precision bf16."
-                raise ValueError(f"{in_one_line(error)} {hint}") from None
+                raise ValueError(f"{describe_error(error)} {hint}") from None
             raise
         exit_after_training(fabric)
         return records

@@ -3,7 +3,7 @@ import torch
 
 from momentalign.encoders import MNIST_CNN
 from momentalign.training._data import open_rows
-from momentalign.training._sampling import BLOCK, Sampler, seed_step, training_pools
+from momentalign.training._steps import BLOCK, Sampler, seed_step, training_pools
 from tests.training.problems import three_domains
 
 POOLS = [torch.arange(10, 30), torch.arange(50, 57)]
