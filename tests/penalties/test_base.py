@@ -172,3 +172,41 @@ def test_weights_of_several_terms_before_and_after_annealing(initial_weight: flo
         slopes = torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
         assert slopes[0].unique().tolist() == sorted({weights[step]["first"] + w for w in (0, weights[step]["third"])})
         assert slopes[1].unique().tolist() == [weights[step]["second"]]
+
+
+class Columns(DomainPenalty):
+    """Terms that are the first row's features."""
+
+    def __init__(self, weights: tuple[float, ...], **options: Any) -> None:
+        super().__init__({str(k): weight for k, weight in enumerate(weights)}, **options)
+
+    def compute_terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
+        return {name: batch.features[0, int(name)] for name in names}
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 4])
+@pytest.mark.parametrize("start", [0, 1, 2, 9])
+@pytest.mark.parametrize("initial", [0.0, 1.0])
+def test_weights_take_effect_at_their_step(terms: int, start: int, initial: float) -> None:
+    """Three calls, the second of them in evaluation mode, which does not count."""
+    weights, counted = (0.5, 3.0, 0.0, 7.0)[:terms], 0
+    penalty = Columns(weights, anneal_steps=start)
+    penalty.initial_weight = initial
+    for training in (True, False, True):
+        features = torch.arange(2.0, 2.0 + terms).repeat(2, 1).requires_grad_()
+        total = penalty.train(training)(features, torch.zeros(2, 2), torch.tensor([0, 1]), torch.tensor([0, 1]))
+        in_force = weights if counted >= start else (initial,) * terms
+        assert total.item() == sum(weight * (2 + k) for k, weight in enumerate(in_force))
+        assert torch.autograd.grad(total, features)[0][0].tolist() == list(in_force)
+        counted += training
+        assert penalty.step.item() == counted
+
+
+class Forgetful(CMA):
+    def compute_terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
+        return {"gradient": batch.features.sum(), "other": batch.features.sum()}
+
+
+def test_a_missing_term_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"Forgetful should compute the terms 'gradient', 'hessian', .* 'other'\."):
+        Forgetful()(*changed())

@@ -141,17 +141,7 @@ class Algorithm(nn.Module, ABC):
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters beside the shared ones: published defaults and random draws.
-
-        Without an override: the constructor's arguments whose default is a number, fixed at it.
-
-        Args:
-            recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
-            steps: Length of the run, which annealing is scaled to.
-
-        Returns:
-            Hyper-parameters by name, the same names for every recipe.
-        """
+        """Hyper-parameters beside the shared ones; see :meth:`DomainPenalty.search_space`."""
         return fixed_arguments(cls)
 
     def _make_optimizer(self, parameters: Iterable[nn.Parameter], **options: Any) -> Optimizer:

@@ -66,7 +66,7 @@ class DomainPenalty(nn.Module, ABC):
     """Whether the penalty is a difference between domains, so that it is 0 for one domain."""
 
     features_only: bool = False
-    """Whether logits and targets are not used, and may be anything with n rows."""
+    """Whether logits and targets are not used, so that only their types and rows are checked."""
 
     step: Tensor
 
@@ -174,18 +174,18 @@ class DomainPenalty(nn.Module, ABC):
             return self._total(terms, batch.features), terms
 
     def _total(self, terms: dict[str, Tensor], features: Tensor) -> Tensor:
-        """Sum of the terms with the weights of this step, which is counted."""
-        if not terms:
-            self.step.add_(int(self.training))
-            return features.new_zeros(())
-        return _weighted_total(
-            list(terms.values()),
-            [self.weights[name] for name in terms],
-            initial=self.initial_weight,
-            start=self.anneal_steps,
-            step=self.step,
-            counts=self.training,
-        )
+        """Sum of the terms with the weights of this step, which is counted; reads nothing back from the device."""
+        values = list(terms.values())
+        total = _weighted_sum(values, [self.weights[name] for name in terms]) if terms else features.new_zeros(())
+        if terms and self.anneal_steps > 0:
+            reached = self.step >= self.anneal_steps
+            if self.initial_weight:
+                total = torch.where(reached, total, _weighted_sum(values, [self.initial_weight] * len(values)))
+            else:
+                total = total * reached
+        if self.training:
+            self.step.add_(1)
+        return total
 
     def _prepare(
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
@@ -219,23 +219,6 @@ class DomainPenalty(nn.Module, ABC):
 def _argument(term: str) -> str:
     """Name of the argument that weighs a term."""
     return f"{term}_weight" if term in ("gradient", "hessian") or term.startswith("order_") else "weight"
-
-
-def _weighted_total(
-    terms: Sequence[Tensor], weights: Sequence[float], *, initial: float, start: int, step: Tensor, counts: bool
-) -> Tensor:
-    """Add terms at their weights, before the step `start` all at the initial weight, and count the step.
-
-    Nothing is read back from the device.
-    """
-    total = _weighted_sum(terms, weights)
-    if start > 0:
-        reached = step >= start
-        early = _weighted_sum(terms, [initial] * len(terms)) if initial else None
-        total = total * reached if early is None else torch.where(reached, total, early)
-    if counts:
-        step.add_(1)
-    return total
 
 
 def _weighted_sum(terms: Sequence[Tensor], weights: Sequence[float]) -> Tensor:

@@ -20,21 +20,15 @@ class Hutchinson(DomainPenalty):
 
     The diagonal of a domain's Hessian is :math:`D_e = \mathbb E_e[p(1-p) \otimes x^2]`, exactly; the penalty is
     :math:`\frac1K\sum_e \alpha\|g_e - \bar g\|^2 + \beta\|D_e - \bar D\|^2`. Hutchinson's estimator, which gave the
-    method its name, averages :math:`z \circ H_e z` over random signs z: with `samples`, drawn from torch's
-    global generator, the same z for all domains; all ranks need the same seed. It is a diagonal
-    method either way. Terms: `gradient`, `hessian`.
+    method its name, averages :math:`z \circ H_e z` over random signs z: with `samples`, drawn from torch's global
+    generator, the same z for all domains; all ranks need the same seed. It is a diagonal method either way. Terms:
+    `gradient`, `hessian`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.
         hessian_weight: Weight of the diagonals' spread.
         samples: Number of random draws; None takes the exact diagonal, which costs less than one.
         **options: Arguments of :class:`DomainPenalty`.
-
-    Example:
-        >>> features = torch.tensor([[1.0], [2.0]])
-        >>> logits, targets, domains = torch.zeros(2, 2), torch.tensor([0, 0]), torch.tensor([0, 1])
-        >>> Hutchinson(bias=False).terms(features, logits, targets, domains)
-        {'gradient': tensor(0.1250), 'hessian': tensor(0.2812)}
     """
 
     name = "hutchinson"
