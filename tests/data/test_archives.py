@@ -171,5 +171,7 @@ def test_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     archive = make_tar(tmp_path / "x.tar", FILES)
     monkeypatch.setattr(tarfile, "copyfileobj", full)
-    with pytest.raises(OSError, match=r"No space left in .*out to unpack x\.tar .* Make room and run the same command"):
+    with pytest.raises(
+        OSError, match=r"No space left in .*out to unpack x\.tar .* Free some space and run the same command"
+    ):
         extract(archive, tmp_path / "out")

@@ -11,7 +11,7 @@ DatasetArgument = Annotated[
 ]
 RootOption = Annotated[
     Path | None,
-    typer.Option("--root", help="Data folder. [default: $MOMENTALIGN_DATA, else ~/.cache/momentalign]"),
+    typer.Option("--root", help="Data folder.", show_default="$MOMENTALIGN_DATA, else ~/.cache/momentalign"),
 ]
 EncoderOption = Annotated[
     str | None,
@@ -23,7 +23,7 @@ SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: set a hyper-parameter; repeatable.", show_default=False)
 ]
 StepsOption = Annotated[
-    int | None, typer.Option("--steps", help="Training steps. [default: 5001; three epochs for texts]")
+    int | None, typer.Option("--steps", help="Training steps.", show_default="5001; three epochs for texts")
 ]
 RecordEveryOption = Annotated[int | None, typer.Option("--record-every", help="Steps between records.")]
 HoldoutOption = Annotated[float, typer.Option("--holdout", help="Fraction of each domain held out from training.")]
@@ -32,7 +32,9 @@ AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or c
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.")]
 SkipBadFilesOption = Annotated[bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded.")]
-JobsOption = Annotated[int | None, typer.Option("--jobs", help="Runs at once. [default: one per core, or per GPU]")]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", help="Runs at once.", show_default="one per core, or per GPU")
+]
 PerGpuOption = Annotated[int, typer.Option("--per-gpu", help="Runs that share a GPU.")]
 RetryFailedOption = Annotated[bool, typer.Option("--retry-failed", help="Retry failed runs.")]
 SolverOption = Annotated[str, typer.Option("--solver", help="For probes: converged, or sgd as in the paper.")]

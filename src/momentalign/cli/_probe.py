@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _FILE_HELP = "A .csv, .csv.gz, .parquet or .npz file."
 _Target = Annotated[str, typer.Option(help="Column of the labels.")]
 _Domain = Annotated[str, typer.Option(help="Column of the domains.")]
-_Group = Annotated[str | None, typer.Option(help="Column of the groups. [default: group, if there is one]")]
+_Group = Annotated[str | None, typer.Option(help="Column of the groups.", show_default="group, if there is one")]
 _Split = Annotated[
-    str | None, typer.Option(help="Column of the splits: train, val, test. [default: split, if there is one]")
+    str | None, typer.Option(help="Column of the splits: train, val, test.", show_default="split, if there is one")
 ]
 
 
@@ -32,12 +32,12 @@ def probe(
     test_domain: Annotated[str | None, typer.Option(help="Domain to hold out and test on.")] = None,
     task: Annotated[str, typer.Option(help="classification, regression, or auto: by the labels.")] = "auto",
     components: Annotated[
-        int | None, typer.Option(help="Principal components to keep of wider features. [default: all columns]")
+        int | None, typer.Option(help="Principal components to keep of wider features.", show_default="all columns")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder of the model; file of the predictions. [default: runs/probe]"),
+        typer.Option("--out", "-o", help="Folder of the model; file of the predictions.", show_default="runs/probe"),
     ] = None,
     model: Annotated[Path | None, typer.Option(help="Folder of a saved model, to predict with.")] = None,
     predict: Annotated[Path | None, typer.Option(help="File of new rows to predict.")] = None,

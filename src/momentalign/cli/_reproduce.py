@@ -46,7 +46,7 @@ def reproduce(
     retry_failed: RetryFailedOption = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder of runs and results. [default: runs/reproduce, or -small]"),
+        typer.Option("--out", "-o", help="Folder of runs and results.", show_default="runs/reproduce, or -small"),
     ] = None,
     root: RootOption = None,
     jobs: JobsOption = None,

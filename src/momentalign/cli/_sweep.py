@@ -35,22 +35,23 @@ def sweep(
     datasets: Annotated[list[str], typer.Argument(help="Data sets: names, folders domain/class/image, or tables.")],
     algorithms: Annotated[str, typer.Option(help="Names, or package.module:Class, separated by commas.")],
     trials: Annotated[
-        int | None, typer.Option(help="Seeds of data, split, weights and batches. [default: 3; 5 for probes]")
+        int | None, typer.Option(help="Seeds of data, split, weights and batches.", show_default="3; 5 for probes")
     ] = None,
     hparams: Annotated[
         int | None,
-        typer.Option(help="Sets of hyper-parameters, the defaults first. [default: 5; the whole grid for probes]"),
+        typer.Option(help="Sets of hyper-parameters, the defaults first.", show_default="5; the whole grid for probes"),
     ] = None,
     select: Annotated[
         str | None,
         typer.Option(
             help="Selection rules to run for, separated by commas: oracle, training-domain, leave-one-domain-out, "
-            "worst-group. [default: worst-group for data with groups, else oracle,training-domain]"
+            "worst-group.",
+            show_default="worst-group for data with groups, else oracle,training-domain",
         ),
     ] = None,
     test_domains: Annotated[
         list[str] | None,
-        typer.Option(help="Test domains, separated by commas; write --test-domains=-90%. [default: all]"),
+        typer.Option(help="Test domains, separated by commas; write --test-domains=-90%.", show_default="all"),
     ] = None,
     steps: StepsOption = None,
     record_every: RecordEveryOption = None,
@@ -69,7 +70,9 @@ def sweep(
     per_gpu: PerGpuOption = 1,
     address: Annotated[
         str | None,
-        typer.Option(help="Address of a Ray cluster: host:port, ray://host:port or auto. [default: a new local one]"),
+        typer.Option(
+            help="Address of a Ray cluster: host:port, ray://host:port or auto.", show_default="a new local one"
+        ),
     ] = None,
     cpus: Annotated[int, typer.Option(help="Cores per run on a Ray cluster.")] = 1,
     weights: Annotated[bool, typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.")] = True,

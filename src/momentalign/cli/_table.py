@@ -16,7 +16,9 @@ def table(
     ] = "oracle",
     form: Annotated[
         str | None,
-        typer.Option("--format", help="text, markdown, latex or csv. [default: by the suffix of --out, else text]"),
+        typer.Option(
+            "--format", help="text, markdown, latex or csv.", show_default="by the suffix of --out, else text"
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write a file instead: .txt, .md, .tex or .csv.")

@@ -42,14 +42,16 @@ def train_command(
     seed: Annotated[int, typer.Option(help="Trial: seed of data, split, weights, batches and augmentation.")] = 0,
     hparams_seed: Annotated[int, typer.Option(help="Draw of hyper-parameters; 0 for the defaults.")] = 0,
     set_: SettingsOption = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run. [default: runs/HASH]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the run.", show_default="runs/HASH")
+    ] = None,
     encoder: EncoderOption = None,
     devices: Annotated[int, typer.Option(help="Processes, one device each, that share every mini-batch.")] = 1,
     device: AcceleratorOption = "auto",
     precision: PrecisionOption = "32",
     record_every: RecordEveryOption = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(help="Records between checkpoints. [default: about every ten seconds]")
+        int | None, typer.Option(help="Records between checkpoints.", show_default="about every ten seconds")
     ] = None,
     holdout: HoldoutOption = 0.2,
     root: RootOption = None,

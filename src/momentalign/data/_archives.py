@@ -72,8 +72,8 @@ def extract(archive: Path, folder: Path, progress: ByteProgress = no_progress) -
             raise
         free = shutil.disk_usage(folder).free / 1e9
         raise OSError(
-            f"No space left in {folder} to unpack {archive.name} ({free:.2f} GB free). Make room and run the same "
-            "command again."
+            f"No space left in {folder} to unpack {archive.name} ({free:.2f} GB free). Free some space and run the "
+            "same command again."
         ) from None
     if skipped:
         warnings.warn(

@@ -151,7 +151,7 @@ def _full(part: Path, needed: int | None) -> str:
     free = shutil.disk_usage(part.parent).free
     wanted = "more space" if needed is None else f"{needed / 1e9:.2f} GB more"
     return (
-        f"No space left in {part.parent}: {wanted} is needed, {free / 1e9:.2f} GB is free. Make room, or choose "
+        f"No space left in {part.parent}: {wanted} is needed, {free / 1e9:.2f} GB is free. Free some space, or choose "
         "another folder with '--root' or MOMENTALIGN_DATA, and run the same command again: it resumes the download."
     )
 

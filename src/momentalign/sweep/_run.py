@@ -221,7 +221,9 @@ class _Driver:
         elif outcome.status is RunState.FAILED:
             self.tally.failed[name] = outcome.error or "no reason given"
         elif outcome.status is RunState.DISK_FULL:
-            raise DiskFullError(f"No space left for {self.out}. Make room and run the same command again to resume.")
+            raise DiskFullError(
+                f"No space left for {self.out}. Free some space and run the same command again to resume."
+            )
 
 
 def _data_stamps(plan: Plan) -> dict[str, str | None]:
