@@ -24,8 +24,8 @@ def method_scores(cells: CellResults, name: str, metric: str) -> list[MethodScor
     """Scores of every method on a set by "accuracy", "r2" or "rmse"; only seeds that have all domains."""
     grid: dict[str, dict[str, Any]] = {}
     for key, cell in cells.items():
-        found, seed, domain = key.split("/", 2)
-        if found == name:
+        set_name, seed, domain = key.split("/", 2)
+        if set_name == name:
             grid.setdefault(seed, {})[domain] = cell["methods"]
     most = max((len(domains) for domains in grid.values()), default=0)
     complete = [dict(sorted(domains.items())) for _, domains in sorted(grid.items()) if len(domains) == most]
@@ -40,17 +40,17 @@ def method_scores(cells: CellResults, name: str, metric: str) -> list[MethodScor
 
 def markdown_tables(cells: CellResults) -> Iterator[str]:
     """Yield a titled Markdown table for each set that occurs."""
-    for name, found in SETS.items():
-        score, scale = ("r2", 100.0) if found.regression else ("accuracy", 100.0)
+    for name, study_set in SETS.items():
+        score, scale = ("r2", 100.0) if study_set.regression else ("accuracy", 100.0)
         rows = method_scores(cells, name, score)
         if not rows:
             continue
         domains = sorted({key.split("/", 2)[2] for key in cells if key.startswith(f"{name}/")})
-        yield f"### {found.title}\n"
+        yield f"### {study_set.title}\n"
         yield f"{len(rows[0].scores)} seeds. Columns: {', '.join(domains)}.\n" if len(domains) <= 4 else ""
-        baseline = next(row.scores for row in rows if row.method == _BASELINES[found.regression]) * scale
-        yield _table(rows, baseline, domains if len(domains) <= 4 else [], scale, "R²" if found.regression else "%")
-        if found.regression:
+        baseline = next(row.scores for row in rows if row.method == _BASELINES[study_set.regression]) * scale
+        yield _table(rows, baseline, domains if len(domains) <= 4 else [], scale, "R²" if study_set.regression else "%")
+        if study_set.regression:
             errors = method_scores(cells, name, "rmse")
             yield _table(errors, next(row.scores for row in errors if row.method == "Ridge"), [], 1.0, "RMSE")
         yield _choices(cells, name)

@@ -54,12 +54,12 @@ def published_accuracy(rule: str, dataset: str) -> PublishedTable:
         dataset: Our name of the data set.
     """
     content = _read("fine_tuning")
-    found = _table(content["per-domain"].get(rule, {}).get(dataset))
-    for table in ("main", "baselines"):
-        for algorithm, numbers in _table(content[table].get(rule)).items():
+    table = _table(content["per-domain"].get(rule, {}).get(dataset))
+    for kind in ("main", "baselines"):
+        for algorithm, numbers in _table(content[kind].get(rule)).items():
             if dataset in numbers:
-                found.setdefault(algorithm, {})[AVERAGE] = numbers[dataset]
-    return found
+                table.setdefault(algorithm, {})[AVERAGE] = numbers[dataset]
+    return table
 
 
 @cache
@@ -102,7 +102,7 @@ def _table(rows: Mapping[str, Any] | None) -> PublishedTable:
     """Parse a table: the list `columns`, one list per algorithm ("-" is an empty cell), optional `notes`."""
     if rows is None:
         return {}
-    found = {
+    table = {
         algorithm: {
             column: _number(str(cell)) for column, cell in zip(rows["columns"], cells, strict=True) if cell != "-"
         }
@@ -111,8 +111,8 @@ def _table(rows: Mapping[str, Any] | None) -> PublishedTable:
     }
     for algorithm, notes in rows.get("notes", {}).items():
         for column, note in notes.items():
-            found[algorithm][column] = replace(found[algorithm][column], note=note)
-    return found
+            table[algorithm][column] = replace(table[algorithm][column], note=note)
+    return table
 
 
 def _number(cell: str) -> PublishedNumber:

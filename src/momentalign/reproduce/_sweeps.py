@@ -50,8 +50,8 @@ def results_of(plan: "Plan", out: Path) -> "Sweep":
     from momentalign.selection import Sweep, read_runs
 
     names = {config.hash() for config in plan.runs}
-    found = read_runs([folder for folder in (out / name for name in sorted(names)) if folder.is_dir()])
-    return Sweep(found.runs, found.records, [problem.replace(f"{out}/", "") for problem in found.problems])
+    sweep = read_runs([folder for folder in (out / name for name in sorted(names)) if folder.is_dir()])
+    return Sweep(sweep.runs, sweep.records, [problem.replace(f"{out}/", "") for problem in sweep.problems])
 
 
 def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Path | None = None) -> list[str]:

@@ -202,7 +202,7 @@ def _notes(
     if measures.exact:
         notes.append("Squared error: the transfer measures are exact.")
     else:
-        notes.append("Transfer measures are lower estimates, found by ascent; so are the bounds made of them.")
+        notes.append("Transfer measures are lower estimates, found by ascent; so are the bounds computed from them.")
     below = [
         str(r) for r, form in taylor if form == "full" and (taylor[r, form].pairs < measures.one_sided - 1e-9).any()
     ]

@@ -57,10 +57,12 @@ def domain_matrices(report: "TransferReport") -> list[DomainMatrix]:
         DomainMatrix("Symmetric transfer measure", measures.symmetric, f"the larger of both directions; {how}"),
         DomainMatrix("Realizable transfer measure", measures.realizable, f"sup of |L_i − L_j|; {how}"),
     ]
-    for r, found in report.distances.items():
-        shown.append(DomainMatrix(f"Distance of {_PLURALS[r]}", found.plain, "of these samples, noise included"))
-        remark = f"root of the unbiased square with {found.level:.0%} interval; 0 where noise outweighs distance"
-        shown.append(DomainMatrix(f"Distance of {_PLURALS[r]}, unbiased", found.unbiased, remark, found.intervals))
+    for r, distances in report.distances.items():
+        shown.append(DomainMatrix(f"Distance of {_PLURALS[r]}", distances.plain, "of these samples, noise included"))
+        remark = f"root of the unbiased square with {distances.level:.0%} interval; 0 where noise outweighs distance"
+        shown.append(
+            DomainMatrix(f"Distance of {_PLURALS[r]}, unbiased", distances.unbiased, remark, distances.intervals)
+        )
     bound, gaps = report.taylor[N, "full"].pairs, report.moments
     return [
         *shown,
