@@ -118,3 +118,9 @@ def test_on_batches_it_is_the_call_with_its_annealing(make: Callable[[], DomainP
         X, y, e = rng.normal(size=(12, 3)), rng.integers(0, 3, 12), rng.integers(0, 2, 12)
         rows = batch(X, y, e, rng.normal(size=(3, 3)))
         assert float(domainwise(*rows)) == pytest.approx(float(penalty(*rows)), rel=1e-10)
+
+
+def test_other_losses_are_refused() -> None:
+    X, y, e, _ = problem(2)
+    with pytest.raises(ValueError, match="loss 'cross_entropy', but got 'logistic'"):
+        PenaltyObjective(SortedRows.sort(X, y, e, None, bias=False), 2, VREx(loss="logistic"), l2=0.1)

@@ -26,6 +26,9 @@ def test_terms_from_domain_vectors_are_those_of_the_call(penalty: DomainPenalty,
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-def test_penalties_of_the_features_have_no_such_form() -> None:
-    with pytest.raises(NotImplementedError, match="CORAL has no form that is linear"):
-        CORAL().domain_vectors([])
+@pytest.mark.parametrize(
+    "penalty", [CORAL(), IRM(version="scale"), HGP(center="product"), Hutchinson(samples=3)], ids=lambda one: str(one)
+)
+def test_other_penalties_and_versions_have_no_such_form(penalty: DomainPenalty) -> None:
+    with pytest.raises(NotImplementedError, match=rf"{type(penalty).__name__}\(.* has no form that is linear"):
+        penalty.domain_vectors([])

@@ -32,6 +32,8 @@ class PenaltyObjective(Objective):
     """
 
     def __init__(self, rows: SortedRows, classes: int, penalty: DomainPenalty, *, l2: float) -> None:
+        if penalty.loss != "cross_entropy":
+            raise ValueError(f"Full-batch fits take penalties of loss 'cross_entropy', but got {penalty.loss!r}.")
         self.plain = AlignmentObjective(rows, classes, l2=l2)
         self.rows, self.shape, self.penalty = rows, self.plain.shape, penalty
         self.weights: dict[str, float] = {}

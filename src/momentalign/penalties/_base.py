@@ -134,7 +134,7 @@ class DomainPenalty(nn.Module, ABC):
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
         """The unweighted terms by one vector per domain, for full-batch fits of a linear head with cross-entropy."""
-        raise NotImplementedError(f"{type(self).__name__} has no form that is linear in the number of rows.")
+        raise NotImplementedError(f"{self} has no form that is linear in the number of rows.")
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:

@@ -76,7 +76,9 @@ class HGP(DomainPenalty):
         return {"gradient": gradient, "hessian": hessian}
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """Gradients and Hessian-gradient products; the products' center is their mean."""
+        """Gradients and Hessian-gradient products; center `"mean"` only."""
+        if self.center != "mean":
+            return super().domain_vectors(domains)
         gradients = stack_gradients(domains)
         products = torch.stack([rows.hessian_times(G) for rows, G in zip(domains, gradients, strict=True)])
         return {"gradient": DomainVectors(gradients), "hessian": DomainVectors(products)}

@@ -72,7 +72,9 @@ class Hutchinson(DomainPenalty):
         return {"gradient": gradient, "hessian": hessian}
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """Gradients and exact diagonals of the Hessians."""
+        """Gradients and exact diagonals of the Hessians; without samples only."""
+        if self.samples is not None:
+            return super().domain_vectors(domains)
         diagonals = torch.stack([rows.mean_outer(rows.P * (1 - rows.P), rows.X.square()) for rows in domains])
         return {"gradient": DomainVectors(stack_gradients(domains)), "hessian": DomainVectors(diagonals)}
 

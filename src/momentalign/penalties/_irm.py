@@ -68,7 +68,9 @@ class IRM(DomainPenalty):
         return {"gradient_norm": value}
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """Gradients of version `"head"`, which should vanish."""
+        """Gradients, which should vanish; version `"head"` only."""
+        if self.version != "head":
+            return super().domain_vectors(domains)
         return {"gradient_norm": DomainVectors(stack_gradients(domains), centred=False)}
 
 
