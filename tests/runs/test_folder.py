@@ -193,3 +193,13 @@ def test_looking_lets_go_of_no_lock(tmp_path: Path) -> None:
     assert subprocess.run(words, capture_output=True, text=True).stdout == "True\n"
     folder.close()
     assert not is_busy(tmp_path / "run")
+
+
+def test_a_run_json_without_its_hash_is_another_run(tmp_path: Path) -> None:
+    folder = opened(tmp_path / "run")
+    folder.append([RECORD])
+    folder.close()
+    info = read_run(folder.path)
+    write_json(folder.path / "run.json", {name: value for name, value in info.items() if name != "hash"})
+    with pytest.raises(ValueError, match="holds a run of another configuration: written by another version"):
+        RunFolder(folder.path, folder.config)

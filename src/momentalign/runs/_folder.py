@@ -44,7 +44,7 @@ class RunFolder:
         if path.exists() and not path.is_dir():
             raise ValueError(f"'--out' should name a folder, but {path} is a file.")
         self.info: dict[str, Any] = read_run(path) if (path / "run.json").exists() else {}
-        if self.info and self.info["hash"] != config.hash() and _is_empty(path):
+        if self.info and self.info.get("hash") != config.hash() and _is_empty(path):
             self.info = {}  # it ended before its first record: nothing is lost
         elif self.info:
             check_same(path, self.info, config, stamp)

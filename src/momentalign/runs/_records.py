@@ -35,11 +35,11 @@ def complete_lines(content: bytes) -> tuple[bytes, bool]:
 def parse_record(line: bytes) -> dict[str, object] | None:
     """Parse a line into all keys of a record, or None where it is not one."""
     try:
-        found = json.loads(line)
-        value = found.get("value")
-        row: dict[str, object] = {"step": int(found["step"]), "value": None if value is None else float(value)}
+        fields = json.loads(line)
+        value = fields.get("value")
+        row: dict[str, object] = {"step": int(fields["step"]), "value": None if value is None else float(value)}
         for key in ("domain", "split", "metric", "group"):
-            text = found.get(key)
+            text = fields.get(key)
             row[key] = None if text is None else str(text)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None

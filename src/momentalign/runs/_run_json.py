@@ -168,7 +168,7 @@ def run_state(folder: Path, config: RunConfig, stamp: str | None = None) -> tupl
 
 def check_same(folder: Path, info: Mapping[str, Any], config: RunConfig, stamp: str | None) -> None:
     """Raise ValueError if a folder's run has another configuration, or other data of the same name."""
-    if info["hash"] == config.hash():
+    if info.get("hash") == config.hash():
         if not _same_data(info, stamp):
             raise ValueError(
                 f"{folder} holds a run on {config.dataset}, which has changed since. Name another folder, or remove "

@@ -41,7 +41,7 @@ def make_config(
         test_domains: Domains that are not trained on.
         trial: Seed of data, split, first weights, batches and augmentation.
         hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
-        hparams: Values that stand whatever the draw says.
+        hparams: Values that override the draw.
         steps: Number of steps; 5001 if not given, for texts as many as go through the training rows three times.
         record_every: Steps between records; 100 if not given, 300 for images, a third of the steps for texts.
         encoder: As people type it; None for the default of the data set.
