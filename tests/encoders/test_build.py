@@ -168,7 +168,7 @@ def test_runs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="should describe an 'encoder'"):
         encoder_from_run(tmp_path)
     description.write_text('{"format": 9}')
-    with pytest.raises(ValueError, match=r"is of format 9, but this version reads format 1"):
+    with pytest.raises(ValueError, match=r"has format 9, but this version reads format 1"):
         encoder_from_run(tmp_path)
     (tmp_path / "checkpoint" / "model.safetensors").unlink()
     description.write_text('{"format": 1}')
