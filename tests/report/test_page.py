@@ -208,7 +208,7 @@ def diverging(folder: Path, steps: dict[str, int]) -> Sweep:
 
 def test_runs_that_diverged_are_problems_and_counted(tmp_path: Path) -> None:
     words = read(diverging(tmp_path / "runs", {"a": 400, "b": 200}), tmp_path).words()
-    assert "on-b: erm diverged; from the record at step 200 on its loss is not a number" in words
+    assert "on-b: erm diverged; from the record at step 200 on its loss is not finite" in words
     assert "1 run diverged: records are ignored from the first non-finite loss on." in words
     assert "2 finished (1 diverged)" in words
     assert "1 problem found" in words

@@ -91,7 +91,7 @@ def test_runs_that_are_planned_and_not_begun_are_missing(tmp_path):
     path = write_planned(tmp_path, [(str(i), config, ("a", "b")) for i, config in enumerate(configs)])
     sweep = read_runs(tmp_path)
     assert sweep.problems == [
-        f"Not begun, 2 of 2 planned runs. Run the sweep again to go on, or remove {path.parent} if it is given up."
+        f"Not begun, 2 of 2 planned runs. Run the sweep again to continue it, or remove {path.parent} to cancel them."
     ]
     section = accuracy_table(sweep, "oracle").sections[0]
     assert cells(section, "erm") == {"a": "50.0*", "b": "90.0*", "average": "70.0*"}
@@ -259,7 +259,10 @@ def test_the_command_prints_and_writes(tmp_path):
     ("arguments", "message"),
     [
         (["--select", "orcale"], "but is 'orcale'. Did you mean 'oracle'?"),
-        (["--format", "latx"], "'--format' should be one of 'text', 'markdown', 'latex', 'csv', but is 'latx'. Meant"),
+        (
+            ["--format", "latx"],
+            "'--format' should be one of 'text', 'markdown', 'latex', 'csv', but is 'latx'. Did you mean",
+        ),
         (
             ["--select", "worst-group"],
             "None of the 3 runs can be selected by worst-group, which needs runs with groups (a val and a test split). "
@@ -456,4 +459,4 @@ def test_the_command_names_runs_that_diverged(tmp_path):
     diverge(folders[:1], step=100)
     result = command(tmp_path)
     assert result.exit_code == 0
-    assert f"{folders[0].name}: cma diverged; from the record at step 100 on its loss is not a number" in result.stderr
+    assert f"{folders[0].name}: cma diverged; from the record at step 100 on its loss is not finite" in result.stderr
