@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet -c constraints-dev.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types pytest bench docs clean
+.PHONY: help setup demo check test lint types pytest bench docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: setup ## compare five methods on coloured digits: a sweep, its table, a re
 	$(BIN)/momentalign sweep colored-digits --algorithms erm,coral,fishr,hgp,cma --trials 2 --hparams 2 --steps 300 --out runs/demo
 	$(BIN)/momentalign table runs/demo --select oracle
 	$(BIN)/momentalign report runs/demo -o runs/report.html
+
+check: lint types ## lint, types and the fast tests: under a minute
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
 
 test: lint types pytest ## lint, types, tests, doctests, README snippets, examples
 

@@ -49,7 +49,8 @@ Step = Callable[[], object]
 
 def channels_last_forward(self: MNIST_CNN, inputs: Tensor) -> Tensor:
     """Plain layers on images in the memory format that convolutions prefer."""
-    return self.layers(inputs.contiguous(memory_format=torch.channels_last))
+    features: Tensor = self.layers(inputs.contiguous(memory_format=torch.channels_last))
+    return features
 
 
 def never(*_: object) -> bool:
@@ -135,7 +136,7 @@ def digits_step(
 
 def evaluation_step(device: torch.device, images: int, side: int) -> Step:
     """The network's forward pass on a batch of the evaluation, in bfloat16, captured on CUDA."""
-    network = MNIST_CNN(in_channels=2).to(device, memory_format=torch.channels_last).eval()
+    network = MNIST_CNN(in_channels=2).to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     inputs = torch.rand(images, 2, side, side, device=device)
 
     def forward() -> object:

@@ -1,6 +1,15 @@
+"""Fixtures and markers that every test can use."""
+
+import pytest
 import torch
 
+from momentalign._machine import cpu_bfloat16_works
 from tests.browser import browser, chromium  # noqa: F401  (fixtures)
 
 # Small tensors: a second thread costs more than it brings, most of all where tests run side by side.
 torch.set_num_threads(1)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("cpu_bfloat16") and not cpu_bfloat16_works():
+        pytest.skip("bfloat16 crashes on this CPU (illegal instruction); set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16")

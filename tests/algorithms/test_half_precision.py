@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from momentalign.algorithms import Batch, algorithm_names
 from tests.algorithms.tiny import batch, build, descents, hparams
 
+pytestmark = pytest.mark.cpu_bfloat16
+
 
 class Autocast(nn.Module):
     """What a loop puts in the network's place."""

@@ -57,6 +57,7 @@ def test_channels_last_changes_nothing_but_rounding() -> None:
         torch.testing.assert_close(mine, its)
 
 
+@pytest.mark.cpu_bfloat16
 def test_under_autocast() -> None:
     torch.manual_seed(0)
     encoder = MNIST_CNN(2, 16)

@@ -101,6 +101,7 @@ def test_weights_in_half_precision_are_read_as_single(tmp_path: Path) -> None:
     assert {parameter.dtype for parameter in encoder_from_folder(tmp_path).parameters()} == {torch.float32}
 
 
+@pytest.mark.cpu_bfloat16
 def test_under_autocast(tmp_path: Path) -> None:
     save_model("vit", tmp_path)
     encoder = encoder_from_folder(tmp_path).eval()

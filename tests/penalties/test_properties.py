@@ -64,6 +64,7 @@ def test_finite_for_huge_logits(case: Case, dtype: torch.dtype) -> None:
     assert all(gradient.isfinite().all() for gradient in gradients(value, features, logits))
 
 
+@pytest.mark.cpu_bfloat16
 @all_cases
 def test_computes_in_float32_under_autocast(case: Case) -> None:
     features, logits, targets, domains = case.batch(dtype=torch.float32)

@@ -130,6 +130,7 @@ def test_pooled_batches_are_drawn_from_all_training_rows(monkeypatch: pytest.Mon
     assert shares == pytest.approx([0.01, 0.5], abs=0.02)
 
 
+@pytest.mark.cpu_bfloat16
 def test_bf16_trains_and_is_not_float32(tmp_path: Path) -> None:
     data = three_domains()
     for precision in ("32", "bf16"):
