@@ -71,7 +71,7 @@ def test_machines_without_the_folder_send_their_runs(tmp_path, cluster):
     plan = plan_of("erm", f"{BAD}:Raises")
     engine = RayEngine(tmp_path / "runs", cluster.address, jobs=1)
     try:
-        engine._mark.unlink()  # as seen from a machine that shares no disk
+        engine._marker.unlink()  # as seen from a machine that shares no disk
         tally = run_sweep(plan, tmp_path / "runs", engine)
     finally:
         engine.close()
