@@ -57,12 +57,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import data frames when they are first used: training does without pandas."""
-        if name == "Sweep":
-            from momentalign.runs._sweep import Sweep
+        if name in ("Sweep", "read_runs"):
+            from momentalign.runs import _read
 
-            return Sweep
-        if name == "read_runs":
-            from momentalign.runs._read import read_runs
-
-            return read_runs
+            return getattr(_read, name)
         raise AttributeError(f"module 'momentalign.runs' has no attribute {name!r}")

@@ -55,6 +55,11 @@ class RunConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Keys whose values differ between two configurations."""
+    return [key for key in {**one, **other} if one.get(key) != other.get(key)]
+
+
 def cell_of(config: Mapping[str, Any]) -> tuple[object, ...]:
     """The table cell of a configuration. Test domains are a set: DomainBed writes a pair in either order."""
     values = {"setting": "finetune", **config}

@@ -1,10 +1,11 @@
-"""DomainBed's own run folders: `results.jsonl`, a JSON object a record, and an empty file `done`."""
+"""DomainBed's run folders: `results.jsonl` has one JSON object a record, an empty file `done` marks a finished run."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+from momentalign.runs._records import TORN, complete_lines, parse_lines
 from momentalign.runs._run_json import RunState, UnreadableRunError
 
 # Domain i of DomainBed is the i-th name here; sets that are not listed keep its numbers.
@@ -25,12 +26,11 @@ DomainBedRecord = tuple[int, str | None, str | None, str, float | None]
 
 
 def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord], list[str]]:
-    """Read one run of DomainBed: its columns, its records and what was ignored.
-
-    `results.jsonl` has a JSON object a record; a file `done` marks a finished run.
-    """
+    """Read one run of DomainBed: its columns, its records and what was ignored."""
     path = folder / "results.jsonl"
-    lines, problems = _lines(path)
+    content, torn = complete_lines(path.read_bytes(), _parse)
+    lines, problems = parse_lines(content, _parse)
+    problems += [TORN] * torn
     if not lines:
         raise UnreadableRunError(path, "holds no record", RunState.DAMAGED)
     try:
@@ -60,27 +60,12 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord],
     return {**row, **unknown, **empty, **own}, records, problems
 
 
-def _lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    lines: list[dict[str, Any]] = []
-    problems = []
-    texts = path.read_bytes().split(b"\n")
-    for number, text in enumerate(texts, start=1):
-        if not text.strip():
-            continue
-        try:
-            line = json.loads(text)
-        except ValueError:
-            line = None
-        if isinstance(line, dict):
-            lines.append(line)
-        else:
-            torn = number == len(texts)
-            problems.append(
-                "the last line of its records is incomplete and ignored."
-                if torn
-                else f"line {number} of its records cannot be read and is ignored."
-            )
-    return lines, problems
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) else None
 
 
 def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[DomainBedRecord]:

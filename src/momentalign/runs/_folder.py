@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import SEEK_END, BufferedRandom
 from pathlib import Path
 from typing import Any
@@ -120,13 +120,10 @@ class RunFolder:
 
     def fail(self, error: Exception | str) -> None:
         """Mark the run as failed, unless it never began: another process may be training here."""
-        if self._records is None:
-            return
-        self.info |= describe_failure(error)
-        try:
-            self._write_info()
-        except OSError:  # a full disk, perhaps the very error to be written
-            return
+        if self._records is not None:
+            self.info |= describe_failure(error)
+            with suppress(OSError):  # a full disk, perhaps the very error to be written
+                self._write_info()
 
     @contextmanager
     def recording_failure(self, resume_note: Callable[[], str] = str) -> Iterator[None]:
@@ -157,10 +154,8 @@ class RunFolder:
         if self._records is not None:
             records, self._records = self._records, None
             release(self.path)
-            try:
+            with suppress(OSError):  # already reported when the write failed
                 records.close()
-            except OSError:  # already reported when the write failed
-                return
 
     def _write_info(self) -> None:
         write_json(self.path / "run.json", self.info)

@@ -1,15 +1,19 @@
 """Locks: one process trains in a run's folder, and sweeps that share a folder claim its runs."""
 
 import contextlib
+from collections.abc import Callable
 from io import BufferedRandom
 from pathlib import Path
+from typing import IO, TypeVar
 
 from filelock import FileLock, Timeout
 
 _held: set[Path] = set()
 """Folders that this process trains in. POSIX drops a process's lock when it closes any handle of the file."""
 
-_ATTEMPTS = 100
+_RETRIES = 100
+
+_T = TypeVar("_T")
 
 
 class BusyError(ValueError):
@@ -21,21 +25,10 @@ def is_busy(folder: Path) -> bool:
     if folder.resolve() in _held:
         return True
     try:
-        import fcntl
-    except ModuleNotFoundError:  # Windows
-        return False
-    try:
-        file = (folder / "records.jsonl").open("rb")
+        with (folder / "records.jsonl").open("rb") as file:
+            return not _try_lock(file, shared=True)
     except OSError:  # none yet, or not ours to read
         return False
-    with file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            return True
-        except OSError:  # a file system without locks
-            return False
-    return False
 
 
 def lock(records: BufferedRandom, folder: Path) -> None:
@@ -44,24 +37,41 @@ def lock(records: BufferedRandom, folder: Path) -> None:
         records.close()
         raise BusyError(f"This process already trains in {folder}. Wait for it, or name another folder.")
     _held.add(folder.resolve())
+    if not _try_lock(records, shared=False):
+        records.close()
+        release(folder)
+        raise BusyError(f"Another process trains in {folder}. Wait for it, or name another folder.")
+
+
+def _try_lock(file: IO[bytes], *, shared: bool) -> bool:
+    """Lock a file unless another process holds it; always succeeds where there are no locks."""
     try:
         import fcntl
     except ModuleNotFoundError:  # Windows
-        return
+        return True
     try:
         # Not flock: forked processes that read images would hold it a while longer than this one.
-        fcntl.lockf(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
-        records.close()
-        release(folder)
-        raise BusyError(f"Another process trains in {folder}. Wait for it, or name another folder.") from None
+        return False
     except OSError:  # a file system without locks
-        return
+        return True
+    return True
 
 
 def release(folder: Path) -> None:
     """Mark a folder as no longer used by this process."""
     _held.discard(folder.resolve())
+
+
+def in_shared_folder(folder: Path, action: Callable[[], _T]) -> _T:
+    """Create a folder and call `action`, again if another sweep that has ended removes the folder while it is empty."""
+    for _ in range(_RETRIES):
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            folder.mkdir(parents=True, exist_ok=True)
+            return action()
+    folder.mkdir(parents=True, exist_ok=True)
+    return action()
 
 
 class Claims:
@@ -74,18 +84,11 @@ class Claims:
 
     def acquire(self, name: str) -> bool:
         """Claim a run; False if another sweep holds it."""
-        lock = FileLock(self.folder / name)
-        for attempt in range(_ATTEMPTS):
-            try:
-                lock.acquire(timeout=0)
-                break
-            except Timeout:
-                return False
-            except FileNotFoundError:
-                # Another sweep that has finished removes the folder while it is empty.
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / name, timeout=0)
+        try:
+            in_shared_folder(self.folder, lock.acquire)
+        except Timeout:
+            return False
         self._held[name] = lock
         return True
 

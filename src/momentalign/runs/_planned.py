@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._files import atomic_write
+from momentalign.runs._locks import in_shared_folder
 from momentalign.runs._run_json import RUN_FORMAT
 
 PLANS = ".plans"
 PLANNED_COLUMNS = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting", "domains")
-_ATTEMPTS = 100
 
 
 def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[str, ...]]]) -> Path:
@@ -26,15 +26,7 @@ def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[
     ]
     text = json.dumps({"format": RUN_FORMAT, "runs": rows})
     path = out / PLANS / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    for attempt in range(_ATTEMPTS):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(path, text)
-            break
-        except (FileNotFoundError, FileExistsError):
-            # Another sweep that is done removes the folder while it is empty. Once a file is in it, it stays.
-            if attempt == _ATTEMPTS - 1 or (path.parent.exists() and not path.parent.is_dir()):
-                raise
+    in_shared_folder(path.parent, lambda: atomic_write(path, text))
     return path
 
 

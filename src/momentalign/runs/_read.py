@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from momentalign._format import join_first
 from momentalign.runs._domainbed import DomainBedRecord, read_domainbed
-from momentalign.runs._frame import join_record_frames, read_record_frame, record_frame
+from momentalign.runs._frame import read_record_frame
 from momentalign.runs._planned import read_planned
 from momentalign.runs._run_json import RunState, UnreadableRunError, read_run
-from momentalign.runs._sweep import Sweep, drop_clashes, planned_frame, runs_frame, shorten
+from momentalign.runs._sweep import Sweep, drop_clashes, planned_frame, runs_frame
 
 _SHOWN = 3
 _DIVERGED = 10
@@ -47,28 +49,30 @@ def read_runs(folders: str | Path | Iterable[str | Path]) -> Sweep:
         paths |= dict.fromkeys(path.resolve() for path in runs)
     if not paths:
         raise ValueError(" ".join(problems) + " Make a sweep with 'momentalign sweep'.")
-    sweep = _read(_named(list(paths)), problems)
-    if sweep.runs.empty:
-        more = len(problems) - _SHOWN
-        shown = " ".join(problems[:_SHOWN]) + (f" And {more} more like these." if more > 0 else "")
-        raise ValueError(f"None of the runs can be read. {shown}")
-    planned = planned_frame(read_planned(given, [path.name for path in paths], problems))
-    return Sweep(sweep.runs, sweep.records, problems, planned)
+    runs, records = _read(_named(list(paths)), problems)
+    _list_unfinished(runs, problems)
+    _list_empty(runs, records, problems)
+    _list_other_data(runs, problems)
+    sweep = Sweep(runs, records, problems)
+    _list_diverged(sweep)
+    planned = read_planned(given, [path.name for path in paths], problems)
+    return replace(sweep, planned=planned_frame(planned))
 
 
-def _read(folders: list[tuple[str, Path]], problems: list[str]) -> Sweep:
+def _read(folders: list[tuple[str, Path]], problems: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read runs and records, one run a cell; raises ValueError if no run can be read."""
     rows: list[dict[str, Any]] = []
     names: list[str] = []
-    files: list[tuple[str, Path]] = []
-    upstream: list[tuple[int, DomainBedRecord]] = []
+    files: dict[int, Path] = {}
+    upstream: list[tuple[int, *DomainBedRecord]] = []
     for name, path in folders:
         try:
             if (path / "run.json").exists():
                 row = _run_row(path)
-                files.append((name, path / "records.jsonl"))
+                files[len(names)] = path / "records.jsonl"
             elif (path / "results.jsonl").exists():
                 row, records, ignored = read_domainbed(path)
-                upstream += [(len(names), record) for record in records]
+                upstream += [(len(names), *record) for record in records]
                 problems += [f"{name}: {line}" for line in ignored]
             else:
                 raise UnreadableRunError(path / "run.json", "does not exist", RunState.NEW)
@@ -80,19 +84,13 @@ def _read(folders: list[tuple[str, Path]], problems: list[str]) -> Sweep:
             continue
         rows.append(row)
         names.append(name)
-    runs = runs_frame(rows, names)
-    records, ignored = read_record_frame(files)
+    if not rows:
+        more = len(problems) - _SHOWN
+        shown = " ".join(problems[:_SHOWN]) + (f" And {more} more like these." if more > 0 else "")
+        raise ValueError(f"None of the runs can be read. {shown}")
+    frame, ignored = read_record_frame(names, files, upstream)
     problems += ignored
-    if upstream:
-        others = record_frame([(run, *record) for run, record in upstream], names)
-        records = join_record_frames(records, others, names) if files else others
-    runs, records = drop_clashes(runs, records, problems)
-    _list_unfinished(runs, problems)
-    _list_empty(runs, records, problems)
-    _list_other_data(runs, problems)
-    sweep = Sweep(runs, records, problems)
-    _list_diverged(sweep)
-    return sweep
+    return drop_clashes(runs_frame(rows, names), frame, problems)
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -158,7 +156,7 @@ def _list_unfinished(runs: pd.DataFrame, problems: list[str]) -> None:
             problems.append(f"{run}: failed ({error}).")
     unfinished = [str(run) for run in runs.index[~runs["status"].isin([RunState.FINISHED, RunState.FAILED])]]
     if unfinished:
-        problems.append(f"Unfinished, {len(unfinished)} of {len(runs)} runs: {shorten(unfinished)}.")
+        problems.append(f"Unfinished, {len(unfinished)} of {len(runs)} runs: {join_first(unfinished)}.")
 
 
 def _list_empty(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) -> None:
@@ -166,7 +164,9 @@ def _list_empty(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) 
     finished = runs.index[runs["status"] == RunState.FINISHED]
     empty = [str(run) for run in finished if run not in written]
     if empty:
-        problems.append(f"Finished, but without a readable record, {len(empty)} of {len(runs)} runs: {shorten(empty)}.")
+        problems.append(
+            f"Finished, but without a readable record, {len(empty)} of {len(runs)} runs: {join_first(empty)}."
+        )
 
 
 def _list_other_data(runs: pd.DataFrame, problems: list[str]) -> None:
@@ -177,7 +177,7 @@ def _list_other_data(runs: pd.DataFrame, problems: list[str]) -> None:
         if other:
             problems.append(
                 f"{dataset} changed between runs, which should not be compared: {len(other)} of {len(own)} are on its "
-                f"later content: {shorten(other)}."
+                f"later content: {join_first(other)}."
             )
 
 
@@ -192,4 +192,4 @@ def _list_diverged(sweep: Sweep) -> None:
         )
     rest = [str(run) for run in steps.index[_DIVERGED:]]
     if rest:
-        sweep.problems.append(f"Also diverged, {len(rest)} of {len(sweep.runs)} runs: {shorten(rest)}.")
+        sweep.problems.append(f"Also diverged, {len(rest)} of {len(sweep.runs)} runs: {join_first(rest)}.")

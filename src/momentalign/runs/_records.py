@@ -1,8 +1,12 @@
 """`records.jsonl`: one number a line, in the order in which they were recorded."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
+
+ParseLine = Callable[[bytes], dict[str, Any] | None]
+TORN = "the last line of its records is incomplete and ignored."
 
 
 class Record(TypedDict, total=False):
@@ -22,17 +26,7 @@ def read_records(folder: Path) -> list[Record]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def complete_lines(content: bytes) -> tuple[bytes, bool]:
-    """Remove a last line that a crash cut off; returns the rest, and whether there was one."""
-    end = content.rfind(b"\n") + 1
-    if end == len(content):
-        return content, False
-    if parse_record(content[end:]) is not None:  # lacks nothing but its line break
-        return content + b"\n", False
-    return content[:end], True
-
-
-def parse_record(line: bytes) -> dict[str, object] | None:
+def parse_record(line: bytes) -> dict[str, Any] | None:
     """Parse a line into all keys of a record, or None where it is not one."""
     try:
         fields = json.loads(line)
@@ -44,3 +38,25 @@ def parse_record(line: bytes) -> dict[str, object] | None:
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
     return row if row["metric"] is not None else None
+
+
+def complete_lines(content: bytes, parse: ParseLine = parse_record) -> tuple[bytes, bool]:
+    """Remove a last line that a crash cut off; returns the rest, and whether there was one."""
+    end = content.rfind(b"\n") + 1
+    if end == len(content):
+        return content, False
+    if parse(content[end:]) is not None:  # lacks nothing but its line break
+        return content + b"\n", False
+    return content[:end], True
+
+
+def parse_lines(content: bytes, parse: ParseLine = parse_record) -> tuple[list[dict[str, Any]], list[str]]:
+    """Parse the lines that are not empty; returns the rows, and a message if some lines cannot be read."""
+    parsed = [(number, parse(line)) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
+    rows = [row for _, row in parsed if row is not None]
+    bad = [number for number, row in parsed if row is None]
+    if not bad:
+        return rows, []
+    which = f"line {bad[0]}" if len(bad) == 1 else f"{len(bad)} lines (the first is line {bad[0]})"
+    verb = "is" if len(bad) == 1 else "are"
+    return rows, [f"{which} of its records cannot be read and {verb} ignored."]

@@ -16,7 +16,7 @@ import momentalign
 from momentalign._datasets import DATASET_NAMES, is_image, walk_links
 from momentalign._errors import describe_error
 from momentalign._files import atomic_write, is_disk_full
-from momentalign.runs._config import RunConfig, cell_of
+from momentalign.runs._config import RunConfig, cell_of, differing_keys
 
 RUN_FORMAT = 1
 
@@ -179,7 +179,7 @@ def check_same(folder: Path, info: Mapping[str, Any], config: RunConfig, stamp: 
         {**{name: value for name, value in side.items() if name != "hparams"}, **side.get("hparams", {})}
         for side in (info["config"], config.to_dict())
     )
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    names = differing_keys(before, after)
     changes = "; ".join(f"{name} was {before.get(name)!r} and is {after.get(name)!r}" for name in names[:3])
     raise ValueError(
         f"{folder} holds a run of another configuration: {changes or 'written by another version'}"
@@ -201,8 +201,7 @@ def find_clashes(runs: Iterable[RunConfig], out: Path) -> dict[str, int]:
         except (UnreadableRunError, KeyError, TypeError):
             continue  # cannot be in a table
         if ours is not None:
-            names = sorted(name for name in {**ours, **config} if ours.get(name) != config.get(name))
-            clashes[", ".join(names)] += 1
+            clashes[", ".join(sorted(differing_keys(ours, config)))] += 1
     return dict(clashes)
 
 

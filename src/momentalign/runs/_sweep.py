@@ -9,36 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from momentalign.runs._config import CELL, cell_of
+from momentalign._format import join_first
+from momentalign.runs._config import CELL, cell_of, differing_keys
 from momentalign.runs._planned import PLANNED_COLUMNS
 from momentalign.runs._run_json import RunState
-
-RUN_COLUMNS = (
-    "dataset",
-    "algorithm",
-    "test_domains",
-    "trial",
-    "hparams_seed",
-    "hparams",
-    "steps",
-    "encoder",
-    "setting",
-    "status",
-    "error",
-    "diverged_at",
-    "domains",
-    "device",
-    "started",
-    "finished",
-    "hash",
-    "folder",
-    "config",
-    "num_classes",
-    "classes",
-    "versions",
-    "features",
-    "data",
-)
 
 _PREFERENCE = {RunState.FINISHED: 2, RunState.RUNNING: 1}
 
@@ -84,28 +58,15 @@ class Sweep:
 
 
 def runs_frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
-    """One row a run, with all columns even if there are no runs."""
-    columns: dict[str, Any] = {}
-    for column in RUN_COLUMNS:
-        values = [row[column] for row in rows]
-        numeric = column in ("trial", "hparams_seed", "steps")
-        columns[column] = pd.Series(values, index=range(len(names)), dtype="int64" if numeric else "object")
-    frame = pd.DataFrame(columns)
-    frame.index = pd.Index(names, name="run", dtype="object")
-    return frame
+    """One row a run."""
+    frame = pd.DataFrame(rows, index=pd.Index(names, name="run", dtype="object"), dtype="object")
+    return frame.astype(dict.fromkeys(("trial", "hparams_seed", "steps"), "int64"))
 
 
 def planned_frame(rows: Mapping[str, tuple[Any, ...]]) -> pd.DataFrame:
     """Planned runs by name as a frame."""
-    frame = pd.DataFrame(list(rows.values()), columns=list(PLANNED_COLUMNS), dtype="object")
-    frame.index = pd.Index(list(rows), name="run", dtype="object")
-    return frame
-
-
-def shorten(names: list[str], at_most: int = 10) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - at_most
-    return ", ".join(names[:at_most]) + (f" and {more} more" if more > 0 else "")
+    index = pd.Index(list(rows), name="run", dtype="object")
+    return pd.DataFrame(list(rows.values()), index=index, columns=list(PLANNED_COLUMNS), dtype="object")
 
 
 def drop_clashes(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -126,7 +87,7 @@ def drop_clashes(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str])
             if other != kept:
                 dropped[_difference(runs["config"].iloc[kept], runs["config"].iloc[other])].append((other, kept))
     for difference, pairs in dropped.items():
-        names = shorten([f"{runs.index[other]} (kept: {runs.index[kept]})" for other, kept in pairs])
+        names = join_first([f"{runs.index[other]} (kept: {runs.index[kept]})" for other, kept in pairs])
         problems.append(
             f"Left out, as another run has the same {', '.join(CELL[:-1])}, {difference}: {names}. "
             "Use separate folders for sweeps that differ in other settings."
@@ -144,7 +105,7 @@ def _preference(runs: pd.DataFrame, position: int) -> tuple[int, str]:
 
 
 def _difference(one: dict[str, object], other: dict[str, object]) -> str:
-    keys = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+    keys = sorted(differing_keys(one, other))
     return "but not the same " + ", ".join(keys) if keys else "in the same configuration"
 
 
@@ -155,7 +116,7 @@ def _drop_rewritten(records: pd.DataFrame, problems: list[str]) -> pd.DataFrame:
     if not back.any():
         return records
     rewritten = records.loc[back, "run"].unique()
-    problems.append(f"Records written twice, the later ones are used: {shorten([str(name) for name in rewritten])}.")
+    problems.append(f"Records written twice, the later ones are used: {join_first([str(name) for name in rewritten])}.")
     keys = ["run", "step", "domain", "split", "metric", "group"]
     twice = records["run"].isin(rewritten) & records.duplicated(keys, keep="last")
     return records[~twice].reset_index(drop=True)

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from momentalign._types import Array
+from momentalign._validation import check_choice
 from momentalign.runs import RunState, Sweep
 from momentalign.selection._accuracies import FinishedRun, finished_runs
-from momentalign.selection._worst_group import select_worst_group, worst_group_candidates
+from momentalign.selection._worst_group import CHOICE_COLUMNS, select_worst_group, worst_group_candidates
 
 _Candidate = tuple[FinishedRun, str, int, float, float]  # run, test domain, step, validation, test
 
@@ -87,7 +88,7 @@ def select(sweep: Sweep, rule: str) -> pd.DataFrame:
     Raises:
         ValueError: If there is no such rule.
     """
-    if _check_rule(rule) == "worst-group":
+    if check_choice("rule", rule, RULES) == "worst-group":
         return select_worst_group(sweep)
     # The last of the equal best ones: sorting is stable, candidates come by number.
     best = candidates(sweep, rule).sort_values("validation", kind="stable").drop_duplicates(_CELL, keep="last")
@@ -99,25 +100,14 @@ def select(sweep: Sweep, rule: str) -> pd.DataFrame:
 
 def candidates(sweep: Sweep, rule: str) -> pd.DataFrame:
     """What :func:`select` chooses from: its columns, a row for each set of hyper-parameters and trial, by number."""
-    if _check_rule(rule) == "worst-group":
+    if check_choice("rule", rule, RULES) == "worst-group":
         return worst_group_candidates(sweep)
     listed = sorted(_STEP_RULES[rule](finished_runs(sweep)), key=lambda item: item[0].hparams_seed)
     rows = []
     for run, domain, step, validation, test in listed:
         dataset, algorithm, setting, trial = run.cell
         rows.append((dataset, algorithm, domain, trial, run.hparams_seed, run.name, step, validation, test, setting))
-    columns = [
-        "dataset",
-        "algorithm",
-        "test_domain",
-        "trial",
-        "hparams_seed",
-        "run",
-        "step",
-        "validation",
-        "test",
-        "setting",
-    ]
+    columns = [*CHOICE_COLUMNS, "validation", "test", "setting"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"trial": int, "hparams_seed": int, "step": int, "validation": float, "test": float})
 
@@ -148,11 +138,3 @@ def _best(run: FinishedRun, target: int, validation: Array) -> Iterator[_Candida
     if not np.isnan(usable).all():
         best = int(np.nanargmax(usable))
         yield run, run.domains[target], int(run.steps[best]), float(validation[best]), float(test[best])
-
-
-def _check_rule(rule: str) -> str:
-    if rule in RULES:
-        return rule
-    from momentalign._validation import check_choice  # imports torch, which selection does without
-
-    return check_choice("rule", rule, RULES)

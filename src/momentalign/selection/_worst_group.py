@@ -13,8 +13,8 @@ from momentalign.runs import Sweep
 FINALISTS = 5
 
 _KEYS = ["dataset", "setting", "algorithm"]
-_RUN = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "step"]
-_COLUMNS = [*_RUN, "validation", "test", "average", "setting"]
+CHOICE_COLUMNS = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "step"]
+_COLUMNS = [*CHOICE_COLUMNS, "validation", "test", "average", "setting"]
 
 
 def best_sets(validation: Mapping[int, float], top: int = FINALISTS) -> list[int]:
