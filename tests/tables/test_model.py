@@ -44,9 +44,9 @@ def test_what_is_saved_is_loaded(matrix: np.ndarray | None, tmp_path: Path) -> N
 
 def test_predictions_of_a_file(tmp_path: Path) -> None:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
-    done = predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "deep" / "out.csv")
-    assert done.rows == 3
-    assert any("kind (1)" in note for note in done.notes)
+    count, notes = predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "deep" / "out.csv")
+    assert count == 3
+    assert any("kind (1)" in note for note in notes)
     found = pd.read_csv(tmp_path / "deep" / "out.csv")
     assert found.columns.tolist() == ["file", "predicted", "p_no", "p_yes"]
     assert found["predicted"].tolist() == ["yes", "no", "yes"]

@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from momentalign.tables import TableModel, plan_probe, write_probe
-from momentalign.tables._scores import score_predictions
+from momentalign.tables._held_out import score_predictions
 
 
 def table(number: int = 4, rows: int = 40, seed: int = 0) -> pd.DataFrame:

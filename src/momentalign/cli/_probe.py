@@ -146,10 +146,10 @@ def _predict(console: Console, model: Path, rows: Path, out: Path, dry_run: bool
         columns = len(loaded.encoder.columns)
         console.print(f"{model} takes {columns} columns and predicts {kind}. Nothing was written.")
         return
-    done = predict_file(loaded, rows, out)
-    for line in done.notes:
-        console.print(line)
-    console.print(f"Saved the predictions of {done.rows} rows of {rows.name} to {out}.")
+    count, notes = predict_file(loaded, rows, out)
+    for note in notes:
+        console.print(note)
+    console.print(f"Saved the predictions of {count} rows of {rows.name} to {out}.")
 
 
 def _table(scores: "TableScores") -> Table:

@@ -94,7 +94,7 @@ def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
         except MissingColumnError as error:
             raise ValueError(
                 f"{path.name} should have the labels in column 'y' and the domains in column 'domain', "
-                f"but has no column '{error.name}'. Rename it. {error.found}"
+                f"but has no column '{error.name}'. Rename it. {error.columns_note}"
             ) from None
         return table_dataset(table, name=path.name, trial=trial, holdout=holdout)
     if path.name.endswith(TABLE_SUFFIXES) or len(path.parts) > 1:

@@ -6,6 +6,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +15,9 @@ from numpy.typing import NDArray
 
 from momentalign._extras import require
 from momentalign._files import atomic_file, check_output
+from momentalign.tables import METADATA_KEY, read_parquet_metadata
 
 _SUFFIXES = (".parquet", ".npz")
-_METADATA = "momentalign"
-"""Key of a parquet file's metadata, and name of an npz file's array, that hold plan and names as JSON."""
 _ROW_GROUP = 16384
 _SHARD = re.compile(r"(\d+)-(\d+)\.npy")
 _PLAN = "plan.json"
@@ -112,17 +112,15 @@ def check_feature_path(path: Path) -> None:
 
 def read_plan(path: Path) -> dict[str, Any]:
     """Read the plan of a feature file: format, data set and encoder; empty for a file written by something else."""
-    stored: Any = None
+    metadata: dict[str, Any] = {}
     if path.suffix == ".parquet":
-        pa, parquet = _pyarrow()
-        try:
-            stored = (parquet.read_schema(path).metadata or {}).get(_METADATA.encode())
-        except (pa.ArrowInvalid, OSError):
-            return {}
+        _pyarrow()
+        with suppress(ValueError, OSError):  # not a parquet file
+            metadata = read_parquet_metadata(path)
     elif zipfile.is_zipfile(path):
         with np.load(path, allow_pickle=False) as arrays:
-            stored = str(arrays[_METADATA]) if _METADATA in arrays else None
-    plan = json.loads(stored).get("plan", {}) if stored else {}
+            metadata = json.loads(str(arrays[METADATA_KEY])) if METADATA_KEY in arrays else {}
+    plan = metadata.get("plan", {})
     return plan if isinstance(plan, dict) else {}
 
 
@@ -143,7 +141,7 @@ def _write_npz(
     path: Path, shards: Shards, columns: _Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
 ) -> None:
     arrays = {name: np.array(values, dtype=np.str_) for name, values in names.items()}
-    arrays[_METADATA] = np.array(json.dumps({"plan": plan}))
+    arrays[METADATA_KEY] = np.array(json.dumps({"plan": plan}))
     # Not np.savez: it needs all features in memory, and has a parameter called 'file' itself.
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in {**columns, **arrays}.items():
@@ -165,7 +163,7 @@ def _write_parquet(
     # Domains are few and read by people: names instead of indices.
     texts = {"domain": np.array(names["domains"], dtype=np.str_)[columns["domain"].astype(np.int64)]}
     columns = {**columns, **texts}
-    metadata = {_METADATA: json.dumps({"plan": plan, **names})}
+    metadata = {METADATA_KEY: json.dumps({"plan": plan, **names})}
     writer = None
     try:
         for start, features in _with_starts(shards.blocks(_ROW_GROUP)):

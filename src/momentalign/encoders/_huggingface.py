@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._extras import require
+from momentalign._format import join_first
 
 CONFIG_FILE = "config.json"
 _NOT_ARCHITECTURE = ("_name_or_path", "auto_map", "architectures", "id2label", "label2id", "dtype", "torch_dtype")
@@ -126,8 +127,8 @@ def load_pretrained(model_class: Any, folder: Path, architecture: Any, **setting
 def check_complete(folder: Path, missing: frozenset[str]) -> None:
     """Raise ValueError if weights are missing, which would leave part of the encoder random."""
     if missing:
-        shown = ", ".join(sorted(missing)[:5]) + (", …" if len(missing) > 5 else "")
+        names = join_first(sorted(missing), 5)
         raise ValueError(
-            f"The weights in {folder} should fill the whole encoder, but {len(missing)} are missing: {shown}. "
+            f"The weights in {folder} should fill the whole encoder, but {len(missing)} are missing: {names}. "
             f"Use hf-config:{folder} for random weights."
         )

@@ -7,19 +7,25 @@ will do and return a plan to run.
 
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder, encode_rows, fit_encoder
 from momentalign.tables._diagnosis import TableDiagnosis, plan_diagnosis
-from momentalign.tables._files import TABLE_SUFFIXES, MissingColumnError, read_frame
+from momentalign.tables._files import (
+    METADATA_KEY,
+    TABLE_SUFFIXES,
+    MissingColumnError,
+    read_frame,
+    read_parquet_metadata,
+)
+from momentalign.tables._held_out import TableScores
 from momentalign.tables._labels import encode_targets, label_name
-from momentalign.tables._model import Predictions, TableModel, check_model_folder, predict_file
+from momentalign.tables._model import TableModel, check_model_folder, predict_file
 from momentalign.tables._probe import TableProbe, TableResult, plan_probe, write_probe
-from momentalign.tables._scores import TableScores
 from momentalign.tables._table import Table, read_table
 
 __all__ = [
+    "METADATA_KEY",
     "TABLE_SUFFIXES",
     "Column",
     "EncodedRows",
     "MissingColumnError",
-    "Predictions",
     "Table",
     "TableDiagnosis",
     "TableEncoder",
@@ -36,6 +42,7 @@ __all__ = [
     "plan_probe",
     "predict_file",
     "read_frame",
+    "read_parquet_metadata",
     "read_table",
     "write_probe",
 ]

@@ -1,6 +1,5 @@
 """Transfer report of the domains of a table."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from momentalign._types import Array
+from momentalign._types import Array, ReportProgress
 from momentalign._validation import check_choice, check_count
 from momentalign.tables._columns import fit_encoder
 from momentalign.tables._labels import is_quantity
@@ -31,7 +30,7 @@ class TableDiagnosis:
     inputs: dict[str, Any]
 
     def run(
-        self, *, l2: float, radius: float, order: int, seed: int, progress: Callable[[str, float], None] | None = None
+        self, *, l2: float, radius: float, order: int, seed: int, progress: ReportProgress | None = None
     ) -> TransferReport:
         """Compute the report; see :func:`~momentalign.theory.transfer_report`."""
         return transfer_report(**self.inputs, l2=l2, radius=radius, order=order, seed=seed, progress=progress)

@@ -18,8 +18,8 @@ from momentalign._extras import require
 from momentalign._format import join_first, suggest
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
-_METADATA = b"momentalign"
-"""Key of a parquet file's metadata under which `embed` writes the names of classes and groups, as JSON."""
+METADATA_KEY = "momentalign"
+"""Key of a parquet file's metadata, and name of an npz file's array, that hold what `embed` stores as JSON."""
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile)
 """Errors of pandas, pyarrow and NumPy for files of another format."""
@@ -63,13 +63,20 @@ def read_frame(path: str | Path, columns: Iterable[str] = (), *, text_columns: I
     return frame
 
 
+def read_parquet_metadata(path: Path) -> dict[str, Any]:
+    """What `embed` stored in a parquet file: its plan, and the names of classes, domains and groups."""
+    parquet = importlib.import_module("pyarrow.parquet")
+    stored = (parquet.read_schema(path).metadata or {}).get(METADATA_KEY.encode())
+    return dict(json.loads(stored)) if stored else {}
+
+
 class MissingColumnError(ValueError):
-    """A table lacks a column; `name` is the column and `found` a sentence about those that exist."""
+    """A table lacks the column `name`; `columns_note` lists those that exist."""
 
     def __init__(self, option: str, name: str, columns: Iterable[str], path: Path) -> None:
         existing = list(columns)
-        self.name, self.found = name, f"Found: {join_first(existing, 12)}." + suggest(name, existing)
-        super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.found}")
+        self.name, self.columns_note = name, f"Found: {join_first(existing, 12)}." + suggest(name, existing)
+        super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.columns_note}")
 
 
 def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Iterable[str]) -> Any:
@@ -111,10 +118,8 @@ def _check_header(path: Path) -> None:
 
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:
-    parquet = importlib.import_module("pyarrow.parquet")
     frame = pandas.read_parquet(path)
-    stored = (parquet.read_schema(path).metadata or {}).get(_METADATA)
-    names = json.loads(stored) if stored else {}
+    names = read_parquet_metadata(path)
     frame.attrs = {"names": {column: names[key] for column, key in _NAMES.items() if names.get(key)}}
     return frame
 

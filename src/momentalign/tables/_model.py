@@ -137,15 +137,7 @@ def check_model_folder(out: Path) -> None:
             )
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """Number of predicted rows, and notes on their values."""
-
-    rows: int
-    notes: tuple[str, ...]
-
-
-def predict_file(model: TableModel, path: str | Path, out: Path) -> Predictions:
+def predict_file(model: TableModel, path: str | Path, out: Path) -> tuple[int, list[str]]:
     """Predict the rows of a file, in order.
 
     Writes a column `predicted` and, for classes, their probabilities in columns `p_…`. A column `file` is copied.
@@ -156,7 +148,7 @@ def predict_file(model: TableModel, path: str | Path, out: Path) -> Predictions:
         out: A .csv or .parquet file.
 
     Returns:
-        Number of rows and notes.
+        Number of rows, and notes on their values, one sentence each.
 
     Raises:
         ValueError: The file lacks a column, or `out` cannot be written.
@@ -176,7 +168,7 @@ def predict_file(model: TableModel, path: str | Path, out: Path) -> Predictions:
     predicted = pandas.DataFrame(columns)
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(out, predicted.to_csv(index=False) if out.suffix == ".csv" else predicted.to_parquet(index=False))
-    return Predictions(len(frame), tuple(encoded.describe(Path(path).name)))
+    return len(frame), encoded.describe(Path(path).name)
 
 
 def _safetensors() -> Any:

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from momentalign._files import atomic_write
-from momentalign._types import Array, Integers
+from momentalign._types import Array, Integers, ReportProgress
 from momentalign._validation import check_choice, check_count
 from momentalign.sklearn import (
     MomentAlignedClassifier,
@@ -22,19 +22,15 @@ from momentalign.sklearn import (
     MomentAlignedRegressorCV,
 )
 from momentalign.tables._columns import TableEncoder, fit_encoder
-from momentalign.tables._folds import Fold, make_folds
+from momentalign.tables._held_out import Fold, TableScores, make_folds, score_predictions
 from momentalign.tables._labels import TASKS, encode_targets
 from momentalign.tables._model import TableModel
-from momentalign.tables._scores import TableScores, score_predictions
 from momentalign.tables._table import Table, read_table
 
 _WIDE = 500
 _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
 _SEARCH_FOLDS = 5
-
-ProbeProgress = Callable[[str, float], None]
-"""Called with the part in progress and the finished share of the whole."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +63,6 @@ class TableProbe:
     lines: list[str]
     about: dict[str, Any]
 
-    @property
-    def plain_name(self) -> str:
-        """Name of the model to compare with."""
-        return "ridge" if self.classes is None else "logistic regression"
-
     def seconds(self) -> float:
         """Estimate how long :meth:`run` takes, from one fit on a sample; accurate to a factor of two or so."""
         step = max(1, len(self.rows) // _SAMPLE)
@@ -87,10 +78,11 @@ class TableProbe:
             estimator.fit(self.features[::step], self.targets[rows], domains=self.table.domains[rows])
         return (time.perf_counter() - start) * step * 1.5 * sum(map(self._search_fits, self._searches()))
 
-    def run(self, progress: ProbeProgress | None = None) -> TableResult:
+    def run(self, progress: ReportProgress | None = None) -> TableResult:
         """Fit both models on each fold and score them; fit the model to save on all training rows."""
         searches = len(self._searches())
-        predictions: dict[str, list[NDArray[Any]]] = {self.plain_name: [], "moment aligned": []}
+        plain_name = "ridge" if self.classes is None else "logistic regression"
+        predictions: dict[str, list[NDArray[Any]]] = {plain_name: [], "moment aligned": []}
         notes: list[str] = []
         for index, fold in enumerate(self.folds):
             encoder, features = self.encoder, self.features
@@ -119,7 +111,7 @@ class TableProbe:
             None if self.table.groups is None else self.table.groups[test_rows],
             classify=self.classes is not None,
         )
-        model = TableModel(model.encoder, model.coef, model.intercept, model.classes, {**self.about, "chosen": chosen})
+        model = replace(model, about={**self.about, "chosen": chosen})
         return TableResult(scores, model, chosen, tuple(notes))
 
     def _searches(self) -> list[Integers]:
@@ -263,7 +255,7 @@ def _check_fold(fold: Fold, table: Table, classes: tuple[str, ...] | None, targe
         raise ValueError("There should be rows to test on, but there are none. Name a '--test-domain'.")
 
 
-def _watch_search(progress: ProbeProgress | None, part: str, index: int, searches: int) -> Callable[[int, int], None]:
+def _watch_search(progress: ReportProgress | None, part: str, index: int, searches: int) -> Callable[[int, int], None]:
     """Callback of one of several searches, which reports the share of the whole."""
 
     def watch(done: int, total: int) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from momentalign._format import join_first
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
 from momentalign.encoders import TablePreprocessing
@@ -109,8 +110,8 @@ def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:
     unknown = [name for name in data.classes if name not in model.classes]
     if unknown:
         raise ValueError(
-            f"{data.name} should have no classes but the run's ({_first_names(model.classes)}), but has "
-            f"{_first_names(unknown)}."
+            f"{data.name} should have no classes but the run's ({join_first(model.classes)}), but has "
+            f"{join_first(unknown)}."
         )
     if data.classes == model.classes:
         return data
@@ -146,7 +147,3 @@ def _scores(data: DomainDataset, rows: DatasetRows, correct: torch.Tensor) -> li
             count = len(groups) if group is None else int((groups == data.group_names.index(group)).sum())
             scores.append(Score(None, record["split"], group, record["metric"], count, record["value"]))
     return scores
-
-
-def _first_names(names: list[str] | tuple[str, ...]) -> str:
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
