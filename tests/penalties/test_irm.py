@@ -52,5 +52,5 @@ def test_scale_of_a_single_row_is_zero() -> None:
 
 
 def test_unknown_version() -> None:
-    with pytest.raises(ValueError, match=r"'version' should be one of 'head', 'scale', but is 'scales'\. Meant"):
+    with pytest.raises(ValueError, match=r"'version' should be one of 'head', 'scale', but is 'scales'\. Did you mean"):
         IRM(version="scales")
