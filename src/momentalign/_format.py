@@ -1,7 +1,7 @@
 """Counts, lists, durations and sizes as text."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -44,6 +44,24 @@ def format_size(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{max(1, round(size / 2**10))} KiB"
+
+
+def align_columns(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Lines of a text table, the columns in `right` right-aligned.
+
+    Example:
+        >>> align_columns([["", "n"], ["rows", "12"]], right=[1])
+        ['       n', 'rows  12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def printable(text: str) -> str:

@@ -3,8 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 from momentalign._format import suggest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SCALINGS = ("none", "classes", "parameters", "relative")
 
@@ -50,3 +54,28 @@ def check_decay(name: str, value: object) -> float:
     if number >= 1:
         raise ValueError(f"'{name}' should be below 1, but is {value!r}. Use 0 for the current batch alone.")
     return number
+
+
+def check_column(name: str, shape: tuple[int, ...], rows: int, of: str) -> None:
+    """Check that an array is a column with one entry for each of the `rows` rows of the array `of`."""
+    if shape != (rows,):
+        raise ValueError(f"'{name}' should have one entry per row of '{of}' ({rows}), but has shape {shape}.")
+
+
+def check_labels(name: str, labels: "NDArray[Any]", rows: int, of: str) -> None:
+    """Check that an array is a column of labels, none of them missing."""
+    check_column(name, labels.shape, rows, of)
+    # Strings, integers and booleans cannot be missing.
+    if labels.dtype.kind in "fcmMO":
+        missing = [row for row, label in enumerate(labels.tolist()) if _is_missing(label)]
+        if missing:
+            raise ValueError(
+                f"'{name}' should hold a label for every row, but {len(missing)} are missing, first in row "
+                f"{missing[0]}. Drop these rows or give them a label."
+            )
+
+
+def _is_missing(label: object) -> bool:
+    return (
+        label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, Real) and label != label)
+    )

@@ -46,10 +46,14 @@ class LinearHead:
         outcome = (solution.value, solution.iterations, solution.converged)
         return cls(coef.copy(), intercept.copy(), *outcome, order_weights or {})
 
+    def logits(self, features: NDArray[np.floating]) -> Array:
+        """Logits of all classes, shape (n, C); of two classes the first has logit 0."""
+        logits: Array = features @ self.coef.T + self.intercept
+        return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
+
     def predict(self, features: NDArray[np.floating]) -> NDArray[np.int64]:
         """Most likely class of each row, shape (n,)."""
-        logits = features @ self.coef.T + self.intercept
-        classes: NDArray[np.int64] = (logits[:, 0] > 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(1)
+        classes: NDArray[np.int64] = self.logits(features).argmax(1)
         return classes
 
 
@@ -86,9 +90,7 @@ def rescale(
         0.9
     """
     rows = SortedRows.sort(features, targets, domains, sample_weight, bias=False)
-    Z = rows.X @ head.coef.T + head.intercept
-    if Z.shape[1] == 1:
-        Z = np.hstack([np.zeros_like(Z), Z])
+    Z = head.logits(rows.X)
     shares, true = rows.shares / rows.number, Z[np.arange(len(Z)), rows.targets]
     curvature = l2 * float(np.vdot(head.coef, head.coef))
 

@@ -112,14 +112,14 @@ class AlignedLeastSquares:
             spread = spread / energy
         return value + weight * spread, (gradient + weight * by_spread).ravel()
 
-    def curvature(self, scale: float) -> Array:
-        """Matrix of the normal equations, (d, d), the spread divided by `scale`."""
-        P: Array = self.mean.S + np.diag(self.l2) + 2.0 * self.weight / scale * self.spread.S
+    def curvature(self, weight: float) -> Array:
+        """Matrix of the normal equations, (d, d), for a constant weight of the spread."""
+        P: Array = self.mean.S + np.diag(self.l2) + 2.0 * weight * self.spread.S
         return P
 
     def solve(self, weight: float) -> Array:
         """Solve for a constant weight of the spread; the flattened head."""
-        P = self.mean.S + np.diag(self.l2) + 2.0 * weight * self.spread.S
+        P = self.curvature(weight)
         right = self.mean.c + 2.0 * weight * self.spread.c
         # Scaled to unit diagonal, so that the rank does not depend on a column's unit of measurement.
         units = 1.0 / np.sqrt(np.maximum(P.diagonal(), np.finfo(float).tiny))
@@ -136,7 +136,7 @@ class AlignedLeastSquares:
 
         def coordinates(head: Array) -> Preconditioner:
             energy = max(moments.loss(head.reshape(self.shape)), np.finfo(float).tiny)
-            return Preconditioner(self.curvature(energy))
+            return Preconditioner(self.curvature(self.weight / energy))
 
         # Targets have units, unlike probabilities: the tolerance is in those of the gradient at zero.
         size = max(float(np.abs(self(np.zeros_like(start))[1]).max()), np.finfo(float).tiny)

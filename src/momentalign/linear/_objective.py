@@ -23,11 +23,9 @@ from momentalign.linear._losses import BinaryLoss, HeadLoss, LossState, SoftmaxL
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Preconditioner
 from momentalign.linear._spreads import DirectSpread, HessianSpread, KernelSpread, make_spread
+from momentalign.penalties import term_name
 
-ORDERS = {"gradient": 1, "hessian": 2, "order_3": 3}
-"""Order of each alignment term."""
-
-_NAMES = {order: name for name, order in ORDERS.items()}
+_ORDERS = {term_name(order): order for order in (1, 2, 3)}
 _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 
 _DENSE, _SQUARE = 1024, 4096
@@ -111,7 +109,7 @@ class AlignmentObjective(Objective):
 
     def set_weights(self, weights: Mapping[str, float]) -> None:
         one = self.rows.number == 1  # nothing to align
-        self.weights = {ORDERS[name]: weight for name, weight in weights.items() if weight and not one}
+        self.weights = {_ORDERS[name]: weight for name, weight in weights.items() if weight and not one}
         for order in self.weights:
             if order not in self._spreads:
                 self._spreads[order] = make_spread(order, self.loss, self.rows)
@@ -144,7 +142,7 @@ class AlignmentObjective(Objective):
 
     def terms(self, head: Array) -> dict[str, float]:
         spreads = self._forward(head).spreads
-        return {_NAMES[order]: spread / self.scales[order] for order, spread in spreads.items()}
+        return {term_name(order): spread / self.scales[order] for order, spread in spreads.items()}
 
     def domain_losses(self, head: Array) -> Array:
         """Mean loss of each domain, shape (K,)."""

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from momentalign._batch import check_order
 from momentalign._types import Array, Integers
-from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
+from momentalign._validation import SCALINGS, check_choice, check_column, check_count, check_weight
 from momentalign.linear._head import LinearHead
-from momentalign.linear._objective import ORDERS, AlignmentObjective, Objective
+from momentalign.linear._objective import AlignmentObjective, Objective
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, ValueAndGradient, solve, warn_if_stopped
+from momentalign.penalties import term_name
 
 HeadCallback = Callable[[float, Array], None]
 """Called with value and head after every evaluation that is lower than all before it."""
@@ -158,8 +159,7 @@ def fit_path(
         raise ValueError(f"loss 'logistic' takes two classes, but there are {number}. Use loss='cross_entropy'.")
     rows = SortedRows.sort(features, targets, domains, sample_weight, bias=bias)
     objective = AlignmentObjective(rows, number, l2=0.0, scaling=scaling, loss=loss)
-    names = {order: name for name, order in ORDERS.items()}
-    settings = [{names[order]: weight for order, weight in setting.items()} for setting in orders]
+    settings = [{term_name(order): weight for order, weight in setting.items()} for setting in orders]
     solutions = solve_path(objective, settings, l2=l2s, tol=tol, max_iter=max_iter)
     warn_if_stopped(all(solution.converged for solution in solutions), max_iter)
     return [
@@ -205,10 +205,8 @@ def _check_lengths(features: NDArray[np.floating], **columns: NDArray[np.generic
     if features.ndim != 2 or 0 in features.shape:
         raise ValueError(f"'features' should have shape (n, d) with n and d at least 1, but has {features.shape}.")
     for name, column in columns.items():
-        if column is not None and column.shape != (len(features),):
-            raise ValueError(
-                f"'{name}' should have one entry per row of 'features' ({len(features)}), but has shape {column.shape}."
-            )
+        if column is not None:
+            check_column(name, column.shape, len(features), "features")
 
 
 def _distance(one: tuple[Mapping[str, float], float], other: tuple[Mapping[str, float], float]) -> float:

@@ -20,7 +20,7 @@ from momentalign.penalties._hgp import HGP
 from momentalign.penalties._hutchinson import Hutchinson
 from momentalign.penalties._irm import IRM
 from momentalign.penalties._mmd import MMD
-from momentalign.penalties._moment_alignment import MomentAlignment
+from momentalign.penalties._moment_alignment import MomentAlignment, term_name
 from momentalign.penalties._vrex import VREx
 
 PENALTIES: tuple[type[DomainPenalty], ...] = (
@@ -64,6 +64,7 @@ __all__ = [
     "one_of",
     "power_of_ten",
     "power_of_two",
+    "term_name",
     "uniform",
     "whole",
 ]

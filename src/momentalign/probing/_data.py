@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from momentalign.tables import label_name, read_table
+from momentalign._validation import check_column
+from momentalign.tables import encode_classes, read_table
 
 Codes = NDArray[np.int64]
 SPLIT_NAMES = ("train", "val", "test")
@@ -84,20 +85,17 @@ class ProbeData:
         columns = {"targets": targets, "domains": domains, "splits": splits, "groups": groups}
         arrays = {key: np.asarray(column) for key, column in columns.items() if column is not None}
         for key, column in arrays.items():
-            if column.shape != (len(X),):
-                raise ValueError(
-                    f"'{key}' should have one entry per row of 'features' ({len(X)}), but has shape {column.shape}."
-                )
+            check_column(key, column.shape, len(X), "features")
         known = names or {}
-        classes, y = _encode(arrays["targets"], known.get("target"))
-        domain_names, e = _encode(arrays["domains"], known.get("domain"))
+        classes, y = encode_classes(arrays["targets"], known.get("target", ()))
+        domain_names, e = encode_classes(arrays["domains"], known.get("domain", ()))
         if groups is None:
             pairs, g = np.unique(y * len(domain_names) + e, return_inverse=True)
-            group_names = [
-                ", ".join((classes[p // len(domain_names)], domain_names[p % len(domain_names)])) for p in pairs
-            ]
+            group_names = tuple(
+                f"{classes[p // len(domain_names)]}, {domain_names[p % len(domain_names)]}" for p in pairs
+            )
         else:
-            group_names, g = _encode(arrays["groups"], known.get("group"))
+            group_names, g = encode_classes(arrays["groups"], known.get("group", ()))
         data = cls(
             name,
             X,
@@ -105,9 +103,9 @@ class ProbeData:
             e,
             g.astype(np.int64),
             _split_codes(arrays["splits"]),
-            tuple(classes),
-            tuple(domain_names),
-            tuple(group_names),
+            classes,
+            domain_names,
+            group_names,
             tuple(notes),
         )
         data._check()
@@ -175,16 +173,6 @@ class ProbeData:
                     f"The training rows of {self.name} should be of at least two {what}, but all are of "
                     f"'{names[present[0]]}'."
                 )
-
-
-def _encode(column: NDArray[Any], names: Sequence[str] | None) -> tuple[list[str], Codes]:
-    """Names in sorted order, and the index of each row's name; numbers are sorted as numbers."""
-    labels, codes = np.unique(column, return_inverse=True)
-    present = [label_name(label) for label in labels]
-    if names is not None and set(present) <= set(names):
-        indices = np.array([list(names).index(name) for name in present], dtype=np.int64)
-        return list(names), indices[codes]
-    return present, codes.astype(np.int64)
 
 
 def _split_codes(column: NDArray[Any]) -> Codes:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from momentalign._validation import check_choice
@@ -14,7 +15,19 @@ from momentalign.linear import (
     PenaltyObjective,
     SortedRows,
 )
-from momentalign.penalties import HGP, IRM, DomainPenalty, Fishr, Hutchinson, MomentAlignment, VREx
+from momentalign.penalties import (
+    CMA,
+    CORAL,
+    HGP,
+    IRM,
+    DomainPenalty,
+    Fishr,
+    GradientMatching,
+    HessianMatching,
+    Hutchinson,
+    MomentAlignment,
+    VREx,
+)
 from momentalign.published import BEST_PROBES
 
 Hparams = Mapping[str, float]
@@ -148,10 +161,6 @@ class ProbeMethod:
         return PenaltyObjective(rows, classes, penalty, l2=l2)
 
 
-def _without_bias(penalty: type[DomainPenalty]) -> Callable[..., DomainPenalty]:
-    return lambda **options: penalty(bias=False, **options)
-
-
 def _alignment(
     name: str, label: str, grid: Mapping[str, tuple[float, ...]], scaling: str = PUBLISHED_SCALING, note: str = ""
 ) -> ProbeMethod:
@@ -178,21 +187,21 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod("erm-balanced", "ERM, balanced", note=dict.fromkeys(SOLVERS, "domains count alike, as below")),
         ProbeMethod(
             "coral",
-            "CORAL",
+            CORAL.label,
             tuned=(),
             note=dict.fromkeys(SOLVERS, "no effect on fixed features: ERM's fit, nothing tuned"),
             same_as="erm",
         ),
         ProbeMethod(
             "fishr",
-            "Fishr",
+            Fishr.label,
             {"weight": (10.0, 100.0, 1e3, 1e4), "momentum": (0.9, 0.9225, 0.945, 0.9675, 0.99)},
-            _without_bias(Fishr),
+            partial(Fishr, bias=False),
         ),
-        ProbeMethod("hgp", "HGP", _SECOND_ORDER, _without_bias(HGP)),
-        ProbeMethod("hutchinson", "Hutchinson", _SECOND_ORDER, _without_bias(Hutchinson)),
-        ProbeMethod("irm", "IRM", _FEW, _without_bias(IRM)),
-        ProbeMethod("vrex", "VREx", _FEW, VREx),
+        ProbeMethod("hgp", HGP.label, _SECOND_ORDER, partial(HGP, bias=False)),
+        ProbeMethod("hutchinson", Hutchinson.label, _SECOND_ORDER, partial(Hutchinson, bias=False)),
+        ProbeMethod("irm", IRM.label, _FEW, partial(IRM, bias=False)),
+        ProbeMethod("vrex", VREx.label, _FEW, VREx),
         ProbeMethod(
             "groupdro",
             "GroupDRO",
@@ -200,19 +209,19 @@ METHODS: dict[str, ProbeMethod] = {
             tuned=("sgd",),
             note={"converged": "least loss of the worst domain, the limit for every η"},
         ),
-        _alignment("gradient-matching", "Gradient matching", {"gradient_weight": _ALIGNMENT}),
-        _alignment("hessian-matching", "Hessian matching", {"hessian_weight": _ALIGNMENT}),
-        _alignment("cma", "CMA", {"gradient_weight": _ALIGNMENT, "hessian_weight": _ALIGNMENT}),
+        _alignment("gradient-matching", GradientMatching.label, {"gradient_weight": _ALIGNMENT}),
+        _alignment("hessian-matching", HessianMatching.label, {"hessian_weight": _ALIGNMENT}),
+        _alignment("cma", CMA.label, {"gradient_weight": _ALIGNMENT, "hessian_weight": _ALIGNMENT}),
         _alignment(
             "cma-relative",
-            "CMA, relative",
+            f"{CMA.label}, relative",
             {"gradient_weight": _RELATIVE, "hessian_weight": _RELATIVE},
             scaling="relative",
             note="relative weights",
         ),
         _alignment(
             "moment-alignment",
-            "Moment alignment",
+            MomentAlignment.label,
             {
                 "gradient_weight": _ALIGNMENT[::3],
                 "hessian_weight": _ALIGNMENT[::3],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentalign._extras import require
+from momentalign._format import align_columns
 from momentalign.probing._features import ProbeScores
 
 Published = Mapping[str, tuple[float, float]]
@@ -120,8 +121,7 @@ class ProtocolResult:
 
     def __str__(self) -> str:
         shown = bool(self.published)
-        heads = ["", "average", "worst group", "validation", *(["published"] if shown else []), "set"]
-        lines = [heads]
+        lines = [["", "average", "worst group", "validation", *(["published"] if shown else []), "set"]]
         for row in self.methods:
             published = self.published.get(row.method)
             beside = "" if published is None else f"{published[0]:.2f} / {published[1]:.2f}"
@@ -136,13 +136,11 @@ class ProtocolResult:
                     "; ".join(part for part in (about, row.note) if part),
                 ]
             )
-        widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
         isr = "no ISR" if self.isr_class is None else f"ISR by class '{self.isr_class}'"
         title = (
             f"{self.name}: test accuracy in %, {self.solver} solver, {isr}; chosen by worst-group validation accuracy."
         )
-        return "\n".join([title, *(line.rstrip() for line in text), *self.notes])
+        return "\n".join([title, *align_columns(lines), *self.notes])
 
 
 def _percent(mean: float, error: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from momentalign._types import Array
 from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
+from momentalign.penalties import term_name
 from momentalign.probing._config import open_data
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, project
@@ -172,8 +173,8 @@ class _Curves:
         classes = len(features.data.classes)
         self.objective = method.objective(rows, classes, 0.0)
         self.spreads = AlignmentObjective(rows, classes, l2=0.0, scaling=PUBLISHED_SCALING)
-        names = ("gradient", "hessian", "order_3") if "third_weight" in method.grid else ("gradient", "hessian")
-        self.spreads.set_weights(dict.fromkeys(names, 1.0))
+        orders = (1, 2, 3) if "third_weight" in method.grid else (1, 2)
+        self.spreads.set_weights({term_name(order): 1.0 for order in orders})
 
     def records(self, step: int, loss: float, head: Array) -> list[Record]:
         """Records of one step and its flattened head: step-level values first, then accuracies."""

@@ -12,16 +12,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from momentalign._types import Array
+from momentalign._validation import check_labels
 from momentalign.linear import LinearHead
 
 _FLOATS = [np.float64, np.float32]
 
 
 class FitRows(NamedTuple):
-    """Validated arguments of `fit`: domains as indices 0 … K − 1."""
+    """Validated arguments of `fit`: classes and domains as indices, targets of regressions as float64 (n, o)."""
 
     features: NDArray[np.floating]
-    targets: NDArray[np.generic]
+    targets: NDArray[Any]
     domains: NDArray[np.int64] | None
     weights: Array | None
 
@@ -169,12 +170,10 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # typ
         return self._output(X)
 
     def _validate_targets(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.floating], NDArray[Any]]:
-        """Validate features and targets, the latter as (n, o)."""
-        features: NDArray[np.floating]
-        targets: NDArray[np.floating]
+        """Validate features and targets, the latter as float64 (n, o)."""
         features, targets = validate_data(self, X, y, dtype=_FLOATS, multi_output=True, y_numeric=True)
         self._single = targets.ndim == 1
-        return features, targets.reshape(len(features), -1)
+        return features, targets.reshape(len(features), -1).astype(np.float64)
 
     def _store(self, head: LinearHead) -> None:
         self.coef_ = head.coef[0] if self._single else head.coef
@@ -185,15 +184,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # typ
 def encode_labels(labels: object, rows: int, name: str = "domains") -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Sorted labels that occur in a column of one label per row, and the index of each row's label."""
     column = np.asarray(labels)
-    if column.shape != (rows,):
-        raise ValueError(f"'{name}' should have one entry per row of 'X' ({rows}), but has shape {column.shape}.")
-    # Only a missing value differs from itself; None is one too.
-    missing = column != column if column.dtype != object else np.array([v is None or v != v for v in column])
-    if missing.any():
-        raise ValueError(
-            f"'{name}' should hold a label for every row, but {int(missing.sum())} are missing, first in row "
-            f"{int(missing.argmax())}. Drop those rows or give them a name."
-        )
+    check_labels(name, column, rows, "X")
     try:
         unique, codes = np.unique(column, return_inverse=True)
     except TypeError:

@@ -104,17 +104,25 @@ class MomentAlignedClassifier(LinearClassifier):
             print(self._summary())
 
     def _head(self, rows: FitRows, weights: dict[int, float]) -> LinearHead:
-        features, targets, domains = rows.features, rows.targets.astype(np.int64), rows.domains
         common: dict[str, Any] = {"classes": len(self.classes_), "l2": self.l2, "bias": self.fit_intercept}
         if self.solver == "lbfgs":
-            options: dict[str, Any] = {"scaling": self.scaling, "tol": self.tol, "max_iter": self.max_iter}
-            return fit_head(features, targets, domains, weights, sample_weight=rows.weights, **options, **common)
+            return fit_head(
+                rows.features,
+                rows.targets,
+                rows.domains,
+                weights,
+                sample_weight=rows.weights,
+                scaling=self.scaling,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                **common,
+            )
         if rows.weights is not None:
             raise ValueError("solver 'sgd' takes rows as they are, but 'sample_weight' was given. Use solver='lbfgs'.")
         head = fit_sgd(
-            features,
-            targets,
-            domains,
+            rows.features,
+            rows.targets,
+            rows.domains,
             penalty=self._penalty(weights),
             epochs=self.epochs,
             batch_size=self.batch_size,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,8 +162,8 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
         pairs = product(gradient, hessian)
         return [pair for pair in pairs if self.combine or 0.0 in pair]
 
-    def _strata(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
-        return targets.astype(np.int64)
+    def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
+        return targets
 
     def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
         return self._rescale(head, rows, setting)[0]
@@ -171,13 +171,12 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
     def _rescale(self, head: LinearHead, rows: FitRows, setting: Setting) -> tuple[LinearHead, float]:
         if setting["gradient_weight"] + setting["hessian_weight"] == 0:
             return head, 1.0
-        targets = rows.targets.astype(np.int64)
-        return rescale(head, rows.features, targets, rows.domains, sample_weight=rows.weights, l2=setting["l2"])
+        return rescale(head, rows.features, rows.targets, rows.domains, sample_weight=rows.weights, l2=setting["l2"])
 
     def _path(self, rows: FitRows, settings: list[Setting], tol: float) -> list[LinearHead]:
         return fit_path(
             rows.features,
-            rows.targets.astype(np.int64),
+            rows.targets,
             rows.domains if settings[0]["balanced"] else None,
             [{1: setting["gradient_weight"], 2: setting["hessian_weight"]} for setting in settings],
             classes=len(self.classes_),
@@ -190,10 +189,7 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
         )
 
     def _scores(self, head: LinearHead, rows: FitRows) -> Array:
-        logits = rows.features @ head.coef.T + head.intercept
-        if logits.shape[1] == 1:
-            logits = np.hstack([np.zeros_like(logits), logits])
-        targets = rows.targets.astype(np.int64)
+        logits, targets = head.logits(rows.features), rows.targets
         default = "accuracy" if self.selection == "worst_group" else "neg_log_loss"
         if (self.scoring or default) == "accuracy":
             hits: Array = (logits.argmax(1) == targets).astype(np.float64)

@@ -1,6 +1,7 @@
 """Linear regressions with gradients aligned across domains, with given and with chosen weights."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,11 +76,10 @@ class MomentAlignedRegressor(LinearRegressor):
         check_count("max_iter", self.max_iter, 1)
 
     def _fit(self, rows: FitRows) -> None:
-        targets = rows.targets.astype(np.float64)
-        unit = _unit_of_weights(self.scaling, targets, rows.domains, rows.weights)
+        unit = _unit_of_weights(self.scaling, rows.targets, rows.domains, rows.weights)
         head = fit_least_squares(
             rows.features,
-            targets,
+            rows.targets,
             rows.domains,
             self.gradient_weight * unit,
             sample_weight=rows.weights,
@@ -176,16 +176,15 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         weights = {0.0, *(check_weight("gradient_weights", weight) for weight in self.gradient_weights)}
         return [(weight, 0.0) for weight in sorted(weights)]
 
-    def _strata(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
+    def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
         return np.zeros(len(targets), dtype=np.int64)
 
     def _path(self, rows: FitRows, settings: list[Setting], tol: float) -> list[LinearHead]:
-        targets = rows.targets.astype(np.float64)
         domains = rows.domains if settings[0]["balanced"] else None
-        unit = _unit_of_weights(self.scaling, targets, domains, rows.weights)
+        unit = _unit_of_weights(self.scaling, rows.targets, domains, rows.weights)
         return fit_least_squares_path(
             rows.features,
-            targets,
+            rows.targets,
             domains,
             [setting["gradient_weight"] * unit for setting in settings],
             sample_weight=rows.weights,
@@ -199,7 +198,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     def _scores(self, head: LinearHead, rows: FitRows) -> Array:
         """One less the squared error in units of the domain's variance: its mean over a domain is R²."""
         assert rows.domains is not None
-        errors = np.square(rows.features @ head.coef.T + head.intercept - rows.targets.astype(np.float64)).sum(1)
+        errors = np.square(rows.features @ head.coef.T + head.intercept - rows.targets).sum(1)
         scores: Array = 1.0 - errors / self._totals[rows.domains]
         return scores
 
@@ -208,17 +207,11 @@ def _variances(rows: FitRows) -> Array:
     """Variance of the targets in each domain, (K,); 1 where it is 0."""
     if rows.domains is None:
         return np.ones(1)
-    targets = rows.targets.astype(np.float64)
-    each = [targets[rows.domains == domain].var(0).sum() for domain in range(int(rows.domains.max()) + 1)]
+    each = [rows.targets[rows.domains == domain].var(0).sum() for domain in range(int(rows.domains.max()) + 1)]
     return np.array([variance if variance > 0 else 1.0 for variance in each])
 
 
-def _unit_of_weights(
-    scaling: str,
-    targets: NDArray[np.floating],
-    codes: NDArray[np.int64] | None,
-    weights: Array | None,
-) -> float:
+def _unit_of_weights(scaling: str, targets: Array, codes: NDArray[np.int64] | None, weights: Array | None) -> float:
     """Unit of relative weights: the loss of the best constant, all domains counted alike; 1 for other scalings."""
     if scaling != "relative":
         return 1.0

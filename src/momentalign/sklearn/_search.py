@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,7 +63,7 @@ class WeightSearch(LinearEstimator):
         """Score of a head on each row, larger is better."""
 
     @abstractmethod
-    def _strata(self, targets: NDArray[np.generic]) -> NDArray[np.int64]:
+    def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
         """Classes by which folds are stratified beside the domains."""
 
     def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:

@@ -46,6 +46,11 @@ def encode_targets(
     """
     if task == "regression" or (task == "auto" and is_quantity(column)):
         return None, _numbers(column, column_name)
+    return encode_classes(column, names)
+
+
+def encode_classes(column: NDArray[Any], names: Sequence[str] = ()) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Names of a column's labels, sorted or in the order of `names` if those cover all, and each row's index."""
     labels, codes = np.unique(column if column.dtype.kind in "fiu" else column.astype(str), return_inverse=True)
     present = [label_name(label) for label in labels]
     classes = list(names) if set(present) <= set(names) else present

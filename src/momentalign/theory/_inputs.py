@@ -12,6 +12,7 @@ from torch import Tensor
 
 from momentalign._format import join_first
 from momentalign._types import Array
+from momentalign._validation import check_column, check_labels
 
 
 def as_features(name: str, value: Any, columns: int | None = None) -> Tensor:
@@ -32,7 +33,7 @@ def as_features(name: str, value: Any, columns: int | None = None) -> Tensor:
 def as_outcomes(name: str, value: Any, rows: int, of: str, columns: int | None = None) -> Tensor:
     """Convert real targets to a finite float64 matrix (n, C), one row for each of the `rows` rows of the array `of`."""
     matrix = _as_numbers(name, value)
-    _check_rows(name, matrix, rows, of)
+    check_column(name, matrix.shape[:1], rows, of)
     if matrix.ndim > 2:
         raise ValueError(f"'{name}' should have shape ({rows},) or ({rows}, C), but has shape {matrix.shape}.")
     matrix = matrix.reshape(rows, -1)
@@ -47,16 +48,7 @@ def as_labels(name: str, value: Any, rows: int, of: str) -> NDArray[Any]:
         value = value.detach().cpu().numpy()
     # As objects: NumPy would turn a list of numbers and strings into strings.
     labels = np.array(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(value)
-    _check_rows(name, labels, rows, of)
-    if labels.ndim != 1:
-        raise ValueError(f"'{name}' should have shape ({rows},), but has shape {labels.shape}.")
-    if labels.dtype.kind in "fcO":
-        missing = [row for row, label in enumerate(labels.tolist()) if _is_missing(label)]
-        if missing:
-            raise ValueError(
-                f"'{name}' should have a value in every row, but misses {len(missing)}, first in row {missing[0]}. "
-                "Drop these rows or give them a label."
-            )
+    check_labels(name, labels, rows, of)
     return labels
 
 
@@ -135,14 +127,3 @@ def _as_numbers(name: str, value: Any) -> Array:
             "Impute missing values or drop these rows."
         )
     return numbers
-
-
-def _check_rows(name: str, array: NDArray[Any], rows: int, of: str) -> None:
-    if array.ndim == 0 or len(array) != rows:
-        raise ValueError(f"'{name}' should have one entry per row of '{of}' ({rows}), but has shape {array.shape}.")
-
-
-def _is_missing(label: Any) -> bool:
-    return (
-        label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label)
-    )

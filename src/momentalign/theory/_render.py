@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from momentalign._format import printable
+from momentalign._format import align_columns, printable
 from momentalign.theory._tables import (
     DomainMatrix,
     Quantity,
@@ -105,13 +105,8 @@ def _number(value: float) -> str:
 
 
 def _aligned(body: Sequence[Sequence[str]], header: Sequence[str]) -> str:
-    """Columns below their headers, the first left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
-    lines = []
-    for row in [header, *body]:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append(("  " + "  ".join(cells)).rstrip())
-    return "\n".join(lines)
+    """Indented columns below their headers, the first left-aligned, the others right-aligned."""
+    return "\n".join(f"  {line}" for line in align_columns([header, *body], right=range(1, len(header))))
 
 
 def _quantities(rows: list[Quantity]) -> str:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from momentalign._types import Array
+from momentalign.penalties import term_name
 
 if TYPE_CHECKING:
     from momentalign.theory._report import TransferReport
 
-_TERMS = {1: "gradient", 2: "hessian", 3: "order_3"}  # as the penalties name their terms
 _PLURALS = {1: "gradients", 2: "Hessians", 3: "third derivatives"}
 
 
@@ -145,7 +145,7 @@ def pair_columns(report: "TransferReport") -> dict[str, list[Any]]:
         "realizable": measures.realizable,
     }
     for r, distances in report.distances.items():
-        name = _TERMS[r]
+        name = term_name(r)
         matrices[f"{name}_distance"] = distances.plain
         matrices[f"{name}_unbiased_square"] = distances.unbiased_squares
         matrices[f"{name}_square_low"], matrices[f"{name}_square_high"] = distances.low, distances.high
