@@ -49,15 +49,7 @@ def draw_hyperparameters(space: SearchSpace, seed: int, overrides: Mapping[str, 
     """Values for a hyper-parameter seed: the defaults for 0, a random draw for any other.
 
     Each value comes from a generator keyed by the seed and its own name, so draws do not change when another name is
-    added to the space.
-
-    Args:
-        space: The search space.
-        seed: Hyper-parameter seed.
-        overrides: Values that replace drawn ones.
-
-    Returns:
-        A value for each name, in the space's order.
+    added to the space. `overrides` replace drawn values.
 
     Example:
         >>> space = {"weight": Hyperparameter(1.0, power_of_ten(-1, 1)), "clip": Hyperparameter(0.0)}
@@ -70,18 +62,7 @@ def draw_hyperparameters(space: SearchSpace, seed: int, overrides: Mapping[str, 
 
 
 def check_hyperparameters(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check names and values against a space, and convert integers to floats where the default is one.
-
-    Args:
-        space: The search space.
-        values: Values for some of its names.
-
-    Returns:
-        The checked values.
-
-    Raises:
-        ValueError: A name is not in the space, or a value is out of range.
-    """
+    """Check names and values against a space, and convert integers to floats where the default is one."""
     checked = {}
     for name, value in values.items():
         if name not in space:

@@ -8,13 +8,7 @@ from momentalign._types import Integers
 
 
 def seed_hash(*args: object) -> int:
-    """Turn a few values into a seed: the MD5 digest of their tuple's text, modulo 2^31.
-
-    Args:
-        *args: Integers and strings that name what is seeded.
-
-    Returns:
-        A seed in 0...2^31 - 1, the same on every machine.
+    """Turn integers and strings into a seed, the same on every machine: the MD5 of their tuple's text, modulo 2^31.
 
     Example:
         >>> seed_hash(0, 0)

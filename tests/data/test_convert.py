@@ -95,9 +95,9 @@ def test_rows_of_a_table_are_told_apart() -> None:
     rows = TableRows(pd.DataFrame({"x": [1.0, 2.0], "kind": ["a", None]}))
     assert rows.names == ["0", "1"]
     again = TableRows.joined([rows.rows(torch.tensor([0])), rows.rows(torch.tensor([1]))])
-    assert again.digest_bytes() == rows.digest_bytes()
+    assert again.content() == rows.content()
     others = [rows.frame.assign(x=[1.0, 3.0]), rows.frame.assign(x=[1, 2]), rows.frame.rename(columns={"x": "z"})]
-    assert len({TableRows(other).digest_bytes() for other in (rows.frame, *others)}) == 4
+    assert len({TableRows(other).content() for other in (rows.frame, *others)}) == 4
     with pytest.raises(ValueError, match=r"'names' should have one entry per row \(2\), but has 1"):
         TableRows(rows.frame, ["a"])
 

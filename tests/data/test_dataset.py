@@ -81,7 +81,7 @@ def test_recipe_follows_the_inputs(tmp_path: Path) -> None:
     chosen = DomainDataset("d", 1, {"a": {"in": Split(inputs["mnist"], targets)}}, training_recipe="image")
     assert chosen.training_recipe == "image"
     assert chosen.recipe_is_chosen
-    with pytest.raises(ValueError, match=r"should be one of mnist, image, text, table, but is 'vision'"):
+    with pytest.raises(ValueError, match=r"should be one of 'mnist', 'image', 'text', 'table', but is 'vision'"):
         DomainDataset("d", 1, {}, training_recipe="vision")
 
 

@@ -79,7 +79,7 @@ def test_comes_back_from_its_description() -> None:
     encoder = MLP(preprocessing.width, preprocessing=preprocessing)
     twin = encoder_from_config(json.loads(json.dumps(encoder.config())))
     assert twin.preprocessing.config() == preprocessing.config()
-    with pytest.raises(ValueError, match=r"'mean' should have one number for each of 5, but has 4"):
+    with pytest.raises(ValueError, match=r"'mean' should have shape \(5,\), but has shape \(4,\)"):
         preprocessing_from_config({**config, "mean": config["mean"][1:]})
 
 

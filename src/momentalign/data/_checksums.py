@@ -5,8 +5,9 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from filelock import FileLock
 
@@ -23,18 +24,11 @@ LOCK_GUARD = "record.lock"
 """Beside the downloads; held while the lock file is written."""
 
 
-class Readable(Protocol):
-    """An open file, archive member or HTTP response."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes, none at the end."""
-
-
 def no_progress(action: str, done: int, total: int | None) -> None:
     """Ignore progress."""
 
 
-def read_blocks(file: Readable) -> Iterator[bytes]:
+def read_blocks(file: BufferedIOBase) -> Iterator[bytes]:
     """The rest of an open file, one mebibyte at a time."""
     while block := file.read(BLOCK_BYTES):
         yield block

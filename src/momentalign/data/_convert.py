@@ -23,29 +23,23 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
     divided into "in" and "out". A target of more than 20 distinct numbers makes it a regression, with float targets and
     `num_classes` 1.
 
-    Args:
-        table: From :func:`momentalign.tables.read_table`.
-        name: Of the data set.
-        trial: The trial's seed, of the split.
-        holdout: Share of each domain in its "out" split.
-
-    Returns:
-        The data set, with domains in order of first appearance and the table's notes.
+    Domains are in order of first appearance. `trial` seeds the split, and `holdout` is the share of each domain in its
+    "out" split.
     """
     classes, labels = encode_targets(table.target)
     targets = torch.from_numpy(labels).long() if classes is not None else torch.from_numpy(labels).float()
     groups, group_names = None, None
     if table.groups is not None:
-        group_names, indices = np.unique(table.groups, return_inverse=True)
-        groups = torch.from_numpy(indices).long()
+        names, indices = np.unique(table.groups, return_inverse=True)
+        groups, group_names = torch.from_numpy(indices).long(), names.tolist()
     rows = Split(TableRows(table.features), targets, groups)
     domains = {domain: rows.rows(_where(table.domains == domain)) for domain in dict.fromkeys(table.domains.tolist())}
     if table.splits is None:
         divided = split_in_out(domains, trial, fraction=holdout)
     else:
-        names = [split for split in ("train", "val", "test", "in", "out") if split in table.splits]
+        splits = [split for split in ("train", "val", "test", "in", "out") if split in table.splits]
         divided = {
-            domain: {split: rows.rows(_where((table.domains == domain) & (table.splits == split))) for split in names}
+            domain: {split: rows.rows(_where((table.domains == domain) & (table.splits == split))) for split in splits}
             for domain in domains
         }
     return DomainDataset(
@@ -53,7 +47,7 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
         1 if classes is None else len(classes),
         divided,
         classes,
-        None if group_names is None else [str(group) for group in group_names],
+        group_names,
         "table",
         table.notes,
     )
@@ -78,17 +72,12 @@ def domain_dataset(
     All rows are read into memory; images that do not fit are better left in folders.
 
     Args:
-        name: Of the data set.
         domains: Name and data set of each domain. A data set has a length, and its rows are pairs of an input, a tensor
             or array of the same shape everywhere, and a class index. Floating-point inputs are kept as float32.
         trial: The trial's seed, of the split.
-        num_classes: Number of classes; one more than the largest index if not given.
+        num_classes: One more than the largest index if not given.
         holdout: Share of each domain in its "out" split.
-        classes: Names of the classes.
         training_recipe: See :class:`DomainDataset`.
-
-    Returns:
-        The data set.
 
     Raises:
         ValueError: No domains, a duplicate name, rows of different shapes, or targets that are not classes.
@@ -108,8 +97,8 @@ def domain_dataset(
         raise ValueError("'domains' should have at least one pair of a name and a data set, but is empty.")
     shapes = {domain: tuple(split.tensor.shape[1:]) for domain, split in rows.items()}
     if len(set(shapes.values())) > 1:
-        found = ", ".join(f"{shape} in {domain}" for domain, shape in shapes.items())
-        raise ValueError(f"Rows should have the same shape in all domains, but have {found}.")
+        listed = ", ".join(f"{shape} in {domain}" for domain, shape in shapes.items())
+        raise ValueError(f"Rows should have the same shape in all domains, but have {listed}.")
     largest = max(int(split.targets.max()) for split in rows.values())
     if num_classes is None:
         num_classes = largest + 1 if classes is None else len(classes)
@@ -117,13 +106,8 @@ def domain_dataset(
         raise ValueError(
             f"Targets should be below the number of classes ({num_classes}), but the largest is {largest}."
         )
-    return DomainDataset(
-        name,
-        num_classes,
-        split_in_out(rows, trial, fraction=holdout),
-        classes,
-        training_recipe=training_recipe,
-    )
+    divided = split_in_out(rows, trial, fraction=holdout)
+    return DomainDataset(name, num_classes, divided, classes, training_recipe=training_recipe)
 
 
 def _read(domain: str, dataset: Dataset[Any]) -> Split:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from momentalign._search_space import TRAINING_RECIPES
 from momentalign._seeds import holdout_rows
+from momentalign._validation import check_choice
 from momentalign.data._items import ImageFiles, Items, Texts
 
 _SMALL = 64
@@ -118,10 +119,7 @@ class DomainDataset:
         recipe_is_chosen = training_recipe is not None
         if training_recipe is None:
             training_recipe = _recipe(domains)
-        if training_recipe not in TRAINING_RECIPES:
-            raise ValueError(
-                f"'training_recipe' should be one of {', '.join(TRAINING_RECIPES)}, but is {training_recipe!r}."
-            )
+        check_choice("training_recipe", training_recipe, TRAINING_RECIPES)
         values = {
             "name": name,
             "num_classes": num_classes,
@@ -146,28 +144,27 @@ class DomainDataset:
         return tuple(dict.fromkeys(split for splits in self.domains.values() for split in splits))
 
     @property
+    def training_split(self) -> str:
+        """Name of the split to train on: "in", or "train" where splits were published with the data."""
+        return "train" if "train" in self.split_names else "in"
+
+    @property
+    def validation_split(self) -> str:
+        """Name of the split that is held out of the training domains: "out" or "val"."""
+        return "val" if "val" in self.split_names else "out"
+
+    @property
     def is_regression(self) -> bool:
         """Whether the targets are numbers rather than classes."""
         return any(rows.targets.is_floating_point() for splits in self.domains.values() for rows in splits.values())
 
     def split(self, domain: str, split: str) -> Split:
-        """Rows of one split of one domain.
-
-        Args:
-            domain: Name of the domain.
-            split: Name of the split, for instance "in" or "out".
-
-        Returns:
-            The rows.
-
-        Raises:
-            ValueError: No such domain, or no such split of it.
-        """
+        """Rows of one split of one domain; ValueError if there is no such domain or split."""
         if domain not in self.domains:
             raise ValueError(f"{self.name} has no domain {domain!r}. Domains found: {', '.join(self.domains)}.")
         if split not in self.domains[domain]:
-            found = ", ".join(self.domains[domain])
-            raise ValueError(f"Domain {domain!r} of {self.name} has no split {split!r}. Splits found: {found}.")
+            splits = ", ".join(self.domains[domain])
+            raise ValueError(f"Domain {domain!r} of {self.name} has no split {split!r}. Splits found: {splits}.")
         return self.domains[domain][split]
 
     def with_domains(self, domains: Mapping[str, Mapping[str, Split]]) -> "DomainDataset":
@@ -204,14 +201,8 @@ def holdout_indices(n: int, trial: int, domain: int, *, fraction: float = 0.2) -
     Args:
         n: Number of rows of the domain.
         trial: The trial's seed.
-        domain: Position of the domain in its data set.
+        domain: Index of the domain in its data set.
         fraction: Share of the rows to hold out, rounded down.
-
-    Returns:
-        Row numbers of the "in" and of the "out" split.
-
-    Raises:
-        ValueError: The fraction is not in [0, 1].
     """
     inside, outside = holdout_rows(n, trial, domain, fraction=fraction)
     return torch.from_numpy(inside), torch.from_numpy(outside)
@@ -221,15 +212,12 @@ def split_in_out(domains: Mapping[str, Split], trial: int, *, fraction: float = 
     """Divide every domain into its "in" and "out" split.
 
     Args:
-        domains: All rows of each domain, by name; a domain's position seeds its shuffle.
+        domains: All rows of each domain, by name; a domain's index seeds its shuffle.
         trial: The trial's seed.
         fraction: Share of each domain to hold out.
-
-    Returns:
-        For each domain its splits "in" and "out".
     """
     divided = {}
-    for position, (name, rows) in enumerate(domains.items()):
-        inside, outside = holdout_indices(len(rows), trial, position, fraction=fraction)
+    for index, (name, rows) in enumerate(domains.items()):
+        inside, outside = holdout_indices(len(rows), trial, index, fraction=fraction)
         divided[name] = {"in": rows.rows(inside), "out": rows.rows(outside)}
     return divided

@@ -118,9 +118,6 @@ def color_domains(images: Tensor, labels: Tensor, *, seed: int) -> dict[str, Spl
 
     Returns:
         All rows of each domain, by name; inputs have shape (m, 2, height, width), targets are 0 or 1.
-
-    Raises:
-        ValueError: The images are not a stack of grey images, or the labels do not match them.
     """
     if images.ndim != 3:
         raise ValueError(f"'images' should have shape (n, height, width), but has shape {tuple(images.shape)}.")
@@ -131,8 +128,8 @@ def color_domains(images: Tensor, labels: Tensor, *, seed: int) -> dict[str, Spl
     random = np.random.RandomState(seed)
     order = torch.from_numpy(random.permutation(len(images)))
     domains = {}
-    for position, (name, color_flip) in enumerate(_COLOR_FLIPS.items()):
-        rows = order[position :: len(_COLOR_FLIPS)]
+    for index, (name, color_flip) in enumerate(_COLOR_FLIPS.items()):
+        rows = order[index :: len(_COLOR_FLIPS)]
         targets = (labels[rows] < 5).long() ^ _flips(random, len(rows), _LABEL_NOISE)
         colors = targets ^ _flips(random, len(rows), color_flip)
         inputs = torch.zeros(len(rows), 2, *images.shape[1:], dtype=images.dtype)
@@ -160,23 +157,16 @@ def rotate_domains(images: Tensor, labels: Tensor, *, seed: int) -> dict[str, Sp
     """
     order = torch.from_numpy(np.random.RandomState(seed).permutation(len(images)))
     domains = {}
-    for position, (name, degrees) in enumerate(_ANGLES.items()):
-        rows = order[position :: len(_ANGLES)]
+    for index, (name, degrees) in enumerate(_ANGLES.items()):
+        rows = order[index :: len(_ANGLES)]
         domains[name] = Split(rotate(images[rows].unsqueeze(1), degrees), labels[rows])
     return domains
 
 
 def rotate(images: Tensor, degrees: float) -> Tensor:
-    """Rotate images counter-clockwise about their centre, bilinearly, padded with 0.
+    """Rotate images (n, channels, height, width) counter-clockwise about their centre, bilinearly, padded with 0.
 
     Computed in float64: in float32 the sampling points are off by some 1e-6 pixels, differently on every machine.
-
-    Args:
-        images: Shape (n, channels, height, width).
-        degrees: Angle.
-
-    Returns:
-        The rotated images, of the same shape and type.
     """
     if degrees % 360 == 0:
         return images

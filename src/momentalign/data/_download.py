@@ -28,19 +28,10 @@ class DownloadError(OSError):
 def download(
     urls: Sequence[str], target: Path, *, checksum: str | None = None, progress: ByteProgress = no_progress
 ) -> str:
-    """Download a file; an incomplete one stays at `target` + ".part" and is resumed by the next call.
+    """Download a file from the first of its mirrors that gives it, and return that mirror.
 
-    Args:
-        urls: Mirrors of the same file, tried in order.
-        target: Where to save it.
-        checksum: Such as "sha256:1f3a…", if known; a file that does not match is deleted.
-        progress: Called with the file name, the bytes done and the total.
-
-    Returns:
-        The mirror that gave it.
-
-    Raises:
-        DownloadError: No mirror gave it; the message lists the reason of each.
+    An incomplete file stays at `target` + ".part" and is resumed by the next call. A file that does not match the
+    `checksum`, such as "sha256:1f3a…", is deleted. DownloadError lists the reason of each mirror.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part, state = (target.with_name(target.name + suffix) for suffix in (".part", ".part.json"))
@@ -111,7 +102,8 @@ def _request(url: str, part: Path, state: Path, progress: ByteProgress) -> None:
         have = have if resumed else 0
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
-        _check_space(part, None if total is None else total - have)
+        if total is not None and shutil.disk_usage(part.parent).free < total - have:
+            raise OSError(_full(part, total - have))
         try:
             with part.open("ab" if resumed else "wb") as file:
                 # After the old part is truncated, so that it is never taken for a part of this file.
@@ -140,11 +132,6 @@ def _same_file(state: Path, url: str) -> bool:
 def _validator(headers: Message) -> str | None:
     tag = headers.get("ETag")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
-
-
-def _check_space(part: Path, needed: int | None) -> None:
-    if needed is not None and shutil.disk_usage(part.parent).free < needed:
-        raise OSError(_full(part, needed))
 
 
 def _full(part: Path, needed: int | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from momentalign._format import join_first
 from momentalign.data._archives import extract, is_archive
 from momentalign.data._checksums import (
     DOWNLOADS,
@@ -32,7 +33,7 @@ def fetch(
     archives: Sequence[str | Path] = (),
     keep: bool = False,
 ) -> Path:
-    """Download a data set, check it and unpack it to where :func:`load_dataset` looks for it.
+    """Download a data set, check it and unpack it to the folder where :func:`load_dataset` looks for it.
 
     An interrupted download is resumed by the next call. The data set's folder appears when it is complete. Only one
     process fetches a data set at a time.
@@ -44,9 +45,6 @@ def fetch(
         archives: Local files to use instead of downloads; they are not changed. A file with the name of one of the
             source's files replaces that one, an archive of another name the whole source.
         keep: Keep the downloaded archives after unpacking.
-
-    Returns:
-        The data set's folder.
 
     Raises:
         DownloadError: A file could not be downloaded; the message says where to put it manually.
@@ -165,8 +163,8 @@ def _find(staging: Path, source: Source) -> Path:
                 return candidate
         level = sorted(path for folder in level for path in folder.iterdir() if path.is_dir())
     expected = ", ".join(source.contents)
-    found = ", ".join(sorted(path.name for path in staging.iterdir())[:8]) or "nothing"
-    raise ValueError(f"The files should contain {expected} in one folder, but do not. Found: {found}.")
+    present = join_first(sorted(path.name for path in staging.iterdir())) or "nothing"
+    raise ValueError(f"The files should contain {expected} in one folder, but do not. Found: {present}.")
 
 
 def _move(inside: Path, folder: Path) -> None:

@@ -31,13 +31,6 @@ def read_image_folder(
         domains: Folders that are domains, in order; all by default.
         trial: The trial's seed, of the split.
         holdout: Share of each domain in its "out" split.
-
-    Returns:
-        The data set; its inputs are :class:`ImageFiles`.
-
-    Raises:
-        FileNotFoundError: No such folder.
-        ValueError: The folder has another structure.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} should be a folder of images, but does not exist.")
@@ -70,12 +63,6 @@ def without_bad_files(dataset: DomainDataset) -> DomainDataset:
     """Drop images that cannot be decoded, with a warning that names them.
 
     The split of the other images does not change. A data set without image files is returned unchanged.
-
-    Args:
-        dataset: Any data set.
-
-    Returns:
-        The data set without the unreadable images.
     """
     domains: dict[str, dict[str, Split]] = {}
     bad: list[str] = []
@@ -125,8 +112,7 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _images_in(folder: Path) -> list[Path]:
-    inside = [entry for entry in os.scandir(folder) if is_image(entry.name)]
-    return sorted(Path(entry.path) for entry in inside if Path(entry.path).is_file())
+    return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
 
 
 def _duplicates(folder: Path) -> frozenset[str]:
@@ -139,5 +125,5 @@ def _wrong_structure(folder: Path, where: Path) -> str:
     if where.is_file():
         return f"{expected}, but {where} is an image where the folder of a class should be."
     inside = sorted(entry.name for entry in os.scandir(where) if not entry.name.startswith("."))
-    found = f"{where} has no folders" if where == folder else f"no folder in {where} has images"
-    return f"{expected}, but {found}. Found there: {join_first(inside) or 'nothing'}."
+    problem = f"{where} has no folders" if where == folder else f"no folder in {where} has images"
+    return f"{expected}, but {problem}. Found there: {join_first(inside) or 'nothing'}."

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._items import ImageFiles, Items
@@ -35,7 +34,8 @@ def group_dataset(
     domains: dict[str, dict[str, Split]] = {}
     for value, attribute in enumerate(attribute_names):
         domains[attribute] = {
-            split: rows.rows(_rows_with(a == value, where == number)) for number, split in enumerate(_SPLITS)
+            split: rows.rows(((a == value) & (where == number)).nonzero().squeeze(1))
+            for number, split in enumerate(_SPLITS)
         }
     groups = [f"{label}, {attribute}" for label in classes for attribute in attribute_names]
     return DomainDataset(name, len(classes), domains, classes, groups)
@@ -150,10 +150,6 @@ def _pick(lines: Iterable[list[str]], columns: Sequence[str], path: Path) -> lis
             raise ValueError(f"{path}: row {number + 1} should have {len(header)} values, but has {len(line)}.")
         rows.append(tuple(line[k].strip() for k in where))
     return rows
-
-
-def _rows_with(*conditions: Tensor) -> Tensor:
-    return torch.stack(conditions).all(0).nonzero().squeeze(1)
 
 
 def _names_in(folder: Path) -> frozenset[str]:

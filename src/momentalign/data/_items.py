@@ -31,6 +31,15 @@ class Items(ABC):
     def rows(self, indices: Tensor) -> Self:
         """Select rows by number, shape (m,), in the given order and with repetitions."""
 
+    @classmethod
+    @abstractmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate one or more parts of the same kind."""
+
+    def content(self) -> bytes:
+        """What identifies the rows besides their names, if it is in memory."""
+        return b""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)})"
 
@@ -59,6 +68,11 @@ class ImageFiles(Items):
     def rows(self, indices: Tensor) -> Self:
         """Select files by number."""
         return self.from_names([self.names[index] for index in indices.tolist()], self.root)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate files below the first part's root."""
+        return cls([part.root / name for part in parts for name in part.names], parts[0].root)
 
     def decode(self, index: int, size: int) -> Tensor:
         """Read one image as RGB and resize it bilinearly to uint8 of shape (3, size, size)."""
@@ -119,6 +133,17 @@ class Texts(Items):
         second = None if self.second is None else [self.second[index] for index in order]
         return type(self)([self.first[index] for index in order], second, [self.names[index] for index in order])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate sentences, or pairs of sentences."""
+        second = None if parts[0].second is None else [text for part in parts for text in part.second or ()]
+        names = [name for part in parts for name in part.names]
+        return cls([text for part in parts for text in part.first], second, names)
+
+    def content(self) -> bytes:
+        """All sentences."""
+        return "\0".join([*self.first, *(self.second or [])]).encode()
+
 
 class TableRows(Items):
     """Rows of a table. An encoder's preprocessing learns on training rows how its columns become numbers.
@@ -143,14 +168,14 @@ class TableRows(Items):
         return type(self)(self.frame.iloc[order], [self.names[index] for index in order])
 
     @classmethod
-    def joined(cls, parts: Sequence["TableRows"]) -> Self:
-        """Concatenate one or more parts with the same columns."""
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate rows with the same columns."""
         import pandas
 
         return cls(pandas.concat([part.frame for part in parts]), [name for part in parts for name in part.names])
 
-    def digest_bytes(self) -> bytes:
-        """Content that identifies these rows: names, types and values of the columns."""
+    def content(self) -> bytes:
+        """Names, types and hashed values of the columns."""
         import pandas
 
         kinds = "\0".join(f"{name}\0{kind}" for name, kind in self.frame.dtypes.items())
@@ -168,10 +193,10 @@ def _open(path: Path) -> Any:
 
 def _unreadable(path: Path, error: Exception) -> ValueError:
     missing = isinstance(error, FileNotFoundError)
-    found = "does not exist" if missing else f"cannot be read ({type(error).__name__}: {error})"
+    problem = "does not exist" if missing else f"cannot be read ({type(error).__name__}: {error})"
     remedy = "Put it there" if missing else "Replace or remove it"
     return ValueError(
-        f"{path} should be an image, but {found}. {remedy}, or skip such files: with '--skip-bad-files' in a "
+        f"{path} should be an image, but {problem}. {remedy}, or skip such files: with '--skip-bad-files' in a "
         "command, with skip_bad=True of load_dataset in Python."
     )
 

@@ -70,13 +70,9 @@ class Source:
 
 
 def data_folder(root: str | Path | None = None) -> Path:
-    """Folder that data sets are read from and fetched into.
+    """Folder that data sets are read from and fetched into, which may not exist yet.
 
-    Args:
-        root: The folder itself; by default the environment variable MOMENTALIGN_DATA, else ~/.cache/momentalign.
-
-    Returns:
-        The folder, which may not exist yet.
+    It is `root`, else the environment variable MOMENTALIGN_DATA, else ~/.cache/momentalign.
     """
     return Path(root or os.environ.get("MOMENTALIGN_DATA") or Path.home() / ".cache" / "momentalign").expanduser()
 
@@ -116,9 +112,9 @@ def sort_camera_traps(folder: Path) -> None:
     labels = sorted(folder.glob("*.json"))
     images = folder / _TERRA_IMAGES
     if len(labels) != 1 or not images.is_dir():
-        found = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+        contents = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
         raise ValueError(
-            f"{folder} should contain the folder {_TERRA_IMAGES} and one .json file of labels. Found: {found}."
+            f"{folder} should contain the folder {_TERRA_IMAGES} and one .json file of labels. Found: {contents}."
         )
     try:
         content = json.loads(labels[0].read_text(encoding="utf-8"))

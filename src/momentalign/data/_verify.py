@@ -14,13 +14,7 @@ from momentalign.data._sources import Source, dataset_path, find_source, manifes
 def verify(name: str, root: str | Path | None = None, progress: ByteProgress | None = None) -> list[str]:
     """Compare a data set with its published and recorded checksums, and count its rows.
 
-    Args:
-        name: Of a data set that has files.
-        root: Data folder; see :func:`data_folder`.
-        progress: Called with the action, the bytes done and the total.
-
-    Returns:
-        The problems found, one sentence each.
+    Returns the problems, one sentence each. Arguments are those of :func:`fetch`.
     """
     progress = progress or no_progress
     name, source = find_source(name)
@@ -65,9 +59,9 @@ def _wrong_counts(name: str, root: str | Path | None, source: Source) -> list[st
     problems = []
     for part, expected in source.rows.items():
         if part in dataset.names:
-            found = sum(len(rows) for rows in dataset.domains[part].values())
+            count = sum(len(rows) for rows in dataset.domains[part].values())
         else:
-            found = sum(len(splits[part]) for splits in dataset.domains.values())
-        if found != expected:
-            problems.append(f"{name} should have {expected} rows in {part}, but has {found}.")
+            count = sum(len(splits[part]) for splits in dataset.domains.values())
+        if count != expected:
+            problems.append(f"{name} should have {expected} rows in {part}, but has {count}.")
     return problems

@@ -16,13 +16,9 @@ class Preprocessing(ABC):
 
     @abstractmethod
     def open(self, inputs: Tensor | Items) -> Tensor | Dataset[Tensor]:
-        """Convert a split's inputs, n rows, to raw rows.
+        """Convert a split's inputs to raw rows: a tensor of n rows, or a data set that reads row by row.
 
-        Returns:
-            A tensor of n rows, or a data set that reads row by row.
-
-        Raises:
-            ValueError: The encoder does not take such inputs.
+        ValueError if the encoder does not take such inputs.
         """
 
     @abstractmethod

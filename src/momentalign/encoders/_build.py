@@ -4,7 +4,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,24 +34,23 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
             Face format, or `hf:FOLDER`; `hf-config:FOLDER` for that architecture with random weights; the folder of a
             finished run. `?size=112` after a vision model's name or folder sets the size of its images. None for the
             default of the data set: `mnist-cnn` for small images that are tensors, `mlp` for tables.
-        dataset: The data set.
+        dataset: Gives the shape of the inputs.
         training: The rows it will be trained on, from which the columns of a table are learned; None takes the "train"
             or "in" split of every domain.
-
-    Returns:
-        The encoder.
 
     Raises:
         ValueError: There is no such encoder, or it does not fit the data set.
     """
-    inputs = next(iter(next(iter(dataset.domains.values())).values())).inputs
+    rows = next(iter(next(iter(dataset.domains.values())).values()))
+    inputs = rows.inputs
     if spec is None:
         spec = default_encoder(dataset.name, dataset.training_recipe)
-    encoder = (
-        _table_encoder(dataset, training) if spec == "mlp" and _is_table(dataset) else _encoder_by_name(spec, inputs)
-    )
+    if spec == "mlp" and isinstance(inputs, TableRows):
+        encoder = _table_encoder(dataset, training)
+    else:
+        encoder = _encoder_by_name(spec, inputs)
     try:
-        encoder.preprocessing.open(_no_rows(inputs))
+        encoder.preprocessing.open(rows.rows(torch.arange(0)).inputs)
     except ValueError as error:
         raise ValueError(f"Encoder '{spec}' does not fit {dataset.name}. {error}") from None
     is_normalised = isinstance(inputs, Tensor) and inputs.is_floating_point()
@@ -98,9 +96,6 @@ def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int |
         folder: With `config.json`, and usually `model.safetensors` and the files of the preprocessing.
         weights: Whether to load the weights; they are random otherwise.
         size: Size of a vision model's images, if not the model's own.
-
-    Returns:
-        The encoder.
     """
     return _from_folder(Path(folder), weights=weights, size=size, source=str(folder))
 
@@ -129,14 +124,10 @@ def _encoder_by_name(spec: str, inputs: Tensor | Items) -> Encoder:
     )
 
 
-def _is_table(dataset: DomainDataset) -> bool:
-    return any(isinstance(rows.inputs, TableRows) for splits in dataset.domains.values() for rows in splits.values())
-
-
 def _table_encoder(dataset: DomainDataset, training: Sequence[Split] | None) -> Encoder:
     """An MLP whose preprocessing is learned from the training rows of a table."""
     if training is None:
-        name = "train" if "train" in dataset.split_names else "in"
+        name = dataset.training_split
         training = [splits[name] for splits in dataset.domains.values() if name in splits]
     everything = [rows for splits in dataset.domains.values() for rows in splits.values()]
     preprocessing, notes = TablePreprocessing.learn(_table(training))
@@ -190,7 +181,3 @@ _SMALL_NETWORKS: Mapping[str, Callable[[tuple[int, ...]], Encoder]] = {
     "mnist-cnn": lambda shape: MNIST_CNN(shape[0], 16 if max(shape[1:]) < _SMALL else 64),
     "mlp": lambda shape: MLP(shape[0]),
 }
-
-
-def _no_rows(inputs: Tensor | Items) -> Any:
-    return inputs.rows(torch.arange(0)) if isinstance(inputs, Items) else inputs[:0]

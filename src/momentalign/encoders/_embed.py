@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._embed_rows import dataset_parts, fingerprint, row_columns
@@ -51,7 +52,7 @@ def embed(
     unchanged.
 
     Args:
-        dataset: The data set.
+        dataset: Any data set.
         encoder: An encoder for its kind of rows; it is put into evaluation mode and moved to the device.
         out: A .parquet or .npz file.
         batch_size: Rows per batch; it changes the features by rounding only.
@@ -68,16 +69,9 @@ def embed(
 
 
 class Embedding:
-    """The work of :func:`embed`, with an estimate before it starts.
+    """The work of :func:`embed`, with an estimate before it starts; other arguments as there.
 
     Args:
-        dataset: The data set.
-        encoder: An encoder for its kind of rows.
-        out: A .parquet or .npz file.
-        batch_size: Rows per batch.
-        device: Device of the encoder.
-        workers: Worker processes that decode images.
-        splits: Whether to write a `split` column.
         fewer_rows: Whether rows may have been left out since an earlier call that unreadable files stopped; features
             saved by that call are then discarded.
 
@@ -98,8 +92,8 @@ class Embedding:
         splits: bool | None = None,
         fewer_rows: bool = False,
     ) -> None:
-        if batch_size < 1 or workers < 0:
-            raise ValueError(f"'batch_size' should be at least 1 and 'workers' 0, but are {batch_size} and {workers}.")
+        check_count("batch_size", batch_size, 1)
+        check_count("workers", workers, 0)
         self.out = Path(out)
         check_feature_path(self.out)
         self._dataset, self._encoder = dataset, encoder

@@ -3,13 +3,13 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows, Texts
+from momentalign.data import DomainDataset, Items, Split
 
 _DRAWN = {"in", "out"}
 """Splits drawn by a trial; others were published with the data."""
@@ -70,36 +70,21 @@ def fingerprint(parts: Sequence[Part], columns: dict[str, NDArray[np.generic]]) 
         digest.update(column.tobytes())
     for part in parts:
         inputs = part.rows.inputs
-        if isinstance(inputs, Tensor):
-            digest.update(inputs.detach().cpu().contiguous().numpy().tobytes())
-        elif isinstance(inputs, Texts):
-            digest.update("\0".join([*inputs.first, *(inputs.second or [])]).encode())
-        elif isinstance(inputs, TableRows):
-            digest.update(inputs.digest_bytes())
+        content = inputs.content() if isinstance(inputs, Items) else inputs.detach().cpu().numpy().tobytes()
+        digest.update(content)
     return digest.hexdigest()
 
 
 def _join(parts: Sequence[Split]) -> Split:
     if len(parts) == 1:
         return parts[0]
+    inputs: list[Any] = [part.inputs for part in parts]
     groups = [part.groups for part in parts if part.groups is not None]
-    targets = torch.cat([part.targets for part in parts])
-    return Split(_join_inputs([part.inputs for part in parts]), targets, torch.cat(groups) if groups else None)
-
-
-def _join_inputs(inputs: Sequence[Tensor | Items]) -> Tensor | Items:
-    first = inputs[0]
-    if isinstance(first, ImageFiles):
-        files = [part for part in inputs if isinstance(part, ImageFiles)]
-        return ImageFiles([part.root / name for part in files for name in part.names], first.root)
-    if isinstance(first, Texts):
-        texts = [part for part in inputs if isinstance(part, Texts)]
-        second = None if first.second is None else [text for part in texts for text in part.second or ()]
-        names = [name for part in texts for name in part.names]
-        return Texts([text for part in texts for text in part.first], second, names)
-    if isinstance(first, TableRows):
-        return TableRows.joined([part for part in inputs if isinstance(part, TableRows)])
-    return torch.cat([part for part in inputs if isinstance(part, Tensor)])
+    return Split(
+        type(inputs[0]).joined(inputs) if isinstance(inputs[0], Items) else torch.cat(inputs),
+        torch.cat([part.targets for part in parts]),
+        torch.cat(groups) if groups else None,
+    )
 
 
 def _sort_by_name(rows: Split) -> Split:

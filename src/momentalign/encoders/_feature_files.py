@@ -6,7 +6,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -59,28 +59,29 @@ class Shards:
             self._start_over = False
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / _PLAN).exists():
-            content = json.dumps(self._plan)
-            _write_resumable(self.folder / _PLAN, lambda temporary: temporary.write_text(content, encoding="utf-8"))
+            with _resumable_file(self.folder / _PLAN) as temporary:
+                temporary.write_text(json.dumps(self._plan), encoding="utf-8")
         return self
 
     def append(self, features: _Features) -> None:
         """Save the features of the next rows, shape (m, d)."""
         if len(features):
             path = self.folder / f"{self.rows:012d}-{self.rows + len(features):012d}.npy"
-            _write_resumable(path, lambda temporary: _save_array(temporary, features))
+            # An open file, because NumPy would append its own suffix to a name.
+            with _resumable_file(path) as temporary, temporary.open("wb") as file:
+                np.save(file, features, allow_pickle=False)
             self._files.append(path)
             self.rows += len(features)
 
-    def blocks(self, rows: int) -> Iterator[_Features]:
-        """Iterate over all features in order, in blocks of at least `rows` rows except the last."""
-        pending: list[_Features] = []
+    def blocks(self) -> Iterator[tuple[int, _Features]]:
+        """All features in order, in blocks that fill a row group except the last, with the index of their first row."""
+        start, pending = 0, list[_Features]()
         for path in self._files:
             pending.append(np.load(path, allow_pickle=False))
-            if sum(map(len, pending)) >= rows:
-                yield np.concatenate(pending)
-                pending = []
-        if pending:
-            yield np.concatenate(pending)
+            if sum(map(len, pending)) >= _ROW_GROUP or path == self._files[-1]:
+                block = np.concatenate(pending)
+                yield start, block
+                start, pending = start + len(block), []
 
     def remove(self) -> None:
         """Remove the folder."""
@@ -134,7 +135,8 @@ def write_features(
     """
     write = _write_parquet if path.suffix == ".parquet" else _write_npz
     # Written in the shards' folder, which is removed at the end: a kill leaves no large temporary file for good.
-    _write_resumable(path, lambda temporary: write(temporary, shards, columns, names, plan), shards.folder)
+    with _resumable_file(path, shards.folder) as temporary:
+        write(temporary, shards, columns, names, plan)
 
 
 def _write_npz(
@@ -148,7 +150,7 @@ def _write_npz(
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
         with archive.open("X.npy", "w", force_zip64=True) as member:
-            for start, features in _with_starts(shards.blocks(_ROW_GROUP)):
+            for start, features in shards.blocks():
                 if start == 0:
                     shape = (len(columns["y"]), features.shape[1])
                     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -166,7 +168,7 @@ def _write_parquet(
     metadata = {METADATA_KEY: json.dumps({"plan": plan, **names})}
     writer = None
     try:
-        for start, features in _with_starts(shards.blocks(_ROW_GROUP)):
+        for start, features in shards.blocks():
             rows = slice(start, start + len(features))
             table = pa.table(
                 {f"x{k}": np.ascontiguousarray(column) for k, column in enumerate(features.T)}
@@ -179,19 +181,12 @@ def _write_parquet(
             writer.close()
 
 
-def _with_starts(blocks: Iterator[_Features]) -> Iterator[tuple[int, _Features]]:
-    """Blocks with the index of their first row."""
-    start = 0
-    for features in blocks:
-        yield start, features
-        start += len(features)
-
-
-def _write_resumable(path: Path, write: Any, temporary_folder: Path | None = None) -> None:
+@contextmanager
+def _resumable_file(path: Path, temporary_folder: Path | None = None) -> Iterator[Path]:
     """Write a file atomically; an error tells how to resume."""
     try:
         with atomic_file(path, temporary_folder=temporary_folder) as temporary:
-            write(temporary)
+            yield temporary
     except OSError as error:
         raise OSError(
             f"{path} cannot be written: {error}. Features saved before are kept; free some space and run the same "
@@ -213,11 +208,6 @@ def _read_shard_plan(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, ValueError):
         return {}
     return plan if isinstance(plan, dict) else {}
-
-
-def _save_array(path: Path, features: _Features) -> None:
-    with path.open("wb") as file:  # given a name, NumPy would append its own suffix
-        np.save(file, features, allow_pickle=False)
 
 
 def _consecutive_shards(folder: Path) -> tuple[list[Path], int]:

@@ -38,17 +38,9 @@ def relu_group_norm(
 ) -> Tensor:
     """Compute group_norm(relu(images + shift)), or with `pool` its mean over pixels.
 
-    Args:
-        images: Output of a convolution without its bias, shape (N, C, height, width), in either memory format.
-        shift: That bias, float32, shape (C,).
-        weight: Float32, shape (C,).
-        bias: Float32, shape (C,).
-        groups: G, which divides C.
-        eps: Added to the variance.
-        pool: Return the mean over pixels.
-
-    Returns:
-        Shape, type and memory format of the images; with `pool` float32, shape (N, C).
+    `images` (N, C, height, width), in either memory format, are the output of a convolution without its bias, which is
+    `shift`; `shift`, `weight` and `bias` are float32 of shape (C,). The result has the shape, type and memory format of
+    the images; with `pool` it is float32 of shape (N, C).
     """
     result: Tensor = _ReLUGroupNorm.apply(images, shift, weight, bias, groups, eps, pool)  # type: ignore[no-untyped-call]
     return result

@@ -96,14 +96,7 @@ def random_model(build: Callable[..., Any], architecture: Any, **settings: Any) 
 
 
 def load_pretrained(model_class: Any, folder: Path, architecture: Any, **settings: Any) -> tuple[Any, frozenset[str]]:
-    """Load a model with its weights in single precision, from safetensors only.
-
-    Returns:
-        The model, and the names of the weights that the file lacks.
-
-    Raises:
-        ValueError: There is no such file, or it belongs to another architecture.
-    """
+    """Load a model in single precision, from safetensors only; also returns the names of weights that are missing."""
     if not any((folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
         pickled = " Weights in pytorch_model.bin can run code and are not read." if any(folder.glob("*.bin")) else ""
         raise ValueError(f"{folder} should have weights in model.safetensors, but has none.{pickled}")

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from momentalign._extras import require
+from momentalign._validation import check_count
 from momentalign.data import ImageFiles, Items
 from momentalign.encoders._base import Preprocessing
 from momentalign.encoders._huggingface import read_json
@@ -76,9 +77,7 @@ class ImagePreprocessing(Preprocessing):
             raise ValueError(
                 f"'mean' and 'std' should be three numbers each, 'std' positive, but are {mean} and {std}."
             )
-        if size < 1:
-            raise ValueError(f"'size' should be at least 1, but is {size}.")
-        self.size, self.mean, self.std = size, tuple(mean), tuple(std)
+        self.size, self.mean, self.std = check_count("size", size, 1), tuple(mean), tuple(std)
         self._augmentation: ImageAugmentation | None = None
         # Copied to each device once: a copy at every step would synchronise, and could not be captured.
         self._constants: dict[torch.device, tuple[Tensor, Tensor]] = {}
@@ -105,7 +104,12 @@ class ImagePreprocessing(Preprocessing):
 
     def to_inputs(self, raw: Tensor) -> Tensor:
         """Resize and normalise bytes; floating-point numbers are taken as normalised already."""
-        return raw.float() if raw.is_floating_point() else self._normalise(self._resize(raw.float()), pixel=255.0)
+        if raw.is_floating_point():
+            return raw.float()
+        images, size = raw.float(), (self.size, self.size)
+        if images.shape[2:] != size:
+            images = F.interpolate(images, size, mode="bilinear", antialias=True)
+        return self._normalise(images, pixel=255.0)
 
     def augment(self, raw: Tensor) -> Tensor:
         """Augment and normalise bytes, with draws from torch's generators of device and host.
@@ -123,12 +127,6 @@ class ImagePreprocessing(Preprocessing):
     def config(self) -> dict[str, Any]:
         """Describe the preprocessing, in values that JSON can hold."""
         return {"kind": "image", "size": self.size, "mean": list(self.mean), "std": list(self.std)}
-
-    def _resize(self, images: Tensor) -> Tensor:
-        size = (self.size, self.size)
-        if images.shape[2:] == size:
-            return images
-        return F.interpolate(images, size, mode="bilinear", antialias=True)
 
     def _normalise(self, images: Tensor, pixel: float) -> Tensor:
         if images.device not in self._constants:
@@ -187,11 +185,10 @@ def _image_size(settings: dict[str, Any], architecture: Any, folder: Path) -> in
     stated = settings.get("crop_size") if cropped else settings.get("size")
     if stated is None or not settings.get("do_resize", True):
         stated = getattr(architecture, "image_size", None) or _DEFAULT_SIZE
-    sides = (
-        list(stated.values()) if isinstance(stated, dict) else list(stated) if isinstance(stated, list) else [stated]
-    )
-    if isinstance(stated, dict) and "shortest_edge" in stated:
-        sides = [stated["shortest_edge"]]
+    if isinstance(stated, dict):
+        sides = [stated["shortest_edge"]] if "shortest_edge" in stated else list(stated.values())
+    else:
+        sides = stated if isinstance(stated, list) else [stated]
     if not sides or any(not isinstance(side, int) or side != sides[0] for side in sides):
         raise ValueError(
             f"The images of {folder} should be square, but its preprocessor_config.json has the size {stated}. Give "

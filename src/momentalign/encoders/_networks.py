@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from momentalign._validation import check_count
 from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
 from momentalign.encoders._fused_norm import can_fuse, relu_group_norm
 from momentalign.encoders._table import TablePreprocessing
@@ -91,8 +92,7 @@ class MLP(Encoder):
         self, in_features: int, width: int = 256, depth: int = 2, preprocessing: TablePreprocessing | None = None
     ) -> None:
         for name, value in (("in_features", in_features), ("width", width), ("depth", depth)):
-            if value < 1:
-                raise ValueError(f"'{name}' should be at least 1, but is {value}.")
+            check_count(name, value, 1)
         super().__init__()
         self.in_features, self.width, self.depth = in_features, width, depth
         self.num_features = width

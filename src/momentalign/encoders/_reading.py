@@ -13,15 +13,11 @@ def read_rows(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Read batches of opened rows through a `DataLoader`, given the row indices of each batch.
 
-    Yields:
-        Row indices and raw rows, both on the host.
-
-    Raises:
-        Exception: The original exception of a row that cannot be read.
+    Yields row indices and raw rows, both on the host. A row that cannot be read raises its original exception.
     """
     loader: DataLoader[Any] = DataLoader(
         _Indexed(rows),
-        batch_sampler=_IndexLists(batches),
+        batch_sampler=(indices.tolist() for indices in batches),
         collate_fn=_collate,
         num_workers=workers,
         prefetch_factor=4 if workers else None,
@@ -44,16 +40,6 @@ class _Indexed(Dataset[Any]):
             return index, self.raw[index]
         except Exception as error:
             return index, error
-
-
-class _IndexLists:
-    """Batches of row indices as lists."""
-
-    def __init__(self, batches: Iterable[Tensor]) -> None:
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return (indices.tolist() for indices in self.batches)
 
 
 def _collate(items: list[tuple[int, Tensor | Exception]]) -> tuple[Tensor, Tensor | None, Exception | None]:

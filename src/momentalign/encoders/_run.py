@@ -55,9 +55,6 @@ def encoder_from_run(folder: str | Path) -> Encoder:
     Args:
         folder: Folder of a finished `momentalign train`.
 
-    Returns:
-        The encoder with its weights.
-
     Raises:
         ValueError: The folder has no trained model, or one that does not fit its description.
     """

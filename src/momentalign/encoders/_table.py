@@ -27,11 +27,7 @@ class TablePreprocessing(Preprocessing):
     """
 
     def __init__(self, encoder: TableEncoder) -> None:
-        self.encoder = encoder
-        self.width = sum(column.width for column in encoder.columns)
-        for name in ("mean", "scale"):
-            if (length := len(getattr(encoder, name))) != self.width:
-                raise ValueError(f"'{name}' should have one number for each of {self.width}, but has {length}.")
+        self.encoder, self.width = encoder, encoder.width
         self.mean, self.scale = torch.from_numpy(encoder.mean), torch.from_numpy(encoder.scale)
         self._cached: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 

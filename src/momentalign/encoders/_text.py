@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from momentalign._extras import require
+from momentalign._validation import check_choice
 from momentalign.data import Items, Texts
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder, Preprocessing
@@ -39,8 +40,7 @@ class TextPreprocessing(Preprocessing):
     def open(self, inputs: Tensor | Items) -> Tensor:
         """Tokenize texts; a tensor from an earlier call is returned unchanged.
 
-        Returns:
-            Token ids, sentence ids (0 or 1) and attention mask: int32, shape (n, 3, length).
+        The result holds token ids, sentence ids (0 or 1) and the attention mask: int32, shape (n, 3, length).
         """
         if isinstance(inputs, Tensor) and inputs.dtype == torch.int32 and inputs.ndim == 3 and inputs.shape[1] == 3:
             return inputs
@@ -84,11 +84,7 @@ class HuggingFaceText(Encoder):
     weights, otherwise the first token of the last hidden state.
 
     Args:
-        model: The model.
-        preprocessing: Tokenizer and length.
         features: "pooler" or "cls", as above.
-        source: The name or folder it was built from.
-        notes: Assumptions, one sentence each.
     """
 
     preprocessing: TextPreprocessing
@@ -103,8 +99,7 @@ class HuggingFaceText(Encoder):
         notes: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
-        if features not in ("pooler", "cls"):
-            raise ValueError(f"'features' should be 'pooler' or 'cls', but is {features!r}.")
+        check_choice("features", features, ("pooler", "cls"))
         self.model = model.train()
         self.preprocessing, self.features, self.source, self.notes = preprocessing, features, source, notes
         self.num_features = int(model.config.hidden_size)

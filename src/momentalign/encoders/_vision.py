@@ -46,12 +46,8 @@ class HuggingFaceVision(Encoder):
     as usual.
 
     Args:
-        model: The model.
-        preprocessing: Size and normalisation of the images.
         features: Which output, as above; by default the model's type decides.
         keep_statistics: Whether batch normalisation keeps its running statistics.
-        source: The name or folder it was built from.
-        notes: Assumptions, one sentence each.
     """
 
     preprocessing: ImagePreprocessing

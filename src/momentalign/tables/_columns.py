@@ -1,5 +1,6 @@
 """Columns of a table as numbers: learned on training rows, applied to any rows, stored as JSON."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -79,6 +80,12 @@ class TableEncoder:
     scale: Array
     matrix: Array | None = None
 
+    def __post_init__(self) -> None:
+        width = sum(column.width for column in self.columns)
+        for name, array in (("mean", self.mean), ("scale", self.scale)):
+            if array.shape != (width,):
+                raise ValueError(f"'{name}' should have shape {(width,)}, but has shape {array.shape}.")
+
     @property
     def width(self) -> int:
         """Number of features after encoding, k."""
@@ -124,11 +131,11 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
 
 def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
     """Columns of the training rows to use, numeric or categorical, and what was decided, one sentence each."""
-    columns, dropped, mixed = [], dict[str, list[str]](), list[str]()
+    columns, dropped, mixed = [], defaultdict[str, list[str]](list), list[str]()
     for name in frame.columns:
         values = frame[name]
         if values.isna().all():
-            dropped.setdefault("Columns without any value in the training rows were dropped", []).append(name)
+            dropped["Columns without any value in the training rows were dropped"].append(name)
             continue
         if _is_numeric(values):
             numbers = _numbers(values, name)
@@ -147,10 +154,10 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
             constant = len(labels) < 2
             column = Column(name, categories=tuple(labels))
             if len(labels) > max(_FEW, len(texts) // 2):
-                dropped.setdefault("Text columns with a different value in most rows were dropped", []).append(name)
+                dropped["Text columns with a different value in most rows were dropped"].append(name)
                 continue
         if constant:
-            dropped.setdefault("Columns with one value in all training rows were dropped", []).append(name)
+            dropped["Columns with one value in all training rows were dropped"].append(name)
             continue
         columns.append(column)
     notes = [*mixed, *(f"{reason}: {join_first(names, 12)}." for reason, names in dropped.items())]

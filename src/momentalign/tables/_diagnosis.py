@@ -61,9 +61,6 @@ def plan_diagnosis(
 
     Returns:
         The plan; its `lines` describe it, its `run` computes the report.
-
-    Raises:
-        ValueError: The table lacks what is asked for.
     """
     check_choice("loss", loss, _LOSSES)
     check_count("components", components, 1)

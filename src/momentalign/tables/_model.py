@@ -81,9 +81,6 @@ class TableModel:
         Args:
             folder: Written by :meth:`save`, or the folder of a run of the probing protocol.
 
-        Returns:
-            The model.
-
         Raises:
             ValueError: The folder holds no such model.
         """
@@ -106,22 +103,19 @@ class TableModel:
             model = cls(encoder, arrays["coef"], arrays["intercept"], names, content)
             model._check_shapes()
         except Exception as error:  # from JSON, safetensors or a shape
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
             raise ValueError(f"{folder} should be a model that 'momentalign probe' wrote, but: {reason}.") from None
         return model
 
     def _check_shapes(self) -> None:
-        width = sum(column.width for column in self.encoder.columns)
         outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
         arrays = {
-            "mean": (self.encoder.mean, (width,)),
-            "scale": (self.encoder.scale, (width,)),
             "coef": (self.coef, (outputs, self.encoder.width)),
             "intercept": (self.intercept, (outputs,)),
         }
         for name, (array, shape) in arrays.items():
             if array.shape != shape:
-                raise ValueError(f"'{name}' should have shape {shape}, but has {array.shape}")
+                raise ValueError(f"'{name}' should have shape {shape}, but has shape {array.shape}.")
 
 
 def check_model_folder(out: Path) -> None:

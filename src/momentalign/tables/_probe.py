@@ -198,9 +198,6 @@ def plan_probe(
 
     Returns:
         The plan; its `lines` describe it, its `run` executes it.
-
-    Raises:
-        ValueError: The table lacks what is asked for.
     """
     check_choice("task", task, TASKS)
     if components is not None:
@@ -246,8 +243,8 @@ def write_probe(result: TableResult, out: Path) -> None:
 def _check_fold(fold: Fold, table: Table, classes: tuple[str, ...] | None, targets: NDArray[Any]) -> None:
     present = np.unique(table.domains[fold.train])
     if len(present) < 2:
-        found = f"all are of '{present[0]}'" if len(present) else "there are none"
-        raise ValueError(f"Training rows should be of at least two domains, but {found}. There is nothing to align.")
+        problem = f"all are of '{present[0]}'" if len(present) else "there are none"
+        raise ValueError(f"Training rows should be of at least two domains, but {problem}. There is nothing to align.")
     if classes is not None and len(np.unique(targets[fold.train])) < 2:
         only = classes[int(targets[fold.train][0])]
         raise ValueError(f"Training rows should be of at least two classes, but all are of '{only}'.")

@@ -86,15 +86,14 @@ def read_table(
         group: Column of the groups; None uses `group` if the table has it.
         split: Column of train, val and test, of 0, 1, 2, or of in and out; None uses `split` if the table has it.
 
-    Returns:
-        The table.
-
     Raises:
         ValueError: Not such a file, no such column, or no rows left.
     """
     path = Path(path)
     chosen = {"target": target, "domain": domain, "group": group, "split": split}
-    _check_different({option: name for option, name in chosen.items() if name is not None})
+    for (first, name), (second, other) in combinations(chosen.items(), 2):
+        if name is not None and name == other:
+            raise ValueError(f"'{first}' and '{second}' should be two columns, but are both '{name}'.")
     text_columns = [chosen[option] or option for option in ("domain", "group")]
     frame = read_frame(path, [name or option for option, name in chosen.items()], text_columns=text_columns)
     notes = []
@@ -132,12 +131,6 @@ def read_table(
         splits=_splits(values["split"], columns["split"]) if "split" in values else None,
         names={option: tuple(names[name]) for option, name in columns.items() if name in names},
     )
-
-
-def _check_different(columns: dict[str, str]) -> None:
-    for (first, name), (second, other) in combinations(columns.items(), 2):
-        if name == other:
-            raise ValueError(f"'{first}' and '{second}' should be two columns, but are both '{name}'.")
 
 
 def _splits(column: NDArray[Any], name: str) -> NDArray[np.str_]:

@@ -29,7 +29,7 @@ class DataFacts(NamedTuple):
 
 def facts_of(data: DomainDataset) -> DataFacts:
     """Names and sizes of a data set."""
-    split = training_split(data)
+    split = data.training_split
     rows = {name: len(splits[split]) if split in splits else 0 for name, splits in data.domains.items()}
     return DataFacts(data.name, data.names, data.training_recipe, data.is_regression, data.num_classes, rows)
 
@@ -47,16 +47,6 @@ def open_dataset(
     folder = None if root is None else str(root)
     load = _load_cached if dataset in dataset_names() else _load
     return load(dataset, trial, folder, holdout, skip_bad_files)
-
-
-def training_split(data: DomainDataset) -> str:
-    """Name of the split that is trained on: "in", or "train" where a data set has its published splits."""
-    return "train" if "train" in data.split_names else "in"
-
-
-def validation_split(data: DomainDataset) -> str:
-    """Name of the split that is held out of the training domains: "out" or "val"."""
-    return "val" if "val" in data.split_names else "out"
 
 
 def _load(dataset: str, trial: int, root: str | None, holdout: float, skip_bad_files: bool) -> DomainDataset:

@@ -14,7 +14,7 @@ from momentalign.algorithms import Network
 from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
 from momentalign.runs import Record
-from momentalign.training._data import DatasetRows, training_split, validation_split
+from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
 MOMENT_ROWS = 2048
@@ -151,7 +151,7 @@ class Evaluator:
         workers: int,
     ) -> None:
         self.fabric, self.network, self.data, self.rows, self.workers = fabric, network, data, rows, workers
-        self.sample = _MomentSample(rows, domains, (validation_split(data), training_split(data)), trial)
+        self.sample = _MomentSample(rows, domains, (data.validation_split, data.training_split), trial)
         self.positions: dict[int, tuple[Tensor, Tensor]] = {}
 
     @torch.no_grad()

@@ -24,7 +24,7 @@ from momentalign.training._checkpoint import (
     restore,
     save_checkpoint,
 )
-from momentalign.training._data import open_dataset, open_rows, training_split, validation_split
+from momentalign.training._data import open_dataset, open_rows
 from momentalign.training._devices import (
     check_ranks,
     choose_capture,
@@ -122,7 +122,7 @@ def train(
             skip_bad_files=options.skip_bad_files,
         )
     domains = training_domains(config, data)
-    held_out = [(name, validation_split(data)) for name in domains]
+    held_out = [(name, data.validation_split) for name in domains]
     if rank == 0:
         warn_unusual(config, data)
 
@@ -146,7 +146,7 @@ def train(
     compile_parts(algorithm, network, options.compile)
 
     # One mini-batch of every training domain a step, of which a rank takes its share.
-    pools = training_pools(rows, domains, training_split(data), pool=config.pool)
+    pools = training_pools(rows, domains, data.training_split, pool=config.pool)
     keys = [-1] if config.pool else [data.names.index(name) for name in domains]
     sampler = Sampler(pools, keys, config.hparams["batch_size"], config.trial, rank, ranks, epochs=config.pool)
     workers = options.workers_for(rows, ranks)

@@ -13,13 +13,12 @@ from momentalign.data import DomainDataset
 from momentalign.encoders import Encoder, build_encoder
 from momentalign.penalties import DomainPenalty
 from momentalign.runs import RunConfig
-from momentalign.training._data import training_split
 
 
 def build_algorithm(config: RunConfig, data: DomainDataset) -> Algorithm:
     """Build the algorithm of a run on the host, its first weights drawn from their own seed."""
     torch.manual_seed(seed_hash("initialisation", config.trial))
-    split = training_split(data)
+    split = data.training_split
     rows = [data.domains[name][split] for name in training_domains(config, data) if split in data.domains[name]]
     encoder = build_encoder(config.encoder, data, rows)
     network = Network(encoder, encoder.num_features, data.num_classes, config.hparams["dropout"])
@@ -72,7 +71,7 @@ def training_domains(config: RunConfig, data: DomainDataset) -> list[str]:
 
 def warn_unusual(config: RunConfig, data: DomainDataset) -> None:
     """Warn about a single training domain, and about domains smaller than a mini-batch."""
-    split, batch_size = training_split(data), config.hparams["batch_size"]
+    split, batch_size = data.training_split, config.hparams["batch_size"]
     rows = {name: len(data.domains[name].get(split, ())) for name in training_domains(config, data)}
     if len(rows) == 1 and config.algorithm != "erm":
         warnings.warn(
