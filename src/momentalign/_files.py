@@ -70,6 +70,12 @@ def check_output(path: Path, suffixes: tuple[str, ...], *, inputs: Iterable[Path
     check_writable(path.resolve().parent)
 
 
+def check_folder(path: Path, option: str = "--out") -> None:
+    """Raise ValueError if the output folder `path` is a file."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"'{option}' should name a folder, but {path} is a file.")
+
+
 def check_writable(folder: Path) -> None:
     """Raise ValueError if files cannot be written to `folder`, or to its first existing parent."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())

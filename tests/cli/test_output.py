@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 import momentalign
-from momentalign.cli._output import Notes, annealing_note, divergence_note
+from momentalign.cli._output import annealing_note, divergence_note, print_warnings
 
 
 def records(values: dict[int, float], split: str = "out") -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def test_no_divergence_note_otherwise() -> None:
 
 def test_only_our_own_warnings_are_notes() -> None:
     shown = io.StringIO()
-    with Notes(Console(file=shown, width=200)):
+    with print_warnings(Console(file=shown, width=200)):
         warnings.warn_explicit("of ours", UserWarning, f"{momentalign.__path__[0]}/data/_load.py", 1)
         warnings.warn_explicit("of ours", UserWarning, f"{momentalign.__path__[0]}/data/_load.py", 1)
         warnings.warn_explicit("of torch", UserWarning, "/home/me/momentalign/.venv/lib/torch/nn.py", 1)

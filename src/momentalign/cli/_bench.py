@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from momentalign.cli._options import DeviceOption, find_device
-from momentalign.cli._output import progress_bar
+from momentalign.cli._output import exit_on_interrupt, progress_bar
 
 
 def bench(
@@ -61,17 +61,17 @@ def bench(
     if dry_run:
         return
     rows: list[benchmarks.BenchmarkRow] = []
-    try:
-        with progress_bar(console, keep=True) as progress:
-            task = progress.add_task("", total=len(groups))
-            for group in groups:
-                progress.update(task, description=group.title)
-                rows += group.run()
-                # After every group, so that an interruption loses at most one.
-                benchmarks.write_benchmark(out, rows, benchmarks.environment(where))
-                progress.advance(task)
-    except KeyboardInterrupt:
-        console.print(f"Interrupted. Saved what was measured to {out}." if rows else "Interrupted. Nothing was saved.")
-        raise typer.Exit(130) from None
+
+    def interrupted() -> str:
+        return f"Interrupted. Saved what was measured to {out}." if rows else "Interrupted. Nothing was saved."
+
+    with exit_on_interrupt(console, interrupted), progress_bar(console, keep=True) as progress:
+        task = progress.add_task("", total=len(groups))
+        for group in groups:
+            progress.update(task, description=group.title)
+            rows += group.run()
+            # After every group, so that an interruption loses at most one.
+            benchmarks.write_benchmark(out, rows, benchmarks.environment(where))
+            progress.advance(task)
     console.print(benchmarks.paper_table(rows, where) if paper else benchmarks.benchmark_tables(rows))
     console.print(f"Saved to {out}. Ratios are within this run; docs/performance.md explains them.")

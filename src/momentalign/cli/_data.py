@@ -21,7 +21,7 @@ from rich.table import Table
 
 from momentalign._format import pluralize
 from momentalign.cli._options import RootOption
-from momentalign.cli._output import make_console
+from momentalign.cli._output import RESUME_NOTE, exit_on_interrupt, make_console
 
 if TYPE_CHECKING:
     from momentalign.data import ByteProgress, Source
@@ -87,12 +87,8 @@ def fetch_command(
             console.print(f"  {file.base_name}: {pluralize(len(file.urls), 'address')}, {check}")
     if dry_run:
         return
-    try:
-        with _progress_bars(console) as progress:
-            fetch(key, root, progress, archives=archives or (), keep=keep)
-    except KeyboardInterrupt:
-        console.print("Interrupted. Run the same command again to resume.")
-        raise typer.Exit(130) from None
+    with exit_on_interrupt(console, RESUME_NOTE), _progress_bars(console) as progress:
+        fetch(key, root, progress, archives=archives or (), keep=keep)
     console.print(f"Saved {name} to {folder}. Next: momentalign train {name}{option}")
 
 

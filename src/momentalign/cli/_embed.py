@@ -16,7 +16,7 @@ from momentalign.cli._options import (
     WorkersOption,
     find_device,
 )
-from momentalign.cli._output import Notes, make_console, progress_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar
 
 
 def embed_command(
@@ -51,7 +51,7 @@ def embed_command(
     check_output(out, (".parquet", ".npz"), inputs=[Path(dataset).expanduser()])
     device = find_device(device)
     console = make_console()
-    with Notes(console):
+    with print_warnings(console):
         data = load_dataset(dataset, root=root, skip_bad=skip_bad_files)
         model = build_encoder(encoder, data)
     if workers is None:
@@ -81,17 +81,17 @@ def embed_command(
     if dry_run:
         return
     done = embedding.done
-    try:
-        with progress_bar(console, keep=True) as bar:
-            task = bar.add_task("Embedding", total=embedding.rows, completed=done)
 
-            def progress(finished: int, total: int) -> None:
-                nonlocal done
-                done = finished
-                bar.update(task, completed=finished)
+    def interrupted() -> str:
+        return f"Interrupted after {done} of {embedding.rows} rows. Run the same command again to resume."
 
-            embedding.run(progress)
-    except KeyboardInterrupt:
-        console.print(f"Interrupted after {done} of {embedding.rows} rows. Run the same command again to resume.")
-        raise typer.Exit(130) from None
+    with exit_on_interrupt(console, interrupted), progress_bar(console, keep=True) as bar:
+        task = bar.add_task("Embedding", total=embedding.rows, completed=done)
+
+        def progress(finished: int, total: int) -> None:
+            nonlocal done
+            done = finished
+            bar.update(task, completed=finished)
+
+        embedding.run(progress)
     console.print(f"Saved the features to {out}. {following}")

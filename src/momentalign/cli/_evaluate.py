@@ -1,6 +1,5 @@
 """`momentalign evaluate`."""
 
-import csv
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from momentalign.cli._options import (
     WorkersOption,
     find_device,
 )
-from momentalign.cli._output import Notes, make_console, progress_bar, score_table
+from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar, score_table
 
 
 def evaluate_command(
@@ -28,9 +27,11 @@ def evaluate_command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the scores.")] = None,
 ) -> None:
     """Evaluate a trained run on any data set with its classes: accuracy per domain and of the worst group."""
-    from momentalign._files import atomic_file, check_output
+    import pandas as pd
+
+    from momentalign._files import atomic_write, check_output
     from momentalign.runs import RunState, read_run
-    from momentalign.training import Score, evaluate, find_position
+    from momentalign.training import evaluate, find_position
 
     device = find_device(device)
     if out is not None:
@@ -38,22 +39,22 @@ def evaluate_command(
     console = make_console()
     about = read_run(run)
     config = about["config"]
-    try:
-        with Notes(console), progress_bar(console) as bar:
-            task = bar.add_task("rows")
-            scores = evaluate(
-                run,
-                dataset,
-                root=root,
-                device=device,
-                batch_size=batch_size,
-                workers=workers,
-                skip_bad_files=skip_bad_files,
-                progress=lambda done, rows: bar.update(task, completed=done, total=rows),
-            )
-    except KeyboardInterrupt:
-        console.print("Interrupted. Nothing was written.")
-        raise typer.Exit(130) from None
+    with (
+        exit_on_interrupt(console, "Interrupted. Nothing was written."),
+        print_warnings(console),
+        progress_bar(console) as bar,
+    ):
+        task = bar.add_task("rows")
+        scores = evaluate(
+            run,
+            dataset,
+            root=root,
+            device=device,
+            batch_size=batch_size,
+            workers=workers,
+            skip_bad_files=skip_bad_files,
+            progress=lambda done, rows: bar.update(task, completed=done, total=rows),
+        )
     is_own_data = config["dataset"] in (dataset, str(Path(dataset).expanduser().resolve()))
     shown = [score._asdict() | {"split": score.split or "all"} for score in scores]
     console.print(score_table(shown, config["test_domains"] if is_own_data else []))
@@ -64,10 +65,7 @@ def evaluate_command(
         console.print("The run was trained on the first split of the domains without a *.")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(Score._fields)
-            writer.writerows(scores)
+        atomic_write(out, pd.DataFrame(scores).to_csv(index=False))
         console.print(f"Saved the scores to {out}.")
     if about["status"] is not RunState.FINISHED:
         step = find_position(run).step

@@ -1,12 +1,13 @@
-"""Output that several commands share: console, progress bars, notes, tables of accuracy."""
+"""Output that several commands share: console, progress bars, warnings, interrupts, tables of accuracy."""
 
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,6 +26,7 @@ from momentalign._machine import is_ours
 if TYPE_CHECKING:
     from momentalign._types import ReportProgress
 
+RESUME_NOTE = "Interrupted. Run the same command again to resume."
 _LARGE_DROP = 0.2
 """Drop of training-domain accuracy through a penalty from which on a note is printed."""
 
@@ -60,12 +62,6 @@ class TrainingBar:
     def __init__(self) -> None:
         self._progress: Progress | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __getstate__(self) -> dict[str, Any]:
         return {"_progress": None}
 
@@ -91,27 +87,31 @@ class TrainingBar:
             self._progress = None
 
 
-class Notes:
-    """Context that prints this package's warnings as lines, once each, and hides other warnings."""
+@contextmanager
+def print_warnings(console: Console) -> Iterator[None]:
+    """Print this package's warnings as lines, once each, and hide other warnings."""
+    shown: set[str] = set()
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._shown: set[str] = set()
-        self._caught = warnings.catch_warnings()
-
-    def __enter__(self) -> None:
-        self._caught.__enter__()
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = self._show
-
-    def __exit__(self, *details: Any) -> None:
-        self._caught.__exit__(*details)
-
-    def _show(self, message: Warning | str, category: type[Warning], filename: str, *_: object, **__: object) -> None:
+    def show(message: Warning | str, category: type[Warning], filename: str, *_: object, **__: object) -> None:
         text = str(message)
-        if is_ours(filename) and text not in self._shown:
-            self._shown.add(text)
-            self._console.print(f"Note: {text}")
+        if is_ours(filename) and text not in shown:
+            shown.add(text)
+            console.print(f"Note: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def exit_on_interrupt(console: Console, message: str | Callable[[], str]) -> Iterator[None]:
+    """On an interrupt of the block, print a message and exit with code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print(message if isinstance(message, str) else message())
+        raise typer.Exit(130) from None
 
 
 def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from momentalign._format import format_duration
-from momentalign.cli._output import Notes, make_console, share_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
 
 if TYPE_CHECKING:
     from momentalign.tables import TableScores
@@ -70,12 +70,9 @@ def probe(
     if dry_run:
         console.print("Nothing was written.")
         return
-    try:
-        with Notes(console), share_bar(console) as progress:
-            result = plan.run(progress)
-    except KeyboardInterrupt:
-        console.print("Interrupted. Nothing was written.")
-        raise typer.Exit(130) from None
+    interrupted = exit_on_interrupt(console, "Interrupted. Nothing was written.")
+    with interrupted, print_warnings(console), share_bar(console) as progress:
+        result = plan.run(progress)
     for line in result.notes:
         console.print(line)
     console.print(_table(result.scores))

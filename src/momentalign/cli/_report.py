@@ -19,7 +19,7 @@ def report(
     title: Annotated[str, typer.Option(help="Title of the page.", show_default="the data sets")] = "",
 ) -> None:
     """Write one HTML page on a sweep: tables by selection rule, curves, costs, distances and provenance."""
-    from momentalign._files import check_output
+    from momentalign._files import check_folder, check_output
 
     try:
         from momentalign.report import write_report
@@ -29,8 +29,8 @@ def report(
             f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
         ) from None
     check_output(out, (".html", ".htm"))
-    if figures is not None and figures.exists() and not figures.is_dir():
-        raise ValueError(f"'--figures' should name a folder, but {figures} is a file.")
+    if figures is not None:
+        check_folder(figures, "--figures")
     console = make_console()
     sweep = read_runs(folders)
     problems = f" {pluralize(len(sweep.problems), 'problem')} found, listed on the page." if sweep.problems else ""

@@ -17,7 +17,7 @@ from momentalign.cli._options import (
     SolverOption,
     find_device,
 )
-from momentalign.cli._output import Notes, make_console, share_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
 from momentalign.cli._sweep_output import make_engine, print_notes, run_plan
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run and what is missing.")] = False,
 ) -> None:
     """Reproduce a table or figure of the paper, with the published numbers beside."""
+    from momentalign._files import check_folder
+    from momentalign._validation import check_choice
     from momentalign.reproduce import CostRecipe, ProbingRecipe, SweepRecipe, find_recipe
 
     if list_:
@@ -64,12 +66,9 @@ def reproduce(
         raise ValueError("Name a recipe: 'momentalign reproduce --list' shows all.")
     recipe = find_recipe(name, scale)
     folder = out or Path("runs/reproduce" if scale == "full" else "runs/reproduce-small")
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"'--out' should name a folder, but {folder} is a file.")
-    if device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"'--device' should be auto, cpu or cuda, but is '{device}'.")
-    if solver not in ("converged", "sgd"):
-        raise ValueError(f"'--solver' should be converged or sgd, but is '{solver}'.")
+    check_folder(folder)
+    check_choice("--device", device, ("auto", "cpu", "cuda"))
+    check_choice("--solver", solver, ("converged", "sgd"))
     if isinstance(recipe, SweepRecipe) and features is not None:
         raise ValueError(f"'--features' is for probes, but {recipe.name} trains encoders.")
     console = make_console()
@@ -136,7 +135,7 @@ def _run_sweep(
     console.print("Equivalent commands, for example for a Ray cluster:")
     for line in sweep_commands(recipe, out, common.encoder, root):
         console.print(f"  {line}")
-    with Notes(console):
+    with print_warnings(console):
         plan = plan_of(recipe, root=root, encoder=common.encoder)
         engine = make_engine("local", out, jobs=jobs, device=device, per_gpu=per_gpu)
         tally = run_plan(
@@ -201,12 +200,10 @@ def _run_probes(recipe: "ProbingRecipe", common: _Common, *, features: Path | No
     if common.dry_run:
         console.print("Nothing was run.")
         return
-    try:
+    message = "Interrupted. Finished features are saved; run the same command again to resume."
+    with exit_on_interrupt(console, message):
         for name in available:
             _probe(recipe, name, common, features, solver, device)
-    except KeyboardInterrupt:
-        console.print("Interrupted. Finished features are saved; run the same command again to resume.")
-        raise typer.Exit(130) from None
 
 
 def _probe(
@@ -218,7 +215,7 @@ def _probe(
     from momentalign.reproduce import make_features, probe_curves, probe_table
 
     console, out = common.console, common.out
-    with Notes(console), share_bar(console) as progress:
+    with print_warnings(console), share_bar(console) as progress:
         path = features or make_features(
             recipe,
             name,

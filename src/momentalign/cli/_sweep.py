@@ -24,7 +24,7 @@ from momentalign.cli._options import (
     StepsOption,
     parse_settings,
 )
-from momentalign.cli._output import Notes, make_console
+from momentalign.cli._output import make_console, print_warnings
 from momentalign.cli._sweep_output import make_engine, print_notes, run_plan
 
 if TYPE_CHECKING:
@@ -81,18 +81,17 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
 ) -> None:
     """Compare algorithms: run what the selection rules need, resumably, and print the tables."""
+    from momentalign._files import check_folder
+    from momentalign._validation import check_choice
     from momentalign.sweep import make_plan, make_probe_plan
 
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"'--out' should name a folder, but {out} is a file.")
-    if setting not in ("finetune", "probe"):
-        raise ValueError(f"'--setting' should be finetune or probe, but is '{setting}'.")
-    if engine not in ("local", "ray"):
-        raise ValueError(f"'--engine' should be local or ray, but is '{engine}'.")
+    check_folder(out)
+    check_choice("--setting", setting, ("finetune", "probe"))
+    check_choice("--engine", engine, ("local", "ray"))
     if engine == "local" and address is not None:
         raise ValueError("'--address' is for a Ray cluster. Use it with --engine ray.")
     console = make_console()
-    with Notes(console):
+    with print_warnings(console):
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
             _check_probe_options(select, test_domains, steps, encoder)

@@ -1,12 +1,15 @@
 """Shared by `sweep` and `reproduce`: the engine, the cost of a plan, and the progress of its runs."""
 
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from momentalign.cli._output import RESUME_NOTE, exit_on_interrupt
 
 if TYPE_CHECKING:
     from momentalign.sweep import Engine, Plan, Tally
@@ -43,18 +46,13 @@ def run_plan(
     """
     from momentalign.sweep import run_sweep
 
-    try:
+    with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
         print_cost(console, plan, engine, out, weights=weights, **options)
         if dry_run:
             console.print("Nothing was run.")
             return None
-        with SweepBar(console, plan) as bar:
-            return run_sweep(plan, out, engine, keep_weights=weights, progress=bar.update, **options)
-    except KeyboardInterrupt:
-        console.print("Interrupted. Run the same command again to resume.")
-        raise typer.Exit(130) from None
-    finally:
-        engine.close()
+        with _sweep_bar(console, plan) as update:
+            return run_sweep(plan, out, engine, keep_weights=weights, progress=update, **options)
 
 
 def print_cost(
@@ -121,34 +119,26 @@ def print_cost(
         )
 
 
-class SweepBar:
-    """Progress bar over the runs of a plan; active runs count by their share."""
+@contextmanager
+def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any], None]]":
+    """Progress bar over the runs of a plan, updated with the tally and an event or None; active runs count in part."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    total = len(plan.runs) + plan.number_of_finals
+    shares: dict[str, float] = {}
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=total)
 
-    def __init__(self, console: Console, plan: "Plan") -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self.progress = Progress(*columns, console=console)
-        self.total = len(plan.runs) + plan.number_of_finals
-        self.task = self.progress.add_task("", total=self.total)
-        self.shares: dict[str, float] = {}
+        def update(tally: "Tally", event: Any) -> None:
+            share = getattr(event, "share", None)
+            if share is not None:
+                shares[event.job.name] = share
+            elif event is not None:
+                shares.pop(event.job.name, None)
+            done = tally.finished + tally.before + len(tally.failed)
+            failed = f", {len(tally.failed)} failed" if tally.failed else ""
+            bar.update(task, completed=done + sum(shares.values()), description=f"{done} of {total} runs{failed}")
 
-    def __enter__(self) -> Self:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def update(self, tally: "Tally", event: Any) -> None:
-        """Show the tally after an event, or None."""
-        share = getattr(event, "share", None)
-        if share is not None:
-            self.shares[event.job.name] = share
-        elif event is not None:
-            self.shares.pop(event.job.name, None)
-        done = tally.finished + tally.before + len(tally.failed)
-        failed = f", {len(tally.failed)} failed" if tally.failed else ""
-        text = f"{done} of {self.total} runs{failed}"
-        self.progress.update(self.task, completed=done + sum(self.shares.values()), description=text)
+        yield update
 
 
 def print_notes(console: Console, tally: "Tally") -> None:

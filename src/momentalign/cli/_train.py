@@ -1,6 +1,7 @@
 """`momentalign train`."""
 
 import shlex
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,12 +23,13 @@ from momentalign.cli._options import (
     parse_settings,
 )
 from momentalign.cli._output import (
-    Notes,
     TrainingBar,
     annealing_note,
     divergence_note,
+    exit_on_interrupt,
     make_console,
     print_line,
+    print_warnings,
     score_table,
 )
 
@@ -68,7 +70,7 @@ def train_command(
     from momentalign.training import estimate_run, find_position, make_config, run
 
     console = make_console()
-    with Notes(console):
+    with print_warnings(console):
         config = make_config(
             dataset,
             algorithm,
@@ -100,13 +102,13 @@ def train_command(
             )
             return
         check_writable(out.absolute())
-        try:
-            with TrainingBar() as bar:
-                records = run(config, out, **options, checkpoint_every=checkpoint_every, progress=bar)
-        except KeyboardInterrupt:
+
+        def interrupted() -> str:
             step = find_position(out).step
-            console.print(f"Interrupted. Run the same command again to resume from step {step} of {config.steps}.")
-            raise typer.Exit(130) from None
+            return f"Interrupted. Run the same command again to resume from step {step} of {config.steps}."
+
+        with exit_on_interrupt(console, interrupted), closing(TrainingBar()) as bar:
+            records = run(config, out, **options, checkpoint_every=checkpoint_every, progress=bar)
         history = read_records(out)
         diverged = divergence_note(history, config.hparams)
         if diverged is not None:

@@ -8,7 +8,7 @@ from io import SEEK_END, BufferedRandom
 from pathlib import Path
 from typing import Any
 
-from momentalign._files import DiskFullError, is_disk_full
+from momentalign._files import DiskFullError, check_folder, is_disk_full
 from momentalign._saved import checkpoint_of
 from momentalign.runs._config import RunConfig
 from momentalign.runs._locks import is_busy, lock, release
@@ -41,8 +41,7 @@ class RunFolder:
         self.path = path
         self.config = config
         self.stamp = stamp
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"'--out' should name a folder, but {path} is a file.")
+        check_folder(path)
         self.info: dict[str, Any] = read_run(path) if (path / "run.json").exists() else {}
         if self.info and self.info.get("hash") != config.hash() and _is_empty(path):
             self.info = {}  # it ended before its first record: nothing is lost
