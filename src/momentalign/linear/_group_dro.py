@@ -45,7 +45,9 @@ def solve_group_dro(
             return Solution(head, float(losses.max()), iteration, True), q
         trial = q * np.exp(step * (losses - losses.max()))
         trial /= trial.sum()
-        weighted = _weighted(rows, trial, classes, l2)
+        # Domain e weighs q_e instead of 1/K.
+        shares = rows.shares * np.repeat(trial * rows.number, np.diff(rows.starts))
+        weighted = AlignmentObjective(replace(rows, shares=shares), classes, l2=l2)
         solution = solve(weighted, head, weighted.coordinates, tol=size, max_iter=max_iter)
         trial_losses = objective.domain_losses(solution.head)
         # Concave along the move: the slope's sign at its end tells whether the maximum has been passed.
@@ -79,9 +81,3 @@ class GroupWeights:
         self.q = self.q * (self.eta * means.detach()).exp()
         self.q = self.q / self.q.sum()
         return self.q @ means
-
-
-def _weighted(rows: SortedRows, q: Array, classes: int, l2: float) -> AlignmentObjective:
-    """The objective in which domain e weighs q_e instead of 1/K."""
-    shares = rows.shares * np.repeat(q * rows.number, np.diff(rows.starts))
-    return AlignmentObjective(replace(rows, shares=shares), classes, l2=l2)

@@ -1,5 +1,6 @@
 """Configuration of a probe as a run: a file of features, a method and an index in its grid."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -51,7 +52,7 @@ def make_probe_config(
     name = find_method(method).name
     check_choice("solver", solver, SOLVERS)
     plan = recipe_for(recipe)
-    path = str(dataset) if data is not None else str(Path(dataset).expanduser().resolve())
+    path = str(dataset) if data is not None else _absolute(dataset)
     rows = len((data or open_data(path)).rows("train"))
     grid = method_grid(name, solver, plan, train_rows=rows)
     if check_count("hparams_seed", hparams_seed, 0) >= len(grid):
@@ -76,12 +77,11 @@ def make_probe_config(
     if unknown:
         raise ValueError(f"A probe by '{method}' has {', '.join(values)}, but no '{unknown[0]}'.")
     values |= {**(hparams or {}), "recipe": plan.name}
-    steps = MAX_ITER
+    steps, default = MAX_ITER, 1
     if solver == "sgd":
-        steps = -(-rows // check_count("batch_size", values["batch_size"], 1)) * check_count(
-            "epochs", values["epochs"], 1
-        )
-    default = 1 if solver == "converged" else max(1, steps // _RECORDS)
+        batches = math.ceil(rows / check_count("batch_size", values["batch_size"], 1))
+        steps = batches * check_count("epochs", values["epochs"], 1)
+        default = max(1, steps // _RECORDS)
     return RunConfig(
         dataset=path,
         algorithm=name,
@@ -99,8 +99,12 @@ def grid_size(
     dataset: str | Path, method: str, *, solver: str = "converged", recipe: str = "table", data: ProbeData | None = None
 ) -> int:
     """Number of hyper-parameter sets of a method; arguments as for :func:`make_probe_config`."""
-    rows = len((data or open_data(str(Path(dataset).expanduser().resolve()))).rows("train"))
+    rows = len((data or open_data(_absolute(dataset))).rows("train"))
     return len(method_grid(method, solver, recipe_for(recipe), train_rows=rows))
+
+
+def _absolute(dataset: str | Path) -> str:
+    return str(Path(dataset).expanduser().resolve())
 
 
 def open_data(path: str) -> ProbeData:

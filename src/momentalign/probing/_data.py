@@ -132,7 +132,8 @@ class ProbeData:
                 f"The columns of {Path(path).name} should be numbers, but '{text[0]}' is not. 'momentalign probe' "
                 "takes categories and missing values."
             )
-        features = table.features.to_numpy(dtype=np.float32 if _is_single(table.features) else np.float64)
+        single = all(dtype.kind == "f" and dtype.itemsize <= 4 for dtype in table.features.dtypes)
+        features = table.features.to_numpy(dtype=np.float32 if single else np.float64)
         assert table.splits is not None
         return cls.from_arrays(
             features,
@@ -163,10 +164,8 @@ class ProbeData:
                     f"{self.name} should have rows of splits train, val and test, but has none of '{split}'."
                 )
         train = self.rows("train")
-        for what, codes, names in (
-            ("domains", self.domains, self.domain_names),
-            ("classes", self.targets, self.classes),
-        ):
+        columns = (("domains", self.domains, self.domain_names), ("classes", self.targets, self.classes))
+        for what, codes, names in columns:
             present = np.unique(codes[train])
             if len(present) < 2:
                 raise ValueError(
@@ -182,7 +181,3 @@ def _split_codes(column: NDArray[Any]) -> Codes:
     if unknown:
         raise ValueError(f"'splits' should hold train, val and test, or 0, 1 and 2, but hold '{unknown[0]}'.")
     return np.array([known[label] for label in labels], dtype=np.int64)[codes]
-
-
-def _is_single(frame: Any) -> bool:
-    return all(dtype.kind == "f" and dtype.itemsize <= 4 for dtype in frame.dtypes)

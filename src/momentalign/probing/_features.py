@@ -24,26 +24,6 @@ class ProbeScores:
     groups: Array
     domains: Array
 
-    @classmethod
-    def of(
-        cls,
-        hits: NDArray[np.bool_],
-        domains: Codes,
-        groups: Codes,
-        *,
-        num_domains: int,
-        num_groups: int,
-    ) -> "ProbeScores":
-        """Compute the accuracies from the rows that a head gets right and the indices of domains and groups, all (n,).
-
-        Example:
-            >>> right = np.array([True, True, False, True])
-            >>> ProbeScores.of(right, np.zeros(4, int), np.array([0, 0, 1, 1]), num_domains=1, num_groups=2).worst
-            0.5
-        """
-        by_group, by_domain = _means(hits, groups, num_groups), _means(hits, domains, num_domains)
-        return cls(float(hits.mean()), float(np.nanmin(by_group)), by_group, by_domain)
-
 
 @dataclass(frozen=True, eq=False)
 class Projection:
@@ -91,13 +71,10 @@ class ProbeFeatures:
     def score(self, head: LinearHead, split: str) -> ProbeScores:
         """Accuracies of a head on a split."""
         rows = self.splits[split]
-        return ProbeScores.of(
-            head.predict(rows.features) == rows.targets,
-            rows.domains,
-            rows.groups,
-            num_domains=len(self.data.domain_names),
-            num_groups=len(self.data.group_names),
-        )
+        hits = head.predict(rows.features) == rows.targets
+        groups = _means(hits, rows.groups, len(self.data.group_names))
+        domains = _means(hits, rows.domains, len(self.data.domain_names))
+        return ProbeScores(float(hits.mean()), float(np.nanmin(groups)), groups, domains)
 
 
 def project(
@@ -179,6 +156,7 @@ def _plain_worst_group(features: ProbeFeatures) -> float:
 
 
 def _means(hits: NDArray[np.bool_], codes: Codes, number: int) -> Array:
+    """Share of hits for each code, NaN for codes without rows."""
     sizes = np.bincount(codes, minlength=number)
     right = np.bincount(codes, weights=hits, minlength=number)
     means: Array = np.divide(right, sizes, out=np.full(number, np.nan), where=sizes > 0)

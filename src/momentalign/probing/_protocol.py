@@ -1,17 +1,15 @@
 """The protocol: a grid on one seed, its best sets on several, selected by worst-group validation accuracy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from momentalign._types import ReportProgress
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
 from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method, method_grid, recipe_for
 from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult, Published
-
-ProtocolProgress = Callable[[str, float], None]
-"""Called with the method in progress and the finished share of all fits, 0 … 1."""
 
 
 def run_protocol(
@@ -29,7 +27,7 @@ def run_protocol(
     tol: float = TOL,
     max_iter: int = MAX_ITER,
     published: Published | None = None,
-    progress: ProtocolProgress | None = None,
+    progress: ReportProgress | None = None,
 ) -> ProtocolResult:
     """Compare methods by the paper's worst-group linear-probing protocol.
 
@@ -56,7 +54,7 @@ def run_protocol(
         tol: Largest entry of the gradient at a solution, relative to that at zero (converged).
         max_iter: Most iterations of a fit (converged).
         published: Published accuracies to print beside.
-        progress: Called with the method in progress and the finished share.
+        progress: Called with the method in progress and the fraction of all fits done.
 
     Returns:
         The table and all fits.
@@ -98,11 +96,11 @@ def run_protocol(
         )
         for method in chosen
     )
-    compared = features.projection.isr_class
+    isr_index = features.projection.isr_class
     return ProtocolResult(
         features.data.name,
         solver,
-        None if compared is None else features.data.classes[compared],
+        None if isr_index is None else features.data.classes[isr_index],
         table,
         tuple(fits),
         _notes(features, fits, fitter),
@@ -169,7 +167,7 @@ class _Counter:
 
     method: ProbeMethod
 
-    def __init__(self, total: int, progress: ProtocolProgress | None) -> None:
+    def __init__(self, total: int, progress: ReportProgress | None) -> None:
         self.total, self.progress, self.done = total, progress, 0
 
     def tick(self) -> None:

@@ -1,6 +1,5 @@
 """A recipe for each table and figure of the paper. Modules that only running a recipe needs are imported on use."""
 
-from momentalign.reproduce._probes import check_features, features_path, make_features, probe_curves, probe_table
 from momentalign.reproduce._recipes import (
     CostRecipe,
     MissingData,
@@ -11,7 +10,16 @@ from momentalign.reproduce._recipes import (
     missing_data,
     recipe_names,
 )
-from momentalign.reproduce._sweeps import plan_of, results_of, sweep_commands
+from momentalign.reproduce._run import (
+    check_features,
+    features_path,
+    make_features,
+    plan_of,
+    probe_curves,
+    probe_table,
+    results_of,
+    sweep_commands,
+)
 
 __all__ = [
     "CostRecipe",

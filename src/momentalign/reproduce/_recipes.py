@@ -37,7 +37,7 @@ class PaperRecipe(ABC):
     Args:
         name: Name on the command line.
         what: The table or figure it reproduces.
-        datasets: Names of the data sets.
+        datasets: Its data sets; none for costs.
         scale: "full" is the paper's; "small" only shows that it works.
     """
 
@@ -185,15 +185,7 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def find_recipe(name: str, scale: str = "full") -> PaperRecipe:
-    """Find a recipe by name.
-
-    Args:
-        name: One of :func:`recipe_names`.
-        scale: "full" or "small".
-
-    Raises:
-        ValueError: Unknown recipe or scale.
-    """
+    """Find a recipe by name, for scale "full" or "small"."""
     if scale not in ("full", "small"):
         raise ValueError(f"'--scale' should be full or small, but is '{scale}'.")
     for recipe in _RECIPES:
@@ -205,14 +197,7 @@ def find_recipe(name: str, scale: str = "full") -> PaperRecipe:
 
 @dataclass(frozen=True)
 class MissingData:
-    """A data set that is not in the data folder.
-
-    Args:
-        dataset: Its name.
-        command: The command that fetches it.
-        gigabytes: Size of the download.
-        folder: Its expected path.
-    """
+    """A data set that is not in the data folder: the command that fetches it, its size and expected path."""
 
     dataset: str
     command: str
@@ -227,12 +212,7 @@ class MissingData:
 
 
 def missing_data(recipe: PaperRecipe, root: str | Path | None = None) -> list[MissingData]:
-    """Data sets of a recipe that are not in the data folder, each with the command that fetches it.
-
-    Args:
-        recipe: The recipe.
-        root: Data folder; see :func:`momentalign.data.data_folder`.
-    """
+    """Data sets of a recipe that are not in the data folder, each with the command that fetches it."""
     from momentalign.data import EMBEDDED, dataset_path, find_source, is_complete
 
     missing = []

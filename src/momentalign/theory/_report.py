@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from momentalign._extras import require
 from momentalign._files import atomic_write
 from momentalign._types import Array, ReportProgress
@@ -151,10 +149,10 @@ def transfer_report(
     if target is None and target_labels is not None:
         raise ValueError("'target_labels' was given without 'target'. Pass the features of these rows as 'target'.")
     losses = DomainLosses(X, y, domains, l2=l2, loss=loss, bias=bias)
-    draws = {"resamples": resamples, "max_rows": max_rows, "seed": seed}
+    bootstrap = {"resamples": resamples, "max_rows": max_rows, "seed": seed}
     parts = _Progress(len(losses), (target is not None, target_labels is not None), progress)
     parts.start("hull check")
-    hull = None if target is None else hull_check(losses, target, target_labels, **draws)
+    hull = None if target is None else hull_check(losses, target, target_labels, **bootstrap)
     parts.start("Pareto point")
     pareto = pareto_point(losses, restarts=restarts, seed=seed)
     heads = domain_minimizers(losses)
@@ -165,9 +163,7 @@ def transfer_report(
     parts.start("bounds")
     bounds = many_source_bounds(losses, measures)
     parts.start("distances of derivatives")
-    distances = derivative_distances(
-        losses, pareto.head, order=order, resamples=resamples, level=level, max_rows=max_rows, seed=seed
-    )
+    distances = derivative_distances(losses, pareto.head, order=order, level=level, **bootstrap)
     plain = {r: one.plain for r, one in distances.items()}
     taylor = {
         (r, form): taylor_bound(losses, pareto.head, radius, measures.minima, order=r, form=form, distances=plain)
@@ -215,18 +211,12 @@ def _notes(
         if count == 1:
             notes.append(f"Domain '{name}' has one row: no unbiased distance and no covariance for it.")
     if losses.classes:
-        for name, kinds in zip(losses.names, _classes_by_domain(losses), strict=True):
-            if kinds == 1 < len(losses.classes):
+        for index, name in enumerate(losses.names):
+            if len(losses.targets[losses.domains == index].unique()) == 1:
                 notes.append(f"Domain '{name}' has a single class: its best head predicts only that one.")
     if len(losses.features) > max_rows:
         notes.append(f"Unbiased distances, intervals and the hull check use a seeded draw of about {max_rows} rows.")
     return notes
-
-
-def _classes_by_domain(losses: DomainLosses) -> list[int]:
-    """Number of classes present in each domain."""
-    pairs = np.unique(np.stack([losses.domains.numpy(), losses.targets.numpy()]), axis=1)
-    return [int((pairs[0] == domain).sum()) for domain in range(len(losses))]
 
 
 class _Progress:

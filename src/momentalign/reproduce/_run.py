@@ -1,17 +1,68 @@
-"""Probing recipes: compute features once, then run the paper's protocol on them."""
+"""Run recipes: plans and results of sweeps; features, protocol and figures of probes."""
 
+import shlex
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from momentalign._types import ReportProgress
 from momentalign.published import AVERAGE, WORST_GROUP, published_probing
-from momentalign.reproduce._recipes import ProbingRecipe
+from momentalign.reproduce._recipes import ProbingRecipe, SweepRecipe
 
 if TYPE_CHECKING:
     from momentalign.data import DomainDataset, Split
     from momentalign.probing import ProtocolResult
     from momentalign.selection import Sweep
+    from momentalign.sweep import Plan
+
+
+def plan_of(recipe: SweepRecipe, *, root: str | Path | None = None, encoder: str | None = None) -> "Plan":
+    """List a recipe's runs; the data sets must be in the data folder. `encoder` replaces the paper's for images."""
+    from momentalign.sweep import Plan, make_plan
+
+    plans = [
+        make_plan(
+            [name],
+            recipe.algorithms,
+            rules=recipe.rules,
+            trials=recipe.trials,
+            hparams=recipe.hparams,
+            root=root,
+            steps=recipe.steps,
+            encoder=recipe.encoder(name, encoder),
+        )
+        for name in recipe.datasets
+    ]
+    runs = tuple(chain.from_iterable(plan.runs for plan in plans))
+    domains = {name: domains for plan in plans for name, domains in plan.domains.items()}
+    return Plan(runs, recipe.rules, domains)
+
+
+def results_of(plan: "Plan", out: Path) -> "Sweep":
+    """Read the results so far of a plan's runs in the folder `out`; runs of other recipes there are ignored."""
+    from momentalign.selection import Sweep, read_runs
+
+    names = {config.hash() for config in plan.runs}
+    sweep = read_runs([folder for folder in (out / name for name in sorted(names)) if folder.is_dir()])
+    return Sweep(sweep.runs, sweep.records, [problem.replace(f"{out}/", "") for problem in sweep.problems])
+
+
+def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Path | None = None) -> list[str]:
+    """Equivalent `momentalign sweep` commands: for a Ray cluster, or to change something."""
+    groups: dict[str | None, list[str]] = {}
+    for name in recipe.datasets:
+        groups.setdefault(recipe.encoder(name, encoder), []).append(name)
+    common: list[object] = ["--algorithms", ",".join(recipe.algorithms), "--trials", recipe.trials]
+    common += ["--hparams", recipe.hparams, "--no-weights"]
+    common += [] if recipe.steps is None else ["--steps", recipe.steps]
+    common += [] if root is None else ["--root", root]
+    return [
+        shlex.join(
+            map(str, ["momentalign", "sweep", *names, *common, *(["--encoder", spec] if spec else []), "--out", out])
+        )
+        for spec, names in groups.items()
+    ]
 
 
 def features_path(recipe: ProbingRecipe, dataset: str, out: Path) -> Path:
@@ -20,15 +71,9 @@ def features_path(recipe: ProbingRecipe, dataset: str, out: Path) -> Path:
 
 
 def check_features(path: Path, dataset: str, encoder: str | None = None) -> None:
-    """Refuse a missing feature file, or features of another data set or encoder.
+    """Raise a ValueError for a missing file, or features of another data set or encoder.
 
-    Args:
-        path: A file of features.
-        dataset: Expected data set; not checked for files that `momentalign embed` did not write.
-        encoder: Expected encoder; None accepts any, and files that do not name theirs.
-
-    Raises:
-        ValueError: The file does not exist or holds other features.
+    Files that `momentalign embed` did not write name neither: they pass as any data set, but as no given encoder.
     """
     from momentalign.probing import feature_source
 
@@ -58,16 +103,7 @@ def make_features(
     """Compute the features of a data set and return their file; an existing file is checked and reused.
 
     For MultiNLI the encoder is fine-tuned first, as in the paper: AdamW at 2e-5, batches of 32, three epochs.
-
-    Args:
-        recipe: The recipe, which has the paper's encoder.
-        dataset: Name of the data set.
-        out: Folder of the recipes' results.
-        root: Data folder.
-        encoder: Replaces the paper's.
-        device: "cpu" or "cuda".
-        skip_bad_files: Leave out images that cannot be decoded.
-        progress: Called with the current part and the fraction done.
+    `encoder` replaces the paper's; `skip_bad_files` leaves out images that cannot be decoded.
     """
     from momentalign._machine import available_cores
     from momentalign.data import load_dataset
@@ -102,14 +138,10 @@ def probe_table(
     solver: str = "converged",
     progress: ReportProgress | None = None,
 ) -> "ProtocolResult":
-    """Run the protocol on one data set, with the paper's numbers beside.
+    """Run the protocol on the features of one data set, with the paper's numbers beside.
 
-    Args:
-        recipe: Methods and seeds.
-        dataset: Selects the grid of annealing steps, the class of ISR, and the published numbers.
-        features: A file written by :func:`make_features`, or one like it.
-        solver: "converged", or "sgd" for the paper's optimiser.
-        progress: Called with the current part and the fraction done.
+    The data set selects the grid of annealing steps, the class of ISR, and the published numbers. Solver "sgd" is the
+    paper's optimiser.
     """
     from momentalign.probing import run_protocol
 
@@ -127,14 +159,7 @@ def probe_table(
 def probe_curves(
     recipe: ProbingRecipe, features: Path, out: Path, *, progress: ReportProgress | None = None
 ) -> "Sweep":
-    """Runs of the paper's figure: its best weights and optimiser, one run per seed, recorded over steps.
-
-    Args:
-        recipe: A figure's recipe.
-        features: A file of features.
-        out: Parent of the runs' folders.
-        progress: Called with the current part and the fraction done.
-    """
+    """Run the paper's figure into folders in `out`: its best weights and optimiser, recorded over steps, per seed."""
     from momentalign.probing import make_probe_config, run_probe
     from momentalign.selection import read_runs
 
