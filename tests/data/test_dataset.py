@@ -99,6 +99,9 @@ def test_large_colour_images_are_no_digits(shape: tuple[int, ...], recipe: str, 
 
 def test_split_names_and_regression() -> None:
     assert DATA.split_names == ("in", "out")
+    assert (DATA.training_split, DATA.validation_split) == ("in", "out")
+    published = DATA.with_domains({"a": {"train": ROWS, "val": ROWS, "test": ROWS}})
+    assert (published.training_split, published.validation_split) == ("train", "val")
     assert not DATA.is_regression
     numbers = Split(torch.zeros(3, 1), torch.zeros(3))
     assert DomainDataset("prices", 1, {"a": {"in": numbers}}).is_regression

@@ -132,7 +132,7 @@ def test_files_may_lie_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "mnist" / "train-labels-idx1-ubyte.gz"
     path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
     path.unlink()
-    assert len(mnist_digits(tmp_path / "mnist").labels) == 72
+    assert len(mnist_digits(tmp_path / "mnist")[1]) == 72
 
 
 def test_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_rotated_domains_share_no_image() -> None:
 
 
 def test_domains_are_turned_by_their_name() -> None:
-    images = embedded_digits().images
+    images, _ = embedded_digits()
     domains = rotate_domains(images, torch.arange(len(images)), seed=3)
     for name, rows in domains.items():
         original = images[rows.targets].unsqueeze(1)

@@ -87,6 +87,20 @@ def test_texts() -> None:
     assert single.rows(torch.tensor([1])).names == ["1"]
 
 
+def test_texts_are_joined() -> None:
+    first, second = Texts(["a"], ["x"], ["id0"]), Texts(["b", "c"], ["y", "z"], ["id1", "id2"])
+    both = Texts.joined([first, second])
+    assert (both.first, both.second, both.names) == (["a", "b", "c"], ["x", "y", "z"], ["id0", "id1", "id2"])
+    assert Texts.joined([Texts(["a"]), Texts(["b"])]).second is None
+    assert both.content() != Texts(both.first, ["x", "y", "other"]).content()
+
+
+def test_image_files_are_joined(images: ImageFiles) -> None:
+    half = images.rows(torch.tensor([0, 1])), images.rows(torch.tensor([2, 3]))
+    assert ImageFiles.joined(half).names == images.names
+    assert images.content() == b""
+
+
 def test_texts_reject_unequal_lengths() -> None:
     with pytest.raises(ValueError, match=r"'second' should have one entry per sentence \(2\), but has 1"):
         Texts(["a", "b"], ["x"])

@@ -4,7 +4,6 @@ import gzip
 import math
 import zlib
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -180,23 +179,16 @@ def rotate(images: Tensor, degrees: float) -> Tensor:
     return rotated.to(images.dtype)
 
 
-class Digits(NamedTuple):
-    """Grey images in [0, 1], shape (n, height, width), and their digits, shape (n,)."""
-
-    images: Tensor
-    labels: Tensor
-
-
-def embedded_digits() -> Digits:
-    """The 1,797 digits of 8×8 pixels that scikit-learn bundles."""
+def embedded_digits() -> tuple[Tensor, Tensor]:
+    """The 1,797 digits of 8×8 pixels that scikit-learn bundles: images in [0, 1] and labels."""
     from sklearn.datasets import load_digits  # slow to import
 
     digits = load_digits()
-    return Digits(torch.from_numpy(digits.images).float() / 16, torch.from_numpy(digits.target))
+    return torch.from_numpy(digits.images).float() / 16, torch.from_numpy(digits.target)
 
 
-def mnist_digits(folder: Path) -> Digits:
-    """The 70,000 digits of 28×28 pixels of MNIST, training part first, from the four files, gzipped or not."""
+def mnist_digits(folder: Path) -> tuple[Tensor, Tensor]:
+    """The 70,000 digits of MNIST, training part first: images (n, 28, 28) in [0, 1] and labels."""
     parts = [(read_idx(folder / images), read_idx(folder / labels)) for images, labels in _MNIST_FILES]
     images, labels = (torch.from_numpy(np.concatenate(arrays)) for arrays in zip(*parts, strict=True))
     if images.ndim != 3 or labels.shape != images.shape[:1]:
@@ -204,7 +196,7 @@ def mnist_digits(folder: Path) -> Digits:
             f"{folder} should contain images (n, height, width) and as many labels, but they have shapes "
             f"{tuple(images.shape)} and {tuple(labels.shape)}. Run 'momentalign data verify mnist'."
         )
-    return Digits(images.float() / 255, labels.long())
+    return images.float() / 255, labels.long()
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

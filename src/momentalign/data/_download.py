@@ -90,11 +90,12 @@ def _transfer(url: str, part: Path, state: Path, progress: ByteProgress) -> None
 
 
 def _request(url: str, part: Path, state: Path, progress: ByteProgress) -> None:
-    have = _size(part) if _same_file(state, url) else 0
+    validator = _stored_validator(state, url)
+    have = _size(part) if validator else 0
     headers = {"User-Agent": "momentalign", "Accept-Encoding": "identity"}
-    if have:
+    if validator and have:
         # The rest, unless the file has changed since: then all of it.
-        headers |= {"Range": f"bytes={have}-", "If-Range": json.loads(state.read_text())["validator"]}
+        headers |= {"Range": f"bytes={have}-", "If-Range": validator}
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
         if "html" in response.headers.get_content_type():
             raise _MirrorError("answered with a web page instead of the file")
@@ -120,13 +121,13 @@ def _request(url: str, part: Path, state: Path, progress: ByteProgress) -> None:
         raise http.client.IncompleteRead(b"", total - have)
 
 
-def _same_file(state: Path, url: str) -> bool:
-    """Whether the part file came from this mirror, with a validator to detect changes."""
+def _stored_validator(state: Path, url: str) -> str | None:
+    """ETag or date by which a mirror detects changes, if the part file came from this mirror and has one."""
     try:
         known = json.loads(state.read_text())
     except (OSError, ValueError):
-        return False
-    return isinstance(known, dict) and known.get("url") == url and bool(known.get("validator"))
+        return None
+    return known.get("validator") if isinstance(known, dict) and known.get("url") == url else None
 
 
 def _validator(headers: Message) -> str | None:

@@ -3,17 +3,20 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from momentalign._validation import check_count
-from momentalign.data import DomainDataset, Split
+from momentalign.data import DomainDataset, Items, Split
 from momentalign.encoders._base import Encoder
-from momentalign.encoders._embed_rows import dataset_parts, fingerprint, row_columns
 from momentalign.encoders._feature_files import Shards, check_feature_path, check_plan, read_plan, write_features
 from momentalign.encoders._reading import read_rows
 from momentalign.encoders._text import TextPreprocessing
@@ -23,6 +26,8 @@ _SAVE_SECONDS = 20.0
 """Time between saves: work that a kill may lose."""
 _IRRELEVANT = ("source", "transformers", "keep_statistics")
 """Entries of an encoder's configuration that do not change its features in evaluation mode."""
+_DRAWN = {"in", "out"}
+"""Splits drawn by a trial; others were published with the data."""
 
 _Progress = Callable[[int, int], None]
 
@@ -98,12 +103,12 @@ class Embedding:
         check_feature_path(self.out)
         self._dataset, self._encoder = dataset, encoder
         self._batch_size, self._device, self._workers = batch_size, torch.device(device), workers
-        self._parts = dataset_parts(dataset, splits)
-        self._columns = row_columns(self._parts, dataset)
+        self._parts = _dataset_parts(dataset, splits)
+        self._columns = _row_columns(self._parts, dataset)
         self._plan = {
             "format": _FORMAT,
-            "data set": {"name": dataset.name, "sha256": fingerprint(self._parts, self._columns)},
-            "encoder": {"name": encoder.source, "sha256": _digest(encoder)},
+            "data set": {"name": dataset.name, "sha256": _rows_digest(self._parts, self._columns)},
+            "encoder": {"name": encoder.source, "sha256": _encoder_digest(encoder)},
         }
         self.rows = sum(len(part.rows) for part in self._parts)
         self._shards = Shards(self.out.with_name(f"{self.out.name}.parts"), self._plan, fewer_rows=fewer_rows)
@@ -179,7 +184,7 @@ class Embedding:
                 yield raw
 
 
-def _digest(encoder: Encoder) -> str:
+def _encoder_digest(encoder: Encoder) -> str:
     """Digest of architecture, preprocessing and weights."""
     config = {name: value for name, value in encoder.config().items() if name not in _IRRELEVANT}
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
@@ -187,3 +192,82 @@ def _digest(encoder: Encoder) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Rows of one domain, or of one split of it; `domain` is an index."""
+
+    domain: int
+    split: str | None
+    rows: Split
+
+
+def _dataset_parts(dataset: DomainDataset, splits: bool | None = None) -> list[_Part]:
+    """Divide a data set into its non-empty parts, domain by domain.
+
+    With `splits` a part is one split; None keeps only splits that were published with the data. "in" and "out" belong
+    to a trial of the DomainBed protocol: they are joined and the rows sorted by name, so that every trial gives the
+    same file.
+    """
+    keep = not set(dataset.split_names) <= _DRAWN if splits is None else splits
+    parts = []
+    for domain, rows in enumerate(dataset.domains.values()):
+        if keep:
+            parts += [_Part(domain, split, part) for split, part in rows.items() if len(part)]
+        elif present := [part for part in rows.values() if len(part)]:
+            parts.append(_Part(domain, None, _sort_by_name(_join(present))))
+    if not parts:
+        raise ValueError(f"{dataset.name} should have rows, but has none.")
+    return parts
+
+
+def _row_columns(parts: Sequence[_Part], dataset: DomainDataset) -> dict[str, NDArray[np.generic]]:
+    """Columns of a feature file beside the features, shape (n,) each.
+
+    "y", "domain" and, if there are any, "split", "group" and "file". Classes, domains and groups are indices.
+    """
+    columns: dict[str, NDArray[np.generic]] = {
+        "y": torch.cat([part.rows.targets for part in parts]).cpu().numpy(),
+        "domain": np.repeat([part.domain for part in parts], [len(part.rows) for part in parts]),
+    }
+    if all(part.split is not None for part in parts):
+        columns["split"] = np.repeat([str(part.split) for part in parts], [len(part.rows) for part in parts])
+    if dataset.group_names is not None:
+        groups = [part.rows.groups for part in parts if part.rows.groups is not None]
+        columns["group"] = torch.cat(groups).cpu().numpy()
+    if all(isinstance(part.rows.inputs, Items) for part in parts):
+        columns["file"] = np.array([name for part in parts for name in part.rows.inputs.names])  # type: ignore[union-attr]
+    return columns
+
+
+def _rows_digest(parts: Sequence[_Part], columns: dict[str, NDArray[np.generic]]) -> str:
+    """Digest of labels, names and the content of rows that are in memory."""
+    digest = hashlib.sha256()
+    for name, column in columns.items():
+        digest.update(name.encode())
+        digest.update(column.tobytes())
+    for part in parts:
+        inputs = part.rows.inputs
+        content = inputs.content() if isinstance(inputs, Items) else inputs.detach().cpu().numpy().tobytes()
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _join(parts: Sequence[Split]) -> Split:
+    if len(parts) == 1:
+        return parts[0]
+    inputs: list[Any] = [part.inputs for part in parts]
+    groups = [part.groups for part in parts if part.groups is not None]
+    return Split(
+        type(inputs[0]).joined(inputs) if isinstance(inputs[0], Items) else torch.cat(inputs),
+        torch.cat([part.targets for part in parts]),
+        torch.cat(groups) if groups else None,
+    )
+
+
+def _sort_by_name(rows: Split) -> Split:
+    if not isinstance(rows.inputs, Items):
+        return rows
+    names = rows.inputs.names
+    return rows.rows(torch.tensor(sorted(range(len(names)), key=names.__getitem__), dtype=torch.long))
