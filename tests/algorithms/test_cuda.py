@@ -5,12 +5,11 @@ import torch
 from torch import nn
 
 from momentalign.algorithms import Algorithm, Batch, Network, algorithm_names, find_algorithm
-from tests.algorithms.tiny import CLASSES, FEATURES, INPUTS, K, batch, hparams
+from tests.algorithms.tiny import ALONE, CLASSES, FEATURES, INPUTS, K, batch, hparams
 from tests.references import assert_equal
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-ALONE = {"fish", "iga", "andmask", "dann", "cdann", "selfreg"}
 CAPTURABLE = [name for name in algorithm_names() if name not in ALONE]
 
 

@@ -12,6 +12,9 @@ from tests.references import assert_equal
 
 K, ROWS, INPUTS, FEATURES, CLASSES = 3, 6, 4, 3, 3
 
+ALONE = {"fish", "iga", "andmask", "dann", "cdann", "selfreg"}
+"""Algorithms whose step can be neither captured nor shared by several ranks."""
+
 
 def network(seed: int = 0, dropout: float = 0.0) -> Network:
     torch.manual_seed(seed)
