@@ -167,9 +167,9 @@ def test_no_rows(function: Callable[..., Tensor]) -> None:
 def test_domains_beyond_their_number() -> None:
     inputs = {**GOOD, "domains": with_entry("domains", 3)}
     with pytest.raises(ValueError, match=r"between 0 and 2 with num_domains=3, but lie between 0 and 3\."):
-        check_batch(**inputs, loss="cross_entropy", num_domains=3, values=True)
-    assert check_batch(**inputs, loss="cross_entropy", num_domains=4, values=True).domains is inputs["domains"]
-    assert check_batch(**inputs, loss="cross_entropy", num_domains=3, values=False).domains is inputs["domains"]
+        check_batch(**inputs, loss="cross_entropy", num_domains=3, validate=True)
+    assert check_batch(**inputs, loss="cross_entropy", num_domains=4, validate=True).domains is inputs["domains"]
+    assert check_batch(**inputs, loss="cross_entropy", num_domains=3, validate=False).domains is inputs["domains"]
 
 
 @pytest.mark.parametrize(

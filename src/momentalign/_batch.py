@@ -57,9 +57,9 @@ def check_batch(
     *,
     loss: str | None,
     num_domains: int | None = None,
-    values: bool,
+    validate: bool | None = None,
 ) -> HeadBatch:
-    """Check shapes and types, with `values` also values, and cast half precision to float32.
+    """Check shapes, types and, as `validate` asks, values; cast half precision to float32.
 
     A `loss` of None is for penalties that ignore logits and targets, which then may be anything with n rows.
     """
@@ -80,7 +80,7 @@ def check_batch(
         raise TypeError(f"'domains' should hold integers, but holds {domains.dtype}. Use domains.long().")
     if loss is not None:
         _check_targets(targets, logits, loss)
-    if values and rows:
+    if rows and checks_values(validate, features):
         _check_values(features, logits, targets, domains, loss, num_domains)
     dtype = torch.promote_types(torch.promote_types(features.dtype, logits.dtype), torch.float32)
     return HeadBatch(features.to(dtype), logits.to(dtype), targets, domains)

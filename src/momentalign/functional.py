@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._batch import LOSSES, HeadBatch, check_batch, check_order, checks_values
+from momentalign._batch import LOSSES, HeadBatch, check_batch, check_order
 from momentalign._dispatch import ROUTES, energies, grams_by_route, resolve_route, spreads
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
@@ -44,10 +44,9 @@ def derivative_gram(
         tensor([[0.5000, 1.0000],
                 [1.0000, 2.0000]])
     """
-    order = _check_names(order, loss)
     is_tensor = isinstance(features, Tensor)  # other types are rejected by the checks
     domains = features.new_zeros(features.shape[:1], dtype=torch.long) if is_tensor else features
-    batch = _checked(features, logits, targets, domains, loss)
+    order, batch = _checked(order, features, logits, targets, domains, loss)
     residuals = HEADS[loss](batch.logits, batch.targets)
     gram = closed_form.sample_grams([order], residuals, batch.features, bias)[order]
     return (gram + gram.T) / 2
@@ -78,8 +77,7 @@ def domain_gram(
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.0000]])
     """
-    order = _check_names(order, loss, route)
-    batch = _checked(features, logits, targets, domains, loss)
+    order, batch = _checked(order, features, logits, targets, domains, loss, route)
     return _domain_gram(order, batch, loss, bias, route)
 
 
@@ -111,8 +109,7 @@ def alignment(
         >>> alignment(1, features, logits, targets, torch.tensor([5, 7, 7]), bias=False)
         tensor(0.1250)
     """
-    order = _check_names(order, loss, route)
-    batch = _checked(features, logits, targets, domains, loss)
+    order, batch = _checked(order, features, logits, targets, domains, loss, route)
     if unbiased:
         return closed_form.spread(_unbiased_domain_gram(order, batch, loss, bias, route))
     chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
@@ -148,8 +145,7 @@ def domain_derivatives(
         <BLANKLINE>
                 [[1.0000]]])
     """
-    order = _check_names(order, loss)
-    batch = _checked(features, logits, targets, domains, loss)
+    order, batch = _checked(order, features, logits, targets, domains, loss)
     dimension, classes = batch.features.shape[1] + bias, batch.logits.shape[1]
     if closed_form.direct_size(order, HEADS[loss], dimension, classes) is None:
         raise ValueError(
@@ -167,18 +163,16 @@ def domain_derivatives(
     return closed_form.domain_tensors(order, residuals, batch.features, weights, bias)
 
 
-def _check_names(order: int, loss: str, route: str = "auto") -> int:
+def _checked(
+    order: int, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str, route: str = "auto"
+) -> tuple[int, HeadBatch]:
     check_choice("loss", loss, LOSSES)
     check_choice("route", route, ROUTES)
-    return check_order(order, loss)
-
-
-def _checked(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, loss: str) -> HeadBatch:
-    values = isinstance(features, Tensor) and checks_values(None, features)
-    batch = check_batch(features, logits, targets, domains, loss=loss, values=values)
+    order = check_order(order, loss)
+    batch = check_batch(features, logits, targets, domains, loss=loss)
     if len(batch.features) == 0:
         raise ValueError("'features' should have at least one row, but has none.")
-    return batch
+    return order, batch
 
 
 def _domain_gram(order: int, batch: HeadBatch, loss: str, bias: bool, route: str) -> Tensor:

@@ -11,6 +11,7 @@ from momentalign.closed_form._direct import (
 from momentalign.closed_form._domains import (
     averages,
     distances,
+    domain_weights,
     gram_spread,
     index_domains,
     mean_over_domains,
@@ -51,6 +52,7 @@ __all__ = [
     "domain_coordinates",
     "domain_grams",
     "domain_tensors",
+    "domain_weights",
     "gram_spread",
     "gram_statistics",
     "index_domains",

@@ -77,12 +77,16 @@ def mean_over_domains(values: Tensor, domains: Tensor) -> Tensor:
 def index_domains(domains: Tensor, num_domains: int | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Labels of the K domains in ascending order, and weights (n, K) that average each domain's samples.
 
-    With `num_domains` the labels are 0 … num_domains − 1 and nothing synchronises; a domain without samples has a
-    column of zeros.
+    With `num_domains` the labels are 0 … num_domains − 1 and nothing synchronises.
     """
     labels = domains.unique() if num_domains is None else torch.arange(num_domains, device=domains.device)
+    return labels, domain_weights(domains, labels, dtype)
+
+
+def domain_weights(domains: Tensor, labels: Tensor, dtype: torch.dtype) -> Tensor:
+    """Weights (n, K) that average the samples of each of the labels' domains; zeros for one without samples."""
     member = same(domains, labels, dtype)
-    return labels, member / member.sum(0).clamp(min=1)
+    return member / member.sum(0).clamp(min=1)
 
 
 def spread(domain_gram: Tensor) -> Tensor:
@@ -90,12 +94,7 @@ def spread(domain_gram: Tensor) -> Tensor:
 
     Given :math:`M_{ef} = \langle D_e, D_f \rangle` this is
     :math:`\frac1K \sum_e \|D_e - \bar D\|^2 = \operatorname{tr}(M)/K - \mathbf 1^\top M \mathbf 1/K^2`.
-
-    Args:
-        domain_gram: Inner products of the domains' derivatives, shape (K, K).
-
-    Returns:
-        Scalar, never below zero but for rounding.
+    It is never below zero but for rounding.
 
     Example:
         >>> import torch
@@ -108,12 +107,6 @@ def spread(domain_gram: Tensor) -> Tensor:
 def norms(domain_gram: Tensor) -> Tensor:
     r"""Mean squared norm of the domains' derivatives, :math:`\frac1K \sum_e \|D_e\|^2`.
 
-    Args:
-        domain_gram: Inner products of the domains' derivatives, shape (K, K).
-
-    Returns:
-        Scalar.
-
     Example:
         >>> import torch
         >>> norms(torch.tensor([[4.0, 0.0], [0.0, 2.0]]))
@@ -123,13 +116,9 @@ def norms(domain_gram: Tensor) -> Tensor:
 
 
 def distances(domain_gram: Tensor) -> Tensor:
-    r"""Distances :math:`\|D_e - D_f\|` between the domains' derivatives, from :math:`M_{ee} + M_{ff} - 2M_{ef}`.
+    r"""Distances (K, K) between the domains' derivatives, :math:`\|D_e - D_f\|^2 = M_{ee} + M_{ff} - 2M_{ef}`.
 
-    Args:
-        domain_gram: Inner products of the domains' derivatives, shape (K, K).
-
-    Returns:
-        Distances, shape (K, K), zero on the diagonal; a square that rounding made negative counts as zero.
+    A square that rounding made negative counts as zero.
 
     Example:
         >>> import torch

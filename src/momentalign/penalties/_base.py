@@ -191,14 +191,16 @@ class DomainPenalty(nn.Module, ABC):
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
     ) -> HeadBatch:
         """Check and gather the batch; a warning points `callers` frames up, at the user's line."""
-        values = isinstance(features, Tensor) and checks_values(self.validate, features)
         loss = None if self.features_only else self.loss
-        batch = check_batch(features, logits, targets, domains, loss=loss, num_domains=self.num_domains, values=values)
+        batch = check_batch(
+            features, logits, targets, domains, loss=loss, num_domains=self.num_domains, validate=self.validate
+        )
         if self.gather and is_distributed():
             batch = gather_batch(batch)
         if len(batch.features) == 0:
             raise ValueError("'features' should have at least one row, but has none.")
-        if values and self.compares_domains and not self._warned and bool((batch.domains == batch.domains[0]).all()):
+        compares = self.compares_domains and not self._warned and checks_values(self.validate, batch.features)
+        if compares and bool((batch.domains == batch.domains[0]).all()):
             self._warned = True
             warnings.warn(
                 f"All {len(batch.domains)} samples of the batch are of domain {int(batch.domains[0])}: with one "

@@ -1,12 +1,13 @@
 """Closed-form moment alignment of gradients and Hessians, and of either alone."""
 
-from typing import Any
+from typing import Any, Unpack
 
 from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, uniform, whole
 from momentalign.penalties._moment_alignment import (
     GRADIENT_WEIGHT,
     HESSIAN_WEIGHT,
     SCALING,
+    AlignmentOptions,
     AlignmentPenalty,
     alignment_space,
 )
@@ -95,42 +96,18 @@ class CMAMomentum(CMA):
 class GradientMatching(AlignmentPenalty):
     r"""Matches the gradients of a linear head across domains: :class:`CMA` without its Hessians.
 
-    :math:`\frac1K \sum_e \|\nabla L_e - \overline{\nabla L}\|^2`. Term: `gradient`. The other arguments are those of
-    :class:`MomentAlignment`.
+    :math:`\frac1K \sum_e \|\nabla L_e - \overline{\nabla L}\|^2`. Term: `gradient`.
 
     Args:
         gradient_weight: Weight of the spread.
+        **options: Other arguments of :class:`MomentAlignment`.
     """
 
     name = "gradient-matching"
     label = "Gradient matching"
 
-    def __init__(
-        self,
-        gradient_weight: float = 1.0,
-        *,
-        anneal_steps: int = 0,
-        momentum: float = 0.0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
-        route: str = "auto",
-        scaling: str = "none",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(
-            {1: gradient_weight},
-            anneal_steps=anneal_steps,
-            momentum=momentum,
-            bias=bias,
-            loss=loss,
-            route=route,
-            scaling=scaling,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+    def __init__(self, gradient_weight: float = 1.0, **options: Unpack[AlignmentOptions]) -> None:
+        super().__init__({1: gradient_weight}, **options)
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
@@ -142,42 +119,18 @@ class HessianMatching(AlignmentPenalty):
     r"""Matches the Hessians of a linear head across domains: :class:`CMA` without its gradients.
 
     :math:`\frac1K \sum_e \|H_e - \overline{H}\|_F^2`. For squared error the Hessian does not depend on the head: on
-    frozen features the term is constant there. Term: `hessian`. The other arguments are those of
-    :class:`MomentAlignment`.
+    frozen features the term is constant there. Term: `hessian`.
 
     Args:
         hessian_weight: Weight of the spread.
+        **options: Other arguments of :class:`MomentAlignment`.
     """
 
     name = "hessian-matching"
     label = "Hessian matching"
 
-    def __init__(
-        self,
-        hessian_weight: float = 1.0,
-        *,
-        anneal_steps: int = 0,
-        momentum: float = 0.0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
-        route: str = "auto",
-        scaling: str = "none",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
-    ) -> None:
-        super().__init__(
-            {2: hessian_weight},
-            anneal_steps=anneal_steps,
-            momentum=momentum,
-            bias=bias,
-            loss=loss,
-            route=route,
-            scaling=scaling,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+    def __init__(self, hessian_weight: float = 1.0, **options: Unpack[AlignmentOptions]) -> None:
+        super().__init__({2: hessian_weight}, **options)
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from momentalign._batch import HeadBatch
-from momentalign.closed_form import HEADS, Residuals, cross_grams, domain_grams, same
+from momentalign.closed_form import HEADS, Residuals, cross_grams, domain_grams, domain_weights
 
 _NEGLIGIBLE = 1e-3
 """Weight below which a batch leaves the bank."""
@@ -45,8 +45,7 @@ class DomainMemory(nn.Module):
     def index(self, domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Labels including those of the batch, and weights (n, K) that average each domain's samples."""
         labels = self.extended_labels(domains)
-        member = same(domains, labels, dtype)
-        return labels, member / member.sum(0).clamp(min=1)
+        return labels, domain_weights(domains, labels, dtype)
 
     def expanded(self, kept: Tensor, labels: Tensor, axes: tuple[int, ...] = (0,)) -> Tensor:
         """Expand entries of the known domains to `labels`, with zeros for new ones."""

@@ -1,7 +1,7 @@
 """Alignment of derivatives of any orders, which CMA and its relatives are cases of."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from momentalign._batch import HeadBatch, check_order
 from momentalign._search_space import Hyperparameter, SearchSpace, annealing, one_of, power_of_ten
 from momentalign._validation import SCALINGS, check_choice, check_decay
 from momentalign.closed_form import HEADS
-from momentalign.penalties._base import DomainPenalty
+from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._memory import DecayedSums, GramBank
 
 GRADIENT_WEIGHT = Hyperparameter(5000.0, power_of_ten(1, 4))
@@ -19,6 +19,14 @@ HESSIAN_WEIGHT = Hyperparameter(1000.0, power_of_ten(1, 4))
 SCALING = Hyperparameter("classes", choices=SCALINGS)
 
 _NAMES = {1: "gradient", 2: "hessian"}
+
+
+class AlignmentOptions(PenaltyOptions, total=False):
+    """Arguments that all alignment penalties take; :class:`MomentAlignment` documents them."""
+
+    momentum: float
+    route: str
+    scaling: str
 
 
 class AlignmentPenalty(DomainPenalty):
@@ -35,29 +43,16 @@ class AlignmentPenalty(DomainPenalty):
         self,
         order_weights: Mapping[int, float],
         *,
-        anneal_steps: int = 0,
         momentum: float = 0.0,
-        bias: bool = True,
-        loss: str = "cross_entropy",
         route: str = "auto",
         scaling: str = "none",
-        num_domains: int | None = None,
-        gather: bool = True,
-        validate: bool | None = None,
+        **options: Unpack[PenaltyOptions],
     ) -> None:
         if not isinstance(order_weights, Mapping):
             raise TypeError(f"'order_weights' should be a dictionary such as {{1: 1.0}}, but is {order_weights!r}.")
         if not order_weights:
             raise ValueError("'order_weights' should name at least one order, such as {1: 1.0}, but is empty.")
-        super().__init__(
-            {term_name(order): weight for order, weight in order_weights.items()},
-            anneal_steps=anneal_steps,
-            loss=loss,
-            bias=bias,
-            num_domains=num_domains,
-            gather=gather,
-            validate=validate,
-        )
+        super().__init__({term_name(order): weight for order, weight in order_weights.items()}, **options)
         self.orders = [check_order(order, self.loss) for order in order_weights]
         self.route = check_choice("route", route, _dispatch.ROUTES)
         self.scaling = check_choice("scaling", scaling, SCALINGS)
@@ -145,11 +140,11 @@ class MomentAlignment(AlignmentPenalty):
 
     Args:
         order_weights: Weight of each order, `{1: w1, 2: w2, 3: w3}`.
-        anneal_steps: This, `bias`, `loss`, `num_domains`, `gather` and `validate` as in :class:`DomainPenalty`.
         momentum: Decay γ of the past batches' part in each domain's derivative; 0 for the current batch alone.
         route: `"gram"`, `"direct"`, `"pairwise"` give the same number; `"auto"` takes the cheaper of the first two.
         scaling: What divides a term: `"none"` nothing, `"classes"` C^r, `"parameters"` (dC)², `"relative"` the mean
             squared norm of the samples' derivatives, so that it lies between 0 and 1.
+        **options: Arguments of :class:`DomainPenalty`.
 
     Example:
         >>> features = torch.tensor([[1.0], [2.0]])
