@@ -37,10 +37,9 @@ def per_sample_hessian(features: Tensor, weight: Tensor, bias: Tensor, targets: 
 def backpropagated_hgp(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
     """Hessian-gradient products by back-propagation through the gradient, spread over domains, plus the gradients'."""
     gradients, products = [], []
-    for gradient, head in _domain_graphs(features, weight, bias, targets, domains):
-        product = torch.autograd.grad(gradient @ gradient.detach(), head, create_graph=True)
+    for gradient in _domain_gradients(features, weight, bias, targets, domains):
         gradients.append(gradient)
-        products.append(torch.cat([part.flatten() for part in product]))
+        products.append(_flat_gradient(gradient @ gradient.detach(), weight, bias))
     return _spread(torch.stack(gradients)) + _spread(torch.stack(products))
 
 
@@ -49,12 +48,11 @@ def backpropagated_hutchinson(draws: int) -> HeadPenalty:
 
     def penalty(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
         gradients, diagonals = [], []
-        for gradient, head in _domain_graphs(features, weight, bias, targets, domains):
+        for gradient in _domain_gradients(features, weight, bias, targets, domains):
             diagonal = torch.zeros_like(gradient)
             for _ in range(draws):
                 z = torch.randint_like(gradient, 2) * 2 - 1
-                product = torch.autograd.grad(gradient @ z, head, create_graph=True)
-                diagonal = diagonal + z * torch.cat([part.flatten() for part in product])
+                diagonal = diagonal + z * _flat_gradient(gradient @ z, weight, bias)
             gradients.append(gradient)
             diagonals.append(diagonal / draws)
         return _spread(torch.stack(gradients)) + _spread(torch.stack(diagonals))
@@ -78,16 +76,15 @@ def _domain_hessian(X: Tensor, P: Tensor, R: Tensor) -> Tensor:
     return torch.einsum("nab,ni,nj->aibj", A, X, X) / len(X)
 
 
-def _domain_graphs(
-    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, domains: Tensor
-) -> list[tuple[Tensor, tuple[Tensor, Tensor]]]:
-    """Each domain's gradient, flat and with its graph, and the head that it is of."""
-    graphs = []
-    for rows in _rows(domains):
-        loss = cross_entropy(linear(features[rows], weight, bias), targets[rows])
-        gradient = torch.autograd.grad(loss, (weight, bias), create_graph=True)
-        graphs.append((torch.cat([part.flatten() for part in gradient]), (weight, bias)))
-    return graphs
+def _domain_gradients(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, domains: Tensor) -> list[Tensor]:
+    """Each domain's gradient with respect to the head, flat and with its graph."""
+    losses = [cross_entropy(linear(features[rows], weight, bias), targets[rows]) for rows in _rows(domains)]
+    return [_flat_gradient(loss, weight, bias) for loss in losses]
+
+
+def _flat_gradient(value: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    gradient = torch.autograd.grad(value, (weight, bias), create_graph=True)
+    return torch.cat([part.flatten() for part in gradient])
 
 
 def _rows(domains: Tensor) -> list[Tensor]:

@@ -8,15 +8,13 @@ from functools import partial
 import torch
 from rich.console import Group
 from rich.table import Table
-from torch import nn
 
 from momentalign import closed_form
 from momentalign.bench._baselines import HeadPenalty
 from momentalign.bench._measure import Measurement, measure_in_turns
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
-from momentalign.bench._step import MakeEncoder, training_step, vit_small
-from momentalign.encoders import MNIST_CNN
+from momentalign.bench._step import MakeEncoder, mnist_cnn, training_step, vit_small
 from momentalign.penalties import CMA, CORAL, HGP, DomainPenalty, Fishr, Hutchinson
 from momentalign.published import published_costs
 
@@ -39,13 +37,9 @@ class _CostSet:
         return BatchSize(self.per_domain * self.K, 384 if self.encoder is vit_small else 128, self.C, self.K)
 
 
-def _digits(channels: int) -> tuple[nn.Module, tuple[int, ...], int]:
-    return MNIST_CNN(in_channels=channels), (channels, 28, 28), 128
-
-
 _SETS = (
-    _CostSet("colored-mnist", "ColoredMNIST (2)", 64, 2, 2, partial(_digits, 2)),
-    _CostSet("rotated-mnist", "RotatedMNIST (10)", 64, 5, 10, partial(_digits, 1)),
+    _CostSet("colored-mnist", "ColoredMNIST (2)", 64, 2, 2, mnist_cnn),
+    _CostSet("rotated-mnist", "RotatedMNIST (10)", 64, 5, 10, partial(mnist_cnn, 1)),
     _CostSet("vlcs", "VLCS (5)", 32, 3, 5, vit_small),
     _CostSet("pacs", "PACS (7)", 32, 3, 7, vit_small),
     _CostSet("terra-incognita", "TerraIncognita (10)", 32, 3, 10, vit_small),

@@ -18,18 +18,6 @@ import momentalign
 from momentalign._files import atomic_write
 from momentalign.bench._measure import Measurement
 
-_UNITS = {
-    "penalty alone": "× CMA, gram",
-    "growth": "× first line",
-    "launches": "× captured",
-    "tables and page of a sweep": "× reading",
-    "engine of a sweep": "× called",
-    "many tiles": "× products",
-    "linear fit": "× LogisticRegression",
-    "probing grid": "× fit, × data",
-}
-"""Headings of the ratios by table; all others are in units of ERM."""
-
 
 @dataclass(frozen=True)
 class BenchmarkRow:
@@ -79,6 +67,19 @@ def write_benchmark(path: Path, rows: Iterable[BenchmarkRow], environment: dict[
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"environment": environment, "rows": [dataclasses.asdict(row) for row in rows]}
     atomic_write(path, json.dumps(content, indent=1) + "\n")
+
+
+# Headings of the ratios by table; all others are in units of ERM.
+_UNITS = {
+    "penalty alone": "× CMA, gram",
+    "growth": "× first line",
+    "launches": "× captured",
+    "tables and page of a sweep": "× reading",
+    "engine of a sweep": "× called",
+    "many tiles": "× products",
+    "linear fit": "× LogisticRegression",
+    "probing grid": "× fit, × data",
+}
 
 
 def benchmark_tables(rows: Iterable[BenchmarkRow]) -> Group:

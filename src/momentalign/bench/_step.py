@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from momentalign.bench._baselines import HeadPenalty, backpropagated_hgp, dense_hessian
-from momentalign.bench._measure import Call, Measurement, captured, measure_in_turns, peak_bytes
+from momentalign.bench._measure import Call, Measurement, captured, measure_in_turns
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._results import BenchmarkRow
 from momentalign.encoders import MNIST_CNN
@@ -17,9 +17,9 @@ MakeEncoder = Callable[[], tuple[nn.Module, tuple[int, ...], int]]
 """Returns an encoder, the shape of an image and the width of the features."""
 
 
-def mnist_cnn() -> tuple[nn.Module, tuple[int, ...], int]:
-    """The small convolutional network of the digit sets, two colour channels."""
-    return MNIST_CNN(in_channels=2), (2, 28, 28), 128
+def mnist_cnn(channels: int = 2) -> tuple[nn.Module, tuple[int, ...], int]:
+    """The small convolutional network of the digit sets."""
+    return MNIST_CNN(in_channels=channels), (channels, 28, 28), 128
 
 
 def vit_small() -> tuple[nn.Module, tuple[int, ...], int]:
@@ -35,13 +35,9 @@ def step_rows(
 ) -> list[BenchmarkRow]:
     """Whole steps in float32, in units of ERM; memory is what a step takes beyond parameters and optimizer state."""
     penalties = _penalties(size, device, baselines)
-    peaks = {
-        name: peak_bytes(training_step(encoder, size, device, penalty), device) for name, penalty in penalties.items()
-    }
     steps = {name: training_step(encoder, size, device, penalty) for name, penalty in penalties.items()}
     measured = measure_in_turns(steps, device, budget)
-    rows = {name: Measurement(measured[name].seconds, peaks[name]) for name in steps}
-    return [BenchmarkRow.of("whole step", size, name, row, rows["ERM"]) for name, row in rows.items()]
+    return [BenchmarkRow.of("whole step", size, name, row, measured["ERM"]) for name, row in measured.items()]
 
 
 def captured_step_rows(
