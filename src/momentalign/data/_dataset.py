@@ -1,6 +1,6 @@
 """Data sets with named domains, named splits and optional groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -167,8 +167,11 @@ class DomainDataset:
             raise ValueError(f"Domain {domain!r} of {self.name} has no split {split!r}. Splits found: {splits}.")
         return self.domains[domain][split]
 
-    def with_domains(self, domains: Mapping[str, Mapping[str, Split]]) -> "DomainDataset":
-        """A data set of the same name, classes, groups, recipe and notes with other rows."""
+    def map_splits(self, change: Callable[[Split], Split]) -> "DomainDataset":
+        """The same data set with changed rows, split by split."""
+        domains = {
+            domain: {split: change(rows) for split, rows in splits.items()} for domain, splits in self.domains.items()
+        }
         other = DomainDataset(
             self.name, self.num_classes, domains, self.classes, self.group_names, self.training_recipe, self.notes
         )

@@ -54,10 +54,7 @@ class ColoredDigits(DomainDataset):
 class ColoredMNIST(DomainDataset):
     """MNIST with colours that predict the label: three domains of 23,333 images of shape (2, 28, 28) or one more.
 
-    Args:
-        trial: The trial's seed; another trial has other colours, other label noise and another split.
-        root: Data folder, with MNIST's files in its folder "mnist".
-        holdout: Share of each domain in its "out" split.
+    Arguments are those of :class:`ColoredDigits`; MNIST's files are in the folder "mnist" of the data folder `root`.
     """
 
     def __init__(self, trial: int = 0, root: str | Path | None = None, *, holdout: float = 0.2) -> None:
@@ -91,10 +88,7 @@ class RotatedDigits(DomainDataset):
 class RotatedMNIST(DomainDataset):
     """MNIST rotated by 0, 15, …, 75 degrees: six domains of 11,667 images of shape (1, 28, 28) or one less.
 
-    Args:
-        trial: The trial's seed; another trial deals the images out differently and has another split.
-        root: Data folder, with MNIST's files in its folder "mnist".
-        holdout: Share of each domain in its "out" split.
+    Arguments are those of :class:`RotatedDigits`; MNIST's files are in the folder "mnist" of the data folder `root`.
     """
 
     def __init__(self, trial: int = 0, root: str | Path | None = None, *, holdout: float = 0.2) -> None:

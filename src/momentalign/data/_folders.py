@@ -64,23 +64,22 @@ def without_bad_files(dataset: DomainDataset) -> DomainDataset:
 
     The split of the other images does not change. A data set without image files is returned unchanged.
     """
-    domains: dict[str, dict[str, Split]] = {}
     bad: list[str] = []
-    for domain, splits in dataset.domains.items():
-        domains[domain] = {}
-        for split, rows in splits.items():
-            if not isinstance(rows.inputs, ImageFiles):
-                return dataset
-            names = rows.inputs.names
-            kept = rows.inputs.readable()
-            bad += [names[index] for index in sorted(set(range(len(names))) - set(kept.tolist()))]
-            domains[domain][split] = rows.rows(kept)
+
+    def drop_bad(rows: Split) -> Split:
+        if not isinstance(rows.inputs, ImageFiles):
+            return rows
+        names, kept = rows.inputs.names, rows.inputs.readable()
+        bad.extend(names[index] for index in sorted(set(range(len(names))) - set(kept.tolist())))
+        return rows.rows(kept)
+
+    cleaned = dataset.map_splits(drop_bad)
     if not bad:
         return dataset
     warnings.warn(
         f"{dataset.name}: {pluralize(len(bad), 'unreadable file')} skipped: {join_first(bad, 10)}.", stacklevel=2
     )
-    return dataset.with_domains(domains)
+    return cleaned
 
 
 def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:

@@ -137,6 +137,7 @@ def _table_encoder(dataset: DomainDataset, training: Sequence[Split] | None) -> 
 
 
 def _table(parts: Sequence[Split]) -> TableRows:
+    """All rows of the parts."""
     inputs = [part.inputs for part in parts if isinstance(part.inputs, TableRows) and len(part)]
     if not inputs:
         raise ValueError("A table should have rows to train on, but has none.")

@@ -65,11 +65,7 @@ def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **opti
             config.dataset, trial=config.trial, root=options.get("root"), holdout=config.holdout, skip_bad_files=skip
         )
     cuda = takes_cuda(options.get("accelerator", "auto"))
-    few = {
-        domain: {split: _sample(rows, cuda) for split, rows in splits.items()}
-        for domain, splits in data.domains.items()
-    }
-    sample = data.with_domains(few)
+    sample = data.map_splits(lambda rows: _sample(rows, cuda))
     warn_unusual(config, data)
     weights = 0
 
