@@ -100,20 +100,20 @@ def test_large_colour_images_are_no_digits(shape: tuple[int, ...], recipe: str, 
 def test_split_names_and_regression() -> None:
     assert DATA.split_names == ("in", "out")
     assert (DATA.training_split, DATA.validation_split) == ("in", "out")
-    published = DATA.with_domains({"a": {"train": ROWS, "val": ROWS, "test": ROWS}})
+    published = DomainDataset("d", 2, {"a": {"train": ROWS, "val": ROWS, "test": ROWS}})
     assert (published.training_split, published.validation_split) == ("train", "val")
     assert not DATA.is_regression
     numbers = Split(torch.zeros(3, 1), torch.zeros(3))
     assert DomainDataset("prices", 1, {"a": {"in": numbers}}).is_regression
 
 
-def test_with_domains_keeps_the_rest() -> None:
+def test_map_splits_keeps_the_rest() -> None:
     data = DomainDataset("d", 2, {"a": {"in": ROWS}}, ["x", "y"], ["g"], "image", ["A note."])
-    other = data.with_domains({"b": {"in": ROWS}})
-    assert other.names == ("b",)
+    other = data.map_splits(lambda rows: rows.rows(torch.tensor([2])))
+    assert other.split("a", "in").tensor.tolist() == [[4.0, 5.0]]
     for field in ("name", "num_classes", "classes", "group_names", "training_recipe", "recipe_is_chosen", "notes"):
         assert getattr(other, field) == getattr(data, field)
-    assert not DATA.with_domains({}).recipe_is_chosen
+    assert not DATA.map_splits(lambda rows: rows).recipe_is_chosen
 
 
 @pytest.mark.parametrize(("args", "seed"), [((0, 0), 894182419), ((0, 1), 1514274641), ((1, 0), 785910682)])

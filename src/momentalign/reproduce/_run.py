@@ -215,9 +215,7 @@ def _first_rows(data: "DomainDataset", number: int) -> "DomainDataset":
         kept = [(labels == label).nonzero().squeeze(1)[:number] for label in labels.unique()]
         return rows.rows(torch.cat(kept).sort().values) if kept else rows
 
-    return data.with_domains(
-        {domain: {split: first(rows) for split, rows in splits.items()} for domain, splits in data.domains.items()}
-    )
+    return data.map_splits(first)
 
 
 def _scaled(recipe: ProbingRecipe, dataset: str) -> str:

@@ -86,7 +86,7 @@ def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **opti
             break
     values = {record["metric"]: record["value"] or 0.0 for record in last if record["domain"] is None}
     share = sum(len(rows) for splits in data.domains.values() for rows in splits.values()) / max(
-        1, sum(len(rows) for splits in few.values() for rows in splits.values())
+        1, sum(len(rows) for splits in sample.domains.values() for rows in splits.values())
     )
     record_seconds = share * clock.seconds["evaluation"] / 2
     records = len(range(0, config.steps, config.record_every)) + ((config.steps - 1) % config.record_every > 0)
