@@ -30,13 +30,19 @@ def check_names(name: str, values: Sequence[str]) -> Sequence[str]:
     return values
 
 
-def check_weight(name: str, value: object) -> float:
-    """Return `value` as a number if it is finite and not negative."""
+def check_number(name: str, value: object) -> float:
+    """Return `value` as a float if it is a real number; booleans are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"'{name}' should be a number, but is {value!r}.")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"'{name}' should be finite and not below 0, but is {value!r}. Use 0 to switch the term off.")
     return float(value)
+
+
+def check_weight(name: str, value: object) -> float:
+    """Return `value` as a number if it is finite and not negative."""
+    number = check_number(name, value)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"'{name}' should be finite and not below 0, but is {value!r}. Use 0 to switch the term off.")
+    return number
 
 
 def check_count(name: str, value: object, least: int) -> int:

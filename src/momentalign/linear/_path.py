@@ -151,9 +151,19 @@ def fit_path(
     check_choice("scaling", scaling, SCALINGS)
     check_choice("loss", loss, ("cross_entropy", "logistic"))
     check_count("max_iter", max_iter, 1)
-    orders = [_check_setting(setting) for setting in order_weights]
+    orders = [
+        {
+            check_order(order, "cross_entropy"): check_weight(f"order_weights[{order}]", weight)
+            for order, weight in setting.items()
+        }
+        for setting in order_weights
+    ]
     l2s = check_l2s(l2, len(orders))
-    _check_lengths(features, targets=targets, domains=domains, sample_weight=sample_weight)
+    if features.ndim != 2 or 0 in features.shape:
+        raise ValueError(f"'features' should have shape (n, d) with n and d at least 1, but has {features.shape}.")
+    for name, column in (("targets", targets), ("domains", domains), ("sample_weight", sample_weight)):
+        if column is not None:
+            check_column(name, column.shape, len(features), "features")
     number = max(int(targets.max()) + 1, 2) if classes is None else classes
     if loss == "logistic" and number > 2:
         raise ValueError(f"loss 'logistic' takes two classes, but there are {number}. Use loss='cross_entropy'.")
@@ -192,21 +202,6 @@ def _watched(objective: Objective, watch: HeadCallback | None) -> ValueAndGradie
         return value, gradient
 
     return function
-
-
-def _check_setting(setting: Mapping[int, float]) -> dict[int, float]:
-    return {
-        check_order(order, "cross_entropy"): check_weight(f"order_weights[{order}]", weight)
-        for order, weight in setting.items()
-    }
-
-
-def _check_lengths(features: NDArray[np.floating], **columns: NDArray[np.generic] | None) -> None:
-    if features.ndim != 2 or 0 in features.shape:
-        raise ValueError(f"'features' should have shape (n, d) with n and d at least 1, but has {features.shape}.")
-    for name, column in columns.items():
-        if column is not None:
-            check_column(name, column.shape, len(features), "features")
 
 
 def _distance(one: tuple[Mapping[str, float], float], other: tuple[Mapping[str, float], float]) -> float:

@@ -65,9 +65,10 @@ def fit_sgd(
     order = torch.Generator().manual_seed(seed)
     X, y = torch.tensor(features, dtype=torch.float64), torch.tensor(targets, dtype=torch.long)
     e = torch.zeros_like(y) if domains is None else torch.tensor(domains, dtype=torch.long)
-    head = _first_head(
-        classes, X.shape[1], order if head_seed is None else torch.Generator().manual_seed(head_seed), bias
-    )
+    bound = X.shape[1] ** -0.5  # as in torch.nn.Linear
+    head = torch.empty(classes, X.shape[1] + bias, dtype=torch.float64)
+    head.uniform_(-bound, bound, generator=order if head_seed is None else torch.Generator().manual_seed(head_seed))
+    head.requires_grad_()
     step, value, total = 0, 0.0, 0.0
 
     def current() -> Array:
@@ -99,13 +100,6 @@ def fit_sgd(
                 total += value * len(batch)
                 step += 1
     return outcome(total / len(X), finite=bool(head.isfinite().all()))
-
-
-def _first_head(classes: int, dimension: int, generator: torch.Generator, bias: bool) -> Tensor:
-    """Initial head, (C, d) or (C, d + 1), uniform within 1/√d as in `torch.nn.Linear`."""
-    bound = dimension**-0.5
-    head = torch.empty(classes, dimension + bias, dtype=torch.float64)
-    return head.uniform_(-bound, bound, generator=generator).requires_grad_()
 
 
 def _logit_difference(head: Tensor) -> Tensor:

@@ -23,8 +23,8 @@ class ProbeData:
 
     Example:
         >>> X = np.arange(16.0).reshape(8, 2)
-        >>> y, place = [0, 1] * 4, ["land", "land", "water", "water"] * 2
-        >>> ProbeData.from_arrays(X, y, place, ["train"] * 4 + ["val", "val", "test", "test"])
+        >>> y, background = [0, 1] * 4, ["land", "land", "water", "water"] * 2
+        >>> ProbeData.from_arrays(X, y, background, ["train"] * 4 + ["val", "val", "test", "test"])
         ProbeData('arrays', 4 + 2 + 2 rows of 2 features, 2 classes, 2 domains, 4 groups)
     """
 

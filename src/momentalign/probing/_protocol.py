@@ -1,6 +1,8 @@
 """The protocol: a grid on one seed, its best sets on several, selected by worst-group validation accuracy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from momentalign._types import ReportProgress
@@ -79,12 +81,18 @@ def run_protocol(
     needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
     grids = {name: method_grid(name, solver, plan, train_rows=rows) for name in needed}
     total = sum(len(grid) + min(top, len(grid)) * (seeds - 1) for grid in grids.values())
-    counter = _Counter(total, progress)
+    finished = count(1)
+
+    def report_fit(label: str) -> None:
+        if progress is not None:
+            progress(label, min(1.0, next(finished) / total))
+
     fits: list[ProbeFit] = []
     best: dict[str, tuple[ProbeFit, ...]] = {}
     for name in needed:
-        counter.method = find_method(name)
-        of_method, best[name] = _search(features, grids[name], fitter, seeds, top, counter)
+        method = find_method(name)
+        tick = partial(report_fit, method.label)
+        of_method, best[name] = _search(features, method, grids[name], fitter, seeds, top, tick)
         fits += of_method
     table = tuple(
         MethodResult(
@@ -110,19 +118,18 @@ def run_protocol(
 
 def _search(
     features: ProbeFeatures,
+    method: ProbeMethod,
     grid: list[dict[str, float]],
     solver: ProbeSolver,
     seeds: int,
     top: int,
-    counter: "_Counter",
+    tick: Callable[[], None],
 ) -> tuple[list[ProbeFit], tuple[ProbeFit, ...]]:
     """All fits of a method, the grid on the first seed and the best sets on the others; and those of the best set."""
     from momentalign.selection import best_set, best_sets  # imports pandas
 
-    method = counter.method
-
     def fit_sets(indices: list[int], seed: int) -> list[ProbeFit]:
-        heads = solver.fit(features, method, [grid[index] for index in indices], seed, counter.tick)
+        heads = solver.fit(features, method, [grid[index] for index in indices], seed, tick)
         return [
             ProbeFit(
                 method.name,
@@ -160,17 +167,3 @@ def _notes(features: ProbeFeatures, fits: list[ProbeFit], solver: ProbeSolver) -
             outcome = f"did not converge within {solver.max_iter} iterations"
         notes.append(f"{len(stopped)} of {len(fits)} fits {outcome} ({names}).")
     return tuple(notes)
-
-
-class _Counter:
-    """Reports finished fits of all methods."""
-
-    method: ProbeMethod
-
-    def __init__(self, total: int, progress: ReportProgress | None) -> None:
-        self.total, self.progress, self.done = total, progress, 0
-
-    def tick(self) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(self.method.label, min(1.0, self.done / self.total))

@@ -1,7 +1,6 @@
 """Run one probe: fit its head and write records and model into a run folder."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -79,18 +78,15 @@ def _fit(
     progress: StepProgress | None,
     save: bool,
 ) -> list[Record]:
-    hparams = dict(config.hparams)
-    solver = ProbeSolver(hparams["solver"], hparams["l2"], max_iter=config.steps)
-    if solver.name == "converged":
-        solver = replace(solver, tol=hparams["tol"])
-        rows = bootstrap_rows(features.train, config.trial)
+    hparams, train = dict(config.hparams), features.train
+    if hparams["solver"] == "converged":
+        solver = ProbeSolver("converged", hparams["l2"], tol=hparams["tol"], max_iter=config.steps)
+        rows = bootstrap_rows(train, config.trial)
         writer = _Writer(config, _Curves(features, method, rows), target, progress)
         (head,) = solver.fit_converged(features, method, [hparams], config.trial, watch=writer.observe)
     else:
-        solver = replace(
-            solver, epochs=hparams["epochs"], batch_size=hparams["batch_size"], learning_rate=hparams["lr"]
-        )
-        train = features.train
+        schedule = {"epochs": hparams["epochs"], "batch_size": hparams["batch_size"], "learning_rate": hparams["lr"]}
+        solver = ProbeSolver("sgd", hparams["l2"], **schedule)
         rows = SortedRows.sort(train.features, train.targets, train.domains, None, bias=False)
         writer = _Writer(config, _Curves(features, method, rows), target, progress)
         head = solver.fit_sgd(features, method, hparams, config.trial, watch=writer.step)

@@ -154,10 +154,10 @@ class ISRCov(SubspaceRecovery):
     def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
         present, sizes = np.unique(codes, return_counts=True)
         if len(self.domains_) != 2 or len(present) != 2 or sizes.min() < 2:
-            found = {str(self.domains_[code]): int(size) for code, size in zip(present, sizes, strict=True)}
+            sizes_by_domain = {str(self.domains_[code]): int(size) for code, size in zip(present, sizes, strict=True)}
             raise ValueError(
-                f"ISRCov compares two domains with at least two rows each of class {self.class_!r}, but found {found}. "
-                "Pass the rows of two domains, or use ISRMean."
+                f"ISRCov compares two domains with at least two rows each of class {self.class_!r}, but found "
+                f"{sizes_by_domain}. Pass the rows of two domains, or use ISRMean."
             )
         first, second = (
             np.cov(features[codes == code], rowvar=False).reshape([features.shape[1]] * 2) for code in present

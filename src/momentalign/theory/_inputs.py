@@ -12,7 +12,7 @@ from torch import Tensor
 
 from momentalign._format import join_first
 from momentalign._types import Array
-from momentalign._validation import check_column, check_labels
+from momentalign._validation import check_column, check_labels, check_number
 
 
 def as_features(name: str, value: Any, columns: int | None = None) -> Tensor:
@@ -86,11 +86,10 @@ def index_known_labels(name: str, labels: NDArray[Any], distinct: Sequence[Any])
 
 def check_positive(name: str, value: object, why: str) -> float:
     """Return `value` as a float if it is finite and above zero."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"'{name}' should be a number, but is {value!r}.")
-    if not math.isfinite(value) or value <= 0:
+    number = check_number(name, value)
+    if not math.isfinite(number) or number <= 0:
         raise ValueError(f"'{name}' should be finite and above 0, but is {value!r}. {why}")
-    return float(value)
+    return number
 
 
 def check_radius(radius: object) -> float:
@@ -98,13 +97,10 @@ def check_radius(radius: object) -> float:
     return check_positive("radius", radius, "It is √δ, the largest distance of a head from the centre.")
 
 
-def check_level(level: object) -> float:
-    """Return `level` as a float if it lies between 0 and 1."""
-    if isinstance(level, bool) or not isinstance(level, int | float):
-        raise TypeError(f"'level' should be a number, but is {level!r}.")
-    if not 0 < level < 1:
+def check_level(level: object) -> None:
+    """Check that `level` is a number between 0 and 1."""
+    if not 0 < check_number("level", level) < 1:
         raise ValueError(f"'level' should lie between 0 and 1, but is {level!r}. Use 0.9 for intervals of 90%.")
-    return float(level)
 
 
 def _as_numbers(name: str, value: Any) -> Array:

@@ -13,7 +13,7 @@ from momentalign.theory._tables import (
     Quantity,
     bound_rows,
     domain_matrices,
-    domain_summaries,
+    domain_rows,
     headline,
     subtitle,
     target_rows,
@@ -55,10 +55,7 @@ def report_text(report: "TransferReport") -> str:
     """Render the report as plain text, worst pair first."""
     pareto = report.pareto
     names = [_short(name) for name in report.names]
-    domains = [
-        [_short(one.name), str(one.rows), *(_number(value) for value in one.numbers)]
-        for one in domain_summaries(report)
-    ]
+    domains = [[_short(name), *cells] for name, *cells in domain_rows(report)]
     header = ["domain", "rows", "loss", "its best", "gradient norm", "weight"]
     parts = [
         _wrapped("Transfer report: " + subtitle(report)),
@@ -77,7 +74,7 @@ def report_text(report: "TransferReport") -> str:
         mixture = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, report.hull.weights, strict=True))
         parts.append(_wrapped(f"Hull check: {report.hull.sentence} Closest mixture: {mixture}."))
     if report.target is not None:
-        parts.append("The labelled target at the centre of the ball\n" + _quantities(target_rows(report)))
+        parts.append("The labelled target at the centre of the ball\n" + _quantities(target_rows(report.target)))
     if report.notes:
         parts.append("Notes\n" + "\n".join(_wrapped(f"- {note}", "  ") for note in report.notes))
     return "\n\n".join(parts)
@@ -122,15 +119,12 @@ def report_page(report: "TransferReport") -> str:
     """Render the report as a page without scripts or network access, light and dark; names from data are escaped."""
     pareto = report.pareto
     columns = ["domain", "rows", "loss", "its best loss", "gradient norm", "weight in the centre's mixture"]
-    domains = [
-        [one.name, str(one.rows), *(f"{value:.4g}" for value in one.numbers)] for one in domain_summaries(report)
-    ]
     sections = [
         f"<h1>Transfer report</h1>\n<p class='dim'>{escape(subtitle(report))}</p>",
         f"<p class='worst'>{escape(headline(report))}</p>",
         "<h2>The domains at the centre of the ball</h2>\n<p>The centre is the weakly Pareto-optimal head with the "
         f"smallest largest gradient norm, {pareto.largest_gradient_norm:.4g}; the smallest combination of the "
-        f"gradients there is {pareto.check.norm:.1g}.</p>\n" + _html_table(columns, domains),
+        f"gradients there is {pareto.check.norm:.1g}.</p>\n" + _html_table(columns, domain_rows(report)),
         "<h2>Between domains</h2>\n<p class='dim'>Source in rows, target in columns.</p>\n<div class='maps'>\n"
         + "\n".join(_heat_map(matrix, report.names) for matrix in domain_matrices(report))
         + "\n</div>",
@@ -143,7 +137,7 @@ def report_page(report: "TransferReport") -> str:
             + _html_table(["source", "weight in the closest mixture"], weights)
         )
     if report.target is not None:
-        sections.append("<h2>The labelled target at the centre</h2>\n" + _quantity_table(target_rows(report)))
+        sections.append("<h2>The labelled target at the centre</h2>\n" + _quantity_table(target_rows(report.target)))
     if report.notes:
         items = "\n".join(f"<li>{escape(note)}</li>" for note in report.notes)
         sections.append(f"<h2>Notes</h2>\n<ul>\n{items}\n</ul>")

@@ -6,6 +6,7 @@ import numpy as np
 
 from momentalign._types import Array
 from momentalign.penalties import term_name
+from momentalign.theory._bounds import TargetErrors
 
 if TYPE_CHECKING:
     from momentalign.theory._report import TransferReport
@@ -30,20 +31,12 @@ class Quantity(NamedTuple):
     remark: str
 
 
-class DomainSummary(NamedTuple):
-    """A domain at the centre of the ball: loss, smallest loss, gradient norm, weight in the centre's mixture."""
-
-    name: str
-    rows: int
-    numbers: tuple[float, ...]
-
-
-def domain_summaries(report: "TransferReport") -> list[DomainSummary]:
-    """Summaries of all domains."""
+def domain_rows(report: "TransferReport") -> list[list[str]]:
+    """Name, rows, loss, smallest loss, gradient norm and weight in the mixture of each domain at the centre."""
     pareto = report.pareto
     numbers = np.column_stack([report.values, report.measures.minima, pareto.gradient_norms, pareto.weights])
     return [
-        DomainSummary(name, rows, tuple(own))
+        [name, str(rows), *(f"{value:.4g}" for value in own)]
         for name, rows, own in zip(report.names, report.losses.counts.tolist(), numbers.tolist(), strict=True)
     ]
 
@@ -96,11 +89,8 @@ def bound_rows(report: "TransferReport") -> list[Quantity]:
     return rows
 
 
-def target_rows(report: "TransferReport") -> list[Quantity]:
+def target_rows(t: TargetErrors) -> list[Quantity]:
     """Losses of a labelled target and the bounds on them."""
-    t = report.target
-    if t is None:
-        return []
     verdict = "holds" if t.loss <= t.hull_bound else "fails: outside the hull, or the ascent missed a supremum"
     return [
         Quantity("target's loss", t.loss, f"its best {t.minimum:.4g}"),
