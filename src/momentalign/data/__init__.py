@@ -19,12 +19,11 @@ from momentalign.data._digits import (
     rotate_domains,
 )
 from momentalign.data._download import DownloadError
-from momentalign.data._fetch import fetch
+from momentalign.data._fetch import fetch, has_checksums, verify
 from momentalign.data._folders import read_image_folder, without_bad_files
 from momentalign.data._items import ImageFiles, Items, TableRows, Texts
 from momentalign.data._load import dataset_names, load_dataset
 from momentalign.data._sources import EMBEDDED, Source, SourceFile, data_folder, dataset_path, find_source, is_complete
-from momentalign.data._verify import has_checksums, verify
 
 __all__ = [
     "EMBEDDED",
