@@ -45,7 +45,9 @@ def resolve_route(
         )
     if route == "pairwise" and max(orders) > 2:
         raise ValueError(f"Route 'pairwise' takes orders 1 and 2, but got {max(orders)}. Use route='gram'.")
-    for order in orders if route == "direct" else ():
+    if route != "direct":
+        return route
+    for order in orders:
         size = closed_form.direct_size(order, HEADS[loss], dimension, classes)
         if size is None:
             raise ValueError(
@@ -88,9 +90,8 @@ def spreads(
     if route == "gram":
         one_tile = len(batch.features) <= closed_form.TILE
         if one_tile and loss == "cross_entropy" and list(orders) == [1, 2] and not with_energies:
-            features, logits, targets, domains = batch
             by = (1.0, 1.0) if divisors is None else (divisors[0], divisors[1])
-            return closed_form.softmax_spreads(features, logits, targets, domains, bias, by), []
+            return closed_form.softmax_spreads(*batch, bias, by), []
         statistics = ("spread", "energy") if with_energies else ("spread",)
         residuals = HEADS[loss](batch.logits, batch.targets)
         values = closed_form.gram_statistics(statistics, orders, residuals, batch.features, batch.domains, bias)

@@ -21,7 +21,7 @@ def test_labels_are_for_tables() -> None:
     ]
 
 
-def test_a_penalty_of_ones_own() -> None:
+def test_custom_penalty() -> None:
     spec = find_algorithm(f"{OWN}:LogitSize")
     assert (spec.name, spec.label) == (f"{OWN}:LogitSize", "LogitSize")
     space = spec.space("mnist", 10)
@@ -41,7 +41,7 @@ def test_a_penalty_of_ones_own() -> None:
     assert_descends(algorithm, loss)
 
 
-def test_its_own_search_space() -> None:
+def test_custom_search_space() -> None:
     spec = find_algorithm(f"{OWN}:Searched")
     assert spec.space("mnist", 10)["weight"].default == 1.0
     assert spec.space("image", 10)["weight"].default == 2.0
@@ -61,7 +61,7 @@ def test_an_inherited_declaration_does_not_describe_an_override() -> None:
     assert algorithm.penalty.num_domains == K
 
 
-def test_an_algorithm_of_ones_own() -> None:
+def test_custom_algorithm() -> None:
     algorithm = build(f"{OWN}:Doubled", factor=3.0)
     assert isinstance(algorithm, Doubled)
     (logged,) = run(algorithm, descents(algorithm), range(1))
@@ -104,12 +104,12 @@ def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monk
         ("C:/folder/file.py", "should look like 'package.module:Name', but is 'C:/folder/file.py'"),
     ],
 )
-def test_what_cannot_be_found(name: str, message: str) -> None:
+def test_unknown_names(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find_algorithm(name)
 
 
-def test_an_error_inside_ones_own_module_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_inside_a_custom_module_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(tmp_path, "broken_here.py").write_text("import a_library_that_is_missing\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_library_that_is_missing"):

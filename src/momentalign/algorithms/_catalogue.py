@@ -31,12 +31,7 @@ from momentalign.penalties import PENALTIES, DomainPenalty
 
 @dataclass(frozen=True)
 class AlgorithmSpec:
-    """An algorithm by name: an :class:`Algorithm` class, or a penalty's class, which ERM is run with.
-
-    Attributes:
-        name: Name on the command line.
-        cls: The class.
-    """
+    """An algorithm by its name on the command line: an :class:`Algorithm` class, or a penalty's class for ERM."""
 
     name: str
     cls: type[Algorithm] | type[DomainPenalty]
@@ -147,7 +142,7 @@ def find_algorithm(name: str) -> AlgorithmSpec:
     if "." in name:  # the other common way to write it
         return find_algorithm(":".join(name.rsplit(".", 1)))
     raise ValueError(
-        f"There is no algorithm '{name}'. There are: {', '.join(_CATALOGUE)}; your own is 'package.module:Name'."
+        f"There is no algorithm '{name}'. There are: {', '.join(_CATALOGUE)}; write your own as 'package.module:Name'."
         + suggest(name.lower(), _CATALOGUE)
     )
 

@@ -1,7 +1,7 @@
 """The paper's table of time and memory: methods by data sets, measured beside published."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,13 +9,12 @@ import torch
 from rich.console import Group
 from rich.table import Table
 
-from momentalign import closed_form
 from momentalign.bench._baselines import HeadPenalty
 from momentalign.bench._measure import Measurement, measure_in_turns
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
 from momentalign.bench._step import MakeEncoder, mnist_cnn, training_step, vit_small
-from momentalign.penalties import CMA, CORAL, HGP, DomainPenalty, Fishr, Hutchinson
+from momentalign.penalties import CMA, CORAL, HGP, DomainPenalty, Fishr, Hutchinson, PenaltyOptions
 from momentalign.published import published_costs
 
 _TABLE = "paper's table"
@@ -73,12 +72,12 @@ def _rows(data: _CostSet, device: torch.device, budget: float, memory_limit: int
     size = data.size
     penalties: dict[str, HeadPenalty | None] = {"erm": None}
     notes: dict[str, str] = {}
-    for name, make in _makers(size, draws).items():
+    for name, penalty in _penalties(size, draws).items():
         need, note = _need(name, size)
         if need > memory_limit:
             notes[name] = note
         else:
-            penalties[name] = from_head(make(), device)
+            penalties[name] = from_head(penalty, device)
     steps = {name: training_step(data.encoder, size, device, penalty) for name, penalty in penalties.items()}
     fixed = _fixed_bytes(data)
     measured = {
@@ -93,32 +92,25 @@ def _rows(data: _CostSet, device: torch.device, budget: float, memory_limit: int
     ]
 
 
-def _makers(size: BatchSize, draws: int) -> dict[str, Callable[[], DomainPenalty]]:
-    K = size.K
+def _penalties(size: BatchSize, draws: int) -> dict[str, DomainPenalty]:
+    options: PenaltyOptions = {"validate": False, "num_domains": size.K}
     return {
-        "coral": lambda: CORAL(validate=False),
-        "fishr": lambda: Fishr(validate=False, num_domains=K),
-        "hgp": lambda: HGP(validate=False),
-        "hutchinson": lambda: Hutchinson(samples=draws, validate=False, num_domains=K),
-        "hutchinson-exact": lambda: Hutchinson(validate=False, num_domains=K),
-        "cma-speed": lambda: CMA(route="direct", validate=False, num_domains=K),
-        "cma-memory": lambda: CMA(route="pairwise", validate=False, num_domains=K),
-        "cma": lambda: CMA(route="gram", validate=False, num_domains=K),
+        "coral": CORAL(**options),
+        "fishr": Fishr(**options),
+        "hgp": HGP(**options),
+        "hutchinson": Hutchinson(samples=draws, **options),
+        "hutchinson-exact": Hutchinson(**options),
+        "cma-speed": CMA(route="direct", **options),
+        "cma-memory": CMA(route="pairwise", **options),
+        "cma": CMA(route="gram", **options),
     }
 
 
 def _need(name: str, size: BatchSize) -> tuple[int, str]:
     """Estimated bytes of a penalty beyond those of the step, and the note for a penalty that needs too many."""
-    width = size.d + 1
-    if name == "cma-speed":
-        entries = closed_form.direct_size(2, closed_form.SoftmaxResiduals, width, size.C)
-        if entries is None or entries > closed_form.DIRECT_LIMIT:
-            return sys.maxsize, f"the direct route refuses Hessians of {size.C} classes, not run"
-        need = 4 * 4 * size.K * entries
-    elif name == "cma-memory":
-        need = 4 * 3 * size.n * (size.C**2 + width**2)
-    else:
-        need = 0
+    need = {"cma-speed": size.direct_bytes(), "cma-memory": size.pairwise_bytes()}.get(name, 0)
+    if need is None:
+        return sys.maxsize, f"the direct route refuses Hessians of {size.C} classes, not run"
     return need, f"needs about {need / 2**30:.2g} GiB, not run"
 
 

@@ -36,6 +36,15 @@ class BatchSize:
     def __str__(self) -> str:
         return f"n={self.n} d={self.d} C={self.C} K={self.K}"
 
+    def direct_bytes(self) -> int | None:
+        """Estimated memory of the direct route: Hessians, distances from their mean, gradients; None if it refuses."""
+        entries = closed_form.direct_size(2, closed_form.SoftmaxResiduals, self.d + 1, self.C)
+        return None if entries is None or entries > closed_form.DIRECT_LIMIT else 4 * 4 * self.K * entries
+
+    def pairwise_bytes(self) -> int:
+        """Estimated memory of the pairwise route."""
+        return 4 * 3 * self.n * (self.C**2 + (self.d + 1) ** 2)
+
 
 def penalty_rows(
     size: BatchSize, device: torch.device, budget: float, memory_limit: int, draws: int
@@ -51,15 +60,12 @@ def penalty_rows(
     candidates: dict[str, tuple[HeadPenalty, int]] = {
         "cross-entropy alone": (_cross_entropy, 0),
         "CMA, gram": (from_head(CMA(route="gram", **domains), device), 0),
-        "CMA, direct": (from_head(CMA(route="direct", **domains), device), dense // 2),
+        "CMA, direct": (from_head(CMA(route="direct", **domains), device), size.direct_bytes() or 0),
         "order 3 alone, gram": (from_head(MomentAlignment({3: 1.0}, validate=False), device), 0),
         "Fishr": (from_head(Fishr(**domains), device), 0),
         "HGP": (from_head(HGP(validate=False), device), 0),
         "Hutchinson, exact": (from_head(Hutchinson(validate=False), device), 0),
-        "CMA, pairwise traces": (
-            from_head(CMA(route="pairwise", **domains), device),
-            4 * 3 * size.n * (size.C**2 + width**2),
-        ),
+        "CMA, pairwise traces": (from_head(CMA(route="pairwise", **domains), device), size.pairwise_bytes()),
         "HGP by double back-propagation": (backpropagated_hgp, 0),
         f"Hutchinson, {draws} back-propagations": (
             backpropagated_hutchinson(draws),
@@ -68,9 +74,8 @@ def penalty_rows(
         "dense Hessian per domain": (dense_hessian, dense),
         "dense Hessian per sample (published)": (per_sample_hessian, 4 * 3 * size.n * (size.C * width) ** 2),
     }
-    hessian_size = closed_form.direct_size(2, closed_form.SoftmaxResiduals, width, size.C)
-    if hessian_size is None or hessian_size > closed_form.DIRECT_LIMIT:
-        del candidates["CMA, direct"]  # the route refuses
+    if size.direct_bytes() is None:
+        del candidates["CMA, direct"]
     inputs = _inputs(size, device)
     fits = {name: penalty for name, (penalty, need) in candidates.items() if need <= memory_limit}
     measured = measure_in_turns(

@@ -71,7 +71,7 @@ class CMA(AlignmentPenalty):
 
 
 class CMAMomentum(CMA):
-    """CMA with averaging over steps (`momentum=0.95`), whose weights have a search space of their own."""
+    """CMA with averaging over steps (`momentum=0.95`), with its own search space."""
 
     name = "cma-momentum"
     label = "CMA with momentum"

@@ -64,15 +64,7 @@ class HGP(DomainPenalty):
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spreads of gradients and products."""
-        gradient, hessian = closed_form.product_spreads(
-            HEADS[self.loss],
-            batch.features,
-            batch.logits,
-            batch.targets,
-            batch.domains,
-            bias=self.bias,
-            center=self.center,
-        )
+        gradient, hessian = closed_form.product_spreads(HEADS[self.loss], *batch, bias=self.bias, center=self.center)
         return {"gradient": gradient, "hessian": hessian}
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
