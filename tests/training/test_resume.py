@@ -44,9 +44,9 @@ def test_killed_at_step_11_and_resumed(tmp_path: Path) -> None:
     assert find_position(tmp_path / "killed").step == 9
     data = three_domains()
     config = small_config(data, "fishr", hparams={"dropout": 0.3, "anneal_steps": 6})
-    said: list[str] = []
-    run(config, tmp_path / "killed", data=data, say=said.append)
-    assert "Resuming at step 9 of 20." in said
+    messages: list[str] = []
+    run(config, tmp_path / "killed", data=data, log=messages.append)
+    assert "Resuming at step 9 of 20." in messages
     run(config, tmp_path / "whole", data=data)
     assert_same_weights(tmp_path / "killed", tmp_path / "whole")
     assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")

@@ -91,7 +91,7 @@ def train_command(
         console.print(f"{algorithm} on {dataset}{held_out}: {length}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
         options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
-        options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "say": print_line}
+        options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}
         if dry_run:
             with console.status("Measuring a few steps …"):
                 cost = estimate_run(config, **options)

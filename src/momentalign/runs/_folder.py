@@ -28,13 +28,7 @@ from momentalign.runs._run_json import (
 class RunFolder:
     """Writes `run.json` and `records.jsonl` of one run; one process at a time.
 
-    Args:
-        path: The folder; it is made if it does not exist.
-        config: What is run there.
-        stamp: Of :func:`data_stamp`.
-
-    Raises:
-        ValueError: The folder holds something else.
+    `stamp` is of :func:`data_stamp`. Raises ValueError if the folder holds something else.
     """
 
     def __init__(self, path: Path, config: RunConfig, stamp: str | None = None) -> None:
@@ -65,17 +59,9 @@ class RunFolder:
         records_bytes: int = 0,
         **more: Any,
     ) -> None:
-        """Mark the run as running, and truncate its records to those before its checkpoint.
+        """Mark the run as running, and truncate its records to the `records_bytes` before its checkpoint.
 
-        Args:
-            domains: Names of the data set's domains.
-            classes: Names of its classes.
-            device: Name of the device.
-            records_bytes: Size of the records to keep.
-            **more: Further keys of `run.json`.
-
-        Raises:
-            ValueError: There are fewer records, or another process trains there.
+        `more` are further keys of `run.json`. Raises ValueError if records were lost or another process trains there.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / "records.jsonl"
@@ -128,11 +114,7 @@ class RunFolder:
     def recording_failure(self, resume_note: Callable[[], str] = str) -> Iterator[None]:
         """Record an error of the block in `run.json`, and close the folder however the block ends.
 
-        Args:
-            resume_note: Called when the disk is full; describes where the run will resume.
-
-        Raises:
-            DiskFullError: The block raised an error of a full disk.
+        Raises DiskFullError where the disk is full, with a `resume_note` on where the run will resume.
         """
         try:
             yield

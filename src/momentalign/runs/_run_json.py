@@ -66,11 +66,7 @@ class UnreadableRunError(ValueError):
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """Read a folder's `run.json`.
-
-    Raises:
-        UnreadableRunError: There is none, or it is damaged or of another format.
-    """
+    """Read a folder's `run.json`; raises UnreadableRunError where it is missing, damaged or of another format."""
     path = folder / "run.json"
     try:
         info: dict[str, Any] = json.loads(path.read_bytes())
@@ -142,13 +138,7 @@ def record_failure(folder: Path, config: RunConfig, domains: Iterable[str], erro
 
 
 def run_state(folder: Path, config: RunConfig, stamp: str | None = None) -> tuple[RunState, str | None]:
-    """State of a run, and its error or the reason why its folder cannot be used.
-
-    Args:
-        folder: The run's folder, which may not exist.
-        config: The run that should be there.
-        stamp: Of :func:`data_stamp`.
-    """
+    """State of the run that should be in a folder, and its error or the reason why the folder cannot be used."""
     try:
         info = read_run(folder)
     except UnreadableRunError as error:

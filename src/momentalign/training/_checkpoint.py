@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,8 @@ def save_checkpoint(
             algorithm, optimizers, position = training
             tensors, plain = _pack(algorithm, optimizers)
             write_tensors(new / "state.safetensors", tensors)
-            write_json(
-                new / "state.json",
-                {
-                    "format": CHECKPOINT_FORMAT,
-                    "step": position.step,
-                    "records_bytes": position.records_bytes,
-                    "optimizers": plain,
-                },
-            )
+            state = {"format": CHECKPOINT_FORMAT, **asdict(position), "optimizers": plain}
+            write_json(new / "state.json", state)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise

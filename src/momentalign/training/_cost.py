@@ -81,7 +81,7 @@ def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **opti
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the sample, which is smaller than the data
             last = run(short, None, data=sample, **{**options, **own, "clock": clock})
-        options["say"] = None  # already said
+        options["log"] = None  # logged once
         if clock.seconds["steps"] > _QUICK and not cuda:
             break
     values = {record["metric"]: record["value"] or 0.0 for record in last if record["domain"] is None}

@@ -44,16 +44,12 @@ def open_dataset(
     dataset: str, *, trial: int, root: str | Path | None, holdout: float, skip_bad_files: bool = False
 ) -> DomainDataset:
     """Load a data set, or return the last one that this process loaded; a path is read every time."""
+    load = _load_cached if dataset in dataset_names() else load_dataset
     folder = None if root is None else str(root)
-    load = _load_cached if dataset in dataset_names() else _load
-    return load(dataset, trial, folder, holdout, skip_bad_files)
+    return load(dataset, trial=trial, root=folder, holdout=holdout, skip_bad=skip_bad_files)
 
 
-def _load(dataset: str, trial: int, root: str | None, holdout: float, skip_bad_files: bool) -> DomainDataset:
-    return load_dataset(dataset, trial=trial, root=root, holdout=holdout, skip_bad=skip_bad_files)
-
-
-_load_cached = lru_cache(maxsize=1)(_load)
+_load_cached = lru_cache(maxsize=1)(load_dataset)
 
 
 @lru_cache(maxsize=16)

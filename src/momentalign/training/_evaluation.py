@@ -126,17 +126,17 @@ def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:
 
 
 def _scores(data: DomainDataset, rows: DatasetRows, correct: torch.Tensor) -> list[Score]:
+    def score(domain: str | None, split: str | None, right: torch.Tensor) -> Score:
+        return Score(domain, split, None, "accuracy", len(right), float(right.double().mean()))
+
     scores = []
     for domain, splits in data.domains.items():
-        spans = [(split, *rows.spans[domain, split]) for split in splits]
-        for split, first, end in spans:
-            if end > first:
-                value = float(correct[first:end].double().mean())
-                scores.append(Score(domain, split, None, "accuracy", end - first, value))
-        whole = torch.cat([correct[first:end] for _, first, end in spans])
-        if len(whole) and len(spans) > 1:
-            scores.append(Score(domain, None, None, "accuracy", len(whole), float(whole.double().mean())))
-    scores.append(Score(None, None, None, "accuracy", len(correct), float(correct.double().mean())))
+        parts = {split: correct[slice(*rows.spans[domain, split])] for split in splits}
+        scores += [score(domain, split, part) for split, part in parts.items() if len(part)]
+        whole = torch.cat(list(parts.values()))
+        if len(whole) and len(parts) > 1:
+            scores.append(score(domain, None, whole))
+    scores.append(score(None, None, correct))
     if rows.groups is None or data.group_names is None:
         return scores
     for record in accuracy_records(data, rows, correct.numpy(), 0):

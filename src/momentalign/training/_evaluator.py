@@ -91,11 +91,7 @@ def accuracy_records(data: DomainDataset, rows: DatasetRows, correct: NDArray[np
 class _MomentSample:
     """Rows of the training domains whose feature moments are compared: the same ones at every record.
 
-    Args:
-        rows: The data set's rows.
-        domains: Training domains.
-        splits: The first of these splits that has rows is sampled.
-        trial: The trial's seed.
+    Of each domain the first of `splits` that has rows is sampled.
     """
 
     def __init__(self, rows: DatasetRows, domains: Sequence[str], splits: Sequence[str], trial: int) -> None:
@@ -130,14 +126,7 @@ class _MomentSample:
 class Evaluator:
     """Makes a record's accuracies and moment gaps, in large batches that are shared by the ranks.
 
-    Args:
-        fabric: Launched.
-        network: What is trained, not wrapped.
-        data: The data set.
-        rows: Its rows.
-        domains: Training domains.
-        trial: The trial's seed.
-        workers: Processes that read rows, where they have to be read.
+    The Fabric is launched, the network not wrapped; `domains` are the training domains.
     """
 
     def __init__(

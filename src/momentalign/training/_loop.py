@@ -160,10 +160,10 @@ def train(
         steps = eager_step(training, sums, position.step, config.steps)
     evaluator = Evaluator(fabric, network, data, rows, domains, config.trial, workers)
     report = Reporter(options.progress if rank == 0 else None, config.steps)
-    if rank == 0 and options.say is not None:
+    if rank == 0 and options.log is not None:
         resume_note = [f"Resuming at step {position.step} of {config.steps}."] if position.step else []
         for message in (*encoder.notes, describe_size(algorithm, optimizers), *resume_note):
-            options.say(message)
+            options.log(message)
 
     records: list[Record] = []
     last_record, saved = position.step - 1, time.monotonic()

@@ -67,7 +67,7 @@ class Options:
         compile: "none"; "penalty" to compile the penalty; "all" to compile the network as well. Compiling takes half
             a minute, once a process: it is for many runs.
         progress: Called now and then.
-        say: Called with messages before the first step: assumptions, where the run resumes, its size.
+        log: Called with messages before the first step: assumptions, where the run resumes, its size.
         clock: Measures set-up, steps, evaluation and files.
         built: Called with the algorithm once it is built, on every rank.
     """
@@ -80,7 +80,7 @@ class Options:
     capture: bool | None = None
     compile: str = "none"
     progress: Callable[[Progress], None] | None = None
-    say: Callable[[str], None] | None = None
+    log: Callable[[str], None] | None = None
     clock: Clock = field(default_factory=Clock)
     built: Callable[[Algorithm], None] | None = None
 

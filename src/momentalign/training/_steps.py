@@ -38,10 +38,7 @@ class Sampler:
     Args:
         pools: Row indices of each training domain.
         keys: Seed key of each: the domain's position in the data set.
-        batch_size: Rows of each domain in a step.
-        trial: The trial's seed.
-        rank: Which share of every mini-batch to return.
-        ranks: Number of shares.
+        batch_size: Rows of each domain in a step, of which a rank gets its share.
         epochs: Whether to draw each row once an epoch; a mini-batch may begin in one and end in the next.
     """
 
@@ -120,15 +117,7 @@ def seed_step(trial: int, step: int, rank: int, device: torch.device) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Everything that a step uses.
-
-    Attributes:
-        backward: Of Fabric.
-        sampler: Draws the rows of a step.
-        preprocessing: Of the encoder.
-        trial: The trial's seed.
-        workers: Processes that read rows, where they have to be read.
-    """
+    """Everything that a step uses; `workers` processes read rows that are not on the device."""
 
     algorithm: Algorithm
     optimizers: Mapping[str, Optimizer]
