@@ -18,7 +18,7 @@ from momentalign.cli._options import (
     find_device,
 )
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
-from momentalign.cli._sweep_output import make_engine, print_notes, run_plan
+from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
 
 if TYPE_CHECKING:
     from momentalign.reproduce import PaperRecipe, ProbingRecipe, SweepRecipe
@@ -122,8 +122,8 @@ def _run_sweep(
     recipe: "SweepRecipe", common: _Common, *, retry_failed: bool, jobs: int | None, device: str, per_gpu: int
 ) -> None:
     """Train the runs of a fine-tuning table or figure and print its tables; exit code 1 if runs failed."""
-    from momentalign._format import pluralize, printable
-    from momentalign.report import accuracy_table, write_report
+    from momentalign._format import pluralize
+    from momentalign.report import write_report
     from momentalign.reproduce import plan_of, results_of, sweep_commands
 
     console, out, root = common.console, common.out, common.root
@@ -152,16 +152,11 @@ def _run_sweep(
     if tally is None:
         return
     results = results_of(plan, out)
-    for rule in recipe.rules:
-        console.print()
-        console.print(accuracy_table(results, rule).to_text(), end="")
-    console.print()
+    print_tables(console, results, recipe.rules)
     figures = out / "figures" / recipe.name if recipe.figure else None
     with share_bar(console) as progress:
         page = write_report(results, out / f"{recipe.name}.html", figures, title=recipe.what, progress=progress)[0]
-    print_notes(console, tally)
-    for problem in results.problems:
-        console.print(printable(problem))
+    print_notes(console, tally, results.problems)
     if figures is not None:
         console.print(f"Saved the figure to {figures}, as {recipe.figure}-*.png, .svg and .pdf.")
     console.print(f"Saved the page to {page} and the runs to {out}.")

@@ -25,7 +25,7 @@ from momentalign.cli._options import (
     parse_settings,
 )
 from momentalign.cli._output import make_console, print_warnings
-from momentalign.cli._sweep_output import make_engine, print_notes, run_plan
+from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
 
 if TYPE_CHECKING:
     from momentalign.sweep import Plan, Tally
@@ -129,20 +129,14 @@ def sweep(
 
 def _print_results(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retried: bool) -> None:
     from momentalign._format import printable
-    from momentalign.report import accuracy_table
     from momentalign.runs import read_runs
 
     problems: list[str] = []
     if tally.finished or tally.before:
         results = read_runs(out)
         problems = results.problems
-        for rule in plan.rules:
-            console.print()
-            console.print(accuracy_table(results, rule).to_text(), end="")
-        console.print()
-    print_notes(console, tally)
-    for problem in problems:
-        console.print(printable(problem))
+        print_tables(console, results, plan.rules)
+    print_notes(console, tally, problems)
     for error in dict.fromkeys(tally.failed.values()):
         if not any(error in problem for problem in problems):
             console.print(printable(error))

@@ -1,7 +1,7 @@
 """Shared by `sweep` and `reproduce`: the engine, the cost of a plan, and the progress of its runs."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from momentalign.cli._output import RESUME_NOTE, exit_on_interrupt
 
 if TYPE_CHECKING:
+    from momentalign.runs import Sweep
     from momentalign.sweep import Engine, Plan, Tally
 
 _MOST_NOTES = 20
@@ -141,11 +142,23 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
         yield update
 
 
-def print_notes(console: Console, tally: "Tally") -> None:
-    """Print the notes of the runs, for instance on skipped files."""
+def print_tables(console: Console, results: "Sweep", rules: Iterable[str]) -> None:
+    """Print the accuracies of finished runs, a table for each selection rule."""
+    from momentalign.report import accuracy_table
+
+    for rule in rules:
+        console.print()
+        console.print(accuracy_table(results, rule).to_text(), end="")
+    console.print()
+
+
+def print_notes(console: Console, tally: "Tally", problems: Iterable[str]) -> None:
+    """Print the notes of the runs, for instance on skipped files, and the problems of their folders."""
     from momentalign._format import printable
 
     for note in tally.notes[:_MOST_NOTES]:
         console.print(f"Note: {printable(note)}")
     if len(tally.notes) > _MOST_NOTES:
         console.print(f"And {len(tally.notes) - _MOST_NOTES} more notes.")
+    for problem in problems:
+        console.print(printable(problem))

@@ -61,7 +61,7 @@ class RunFolder:
     ) -> None:
         """Mark the run as running, and truncate its records to the `records_bytes` before its checkpoint.
 
-        `more` are further keys of `run.json`. Raises ValueError if records were lost or another process trains there.
+        `more` are further keys of `run.json`. Raises ValueError if records were lost or another process trains here.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / "records.jsonl"
@@ -73,7 +73,7 @@ class RunFolder:
                 file.close()
                 release(self.path)
                 raise ValueError(
-                    f"{path} should have the {records_bytes} bytes that were there at its checkpoint, but has {size}: "
+                    f"{path} should have the {records_bytes} bytes of its last checkpoint, but has {size}: "
                     f"records were lost. Remove {self.path} and run the same command again."
                 )
             file.truncate(records_bytes)
@@ -107,7 +107,7 @@ class RunFolder:
         """Mark the run as failed, unless it never began: another process may be training here."""
         if self._records is not None:
             self.info |= describe_failure(error)
-            with suppress(OSError):  # a full disk, perhaps the very error to be written
+            with suppress(OSError):  # a full disk, which may be the error to record
                 self._write_info()
 
     @contextmanager

@@ -40,7 +40,7 @@ def remove_planned(path: Path, *, done: bool) -> None:
 
 def read_planned(folders: Iterable[Path], begun: Iterable[str], problems: list[str]) -> dict[str, tuple[Any, ...]]:
     """Read the planned runs that have not begun: `PLANNED_COLUMNS` by name; adds to `problems`."""
-    there = set(begun)
+    started = set(begun)
     rows: dict[str, tuple[Any, ...]] = {}
     for folder in folders:
         before, planned = len(rows), 0
@@ -48,7 +48,7 @@ def read_planned(folders: Iterable[Path], begun: Iterable[str], problems: list[s
             try:
                 for row in json.loads(path.read_bytes())["runs"]:
                     planned += 1
-                    if row["run"] not in there:
+                    if row["run"] not in started:
                         rows[row["run"]] = tuple(
                             tuple(row[key]) if key in ("test_domains", "domains") else row[key]
                             for key in PLANNED_COLUMNS

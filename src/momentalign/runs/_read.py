@@ -182,7 +182,7 @@ def _list_other_data(runs: pd.DataFrame, problems: list[str]) -> None:
 
 
 def _list_diverged(sweep: Sweep) -> None:
-    """One line for each of the first runs, one for the rest; not for failed runs, whose error says it."""
+    """One line for each of the first runs, one for the rest; failed runs are listed with their error already."""
     steps = sweep.diverged()
     steps = steps[(sweep.runs.loc[steps.index, "status"] != RunState.FAILED).to_numpy()]
     for run, step in steps.iloc[:_DIVERGED].items():

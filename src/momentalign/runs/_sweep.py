@@ -44,9 +44,9 @@ class Sweep:
 
     def diverged(self) -> pd.Series:
         """The first step of each diverged run whose loss is not finite; accuracies from there on do not count."""
-        odd = self.records[~np.isfinite(self.records["value"].to_numpy())]
-        odd = odd[(odd["metric"] == "loss") & odd["domain"].isna() & odd["split"].isna()]
-        recorded = odd.groupby("run", observed=True)["step"].min()
+        losses = self.records[~np.isfinite(self.records["value"].to_numpy())]
+        losses = losses[(losses["metric"] == "loss") & losses["domain"].isna() & losses["split"].isna()]
+        recorded = losses.groupby("run", observed=True)["step"].min()
         steps = dict(self.ended_by_divergence()) | {run: int(step) for run, step in recorded.items()}
         steps = {run: steps[run] for run in self.runs.index if run in steps}
         return pd.Series(list(steps.values()), index=pd.Index(list(steps), name="run", dtype="object"), dtype="int64")

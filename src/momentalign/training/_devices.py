@@ -40,7 +40,7 @@ ACCELERATORS = ("auto", "cpu", "cuda")
 
 
 def takes_cuda(accelerator: str) -> bool:
-    """Whether a run is on CUDA; "auto" is where there is a device."""
+    """Whether a run uses CUDA; "auto" does if a CUDA device is available."""
     check_choice("device", accelerator, ACCELERATORS)
     return accelerator == "cuda" or (accelerator == "auto" and torch.cuda.is_available())
 
@@ -206,8 +206,8 @@ def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ran
     possible = ours and alone and training.algorithm.capturable
     if asked and not possible:
         raise ValueError(
-            "'capture' needs one CUDA device with the data on it, MNIST_CNN or MLP, and an algorithm that reads "
-            "nothing back. Leave it out."
+            "'capture' needs one CUDA device with the data on it, MNIST_CNN or MLP, and a capturable algorithm. "
+            "Omit it."
         )
     return possible if asked is None else asked
 

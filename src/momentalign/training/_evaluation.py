@@ -50,7 +50,7 @@ def evaluate(
     skip_bad_files: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Score]:
-    """Accuracy of a run's network, for each domain and split, and where there are groups for each and the worst.
+    """Accuracy of a run's network on each domain and split, and on each and the worst group if there are groups.
 
     Classes are matched by name. The data set is split as in the run's trial, so that on the run's own data set the
     held-out rows are those that it was not trained on.

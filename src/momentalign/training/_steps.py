@@ -141,7 +141,7 @@ class Training:
 
 
 Step = Callable[[int], None]
-"""Runs the step with the given number; steps have to come in order."""
+"""Runs the step with the given number; steps must be run in order."""
 
 
 class Sums:
@@ -224,5 +224,5 @@ def _loaded(training: Training, start: int, stop: int) -> Generator[tuple[Tensor
     """Rows that a loader prefetches."""
     targets = training.rows.targets
     for indices, raw in training.rows.read(training.sampler.steps(start, stop), training.workers):
-        there = indices.to(targets.device, non_blocking=True)
-        yield raw.to(targets.device, non_blocking=True), targets.index_select(0, there)
+        on_device = indices.to(targets.device, non_blocking=True)
+        yield raw.to(targets.device, non_blocking=True), targets.index_select(0, on_device)
