@@ -81,6 +81,8 @@ def test_frames_keep_their_names(estimator: BaseEstimator) -> None:
         (["a"] * 59, r"'domains' should have one entry per row of 'X' \(60\), but has shape \(59,\)\."),
         ([None] + ["a"] * 59, r"'domains' should hold a label for every row, but 1 are missing, first in row 0\."),
         ([0.0, np.nan] + [1.0] * 58, "1 are missing, first in row 1"),
+        (np.array([pd.NA] + ["a"] * 59, dtype=object), "1 are missing, first in row 0"),
+        (np.array(["NaT"] + ["2020-01-01"] * 59, dtype="datetime64[D]"), "1 are missing, first in row 0"),
         (np.array([1, "a"] * 30, dtype=object), "labels of one kind"),
     ],
 )

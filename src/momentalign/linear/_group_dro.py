@@ -62,7 +62,7 @@ def solve_group_dro(
 
 
 class GroupWeights:
-    """Weights of the domains in the loss of a mini-batch, moved before every step.
+    """Weights of the domains in the loss of a mini-batch, updated before every step.
 
     Args:
         eta: η.

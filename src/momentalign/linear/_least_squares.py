@@ -196,7 +196,7 @@ def fit_least_squares_path(
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`; all but the last are solved directly.
         bias: Whether the head has one.
         tol: Largest entry of the gradient at a solution, relative to that at zero; for relative scaling.
-        max_iter: Most iterations, for relative scaling.
+        max_iter: Maximum number of iterations, for relative scaling.
 
     Returns:
         A head (o, d) for each weight, in their order.

@@ -32,7 +32,7 @@ _DENSE, _SQUARE = 1024, 4096
 """Parameters up to which curvature is one exact matrix; features up to which it is one d × d matrix for all logits."""
 
 _WIDE = 512
-"""Features from which on the products of a block are worth several threads."""
+"""Number of features from which BLAS may use several threads."""
 
 
 class Objective(ABC):

@@ -43,8 +43,8 @@ def solve_path(
         settings: Weight of each term by its name.
         l2: L2 of each setting; None takes the objective's for all.
         tol: Largest entry of the gradient at a solution.
-        max_iter: Most iterations of a setting, and of the fit without penalties.
-        watch: Observes the heads on the way; the fit without penalties then starts from zero with all rows.
+        max_iter: Maximum number of iterations of a setting, and of the fit without penalties.
+        watch: Called with intermediate heads; the fit without penalties then starts from zero with all rows.
         tick: Called after each setting.
 
     Returns:
@@ -137,7 +137,7 @@ def fit_path(
         loss: `"cross_entropy"`, or `"logistic"`: two classes whose derivatives are those of one logit.
         bias: Whether the head has one.
         tol: Largest entry of the gradient at a solution.
-        max_iter: Most iterations of each setting, and of the fit without penalties.
+        max_iter: Maximum number of iterations of each setting, and of the fit without penalties.
 
     Returns:
         A head for each setting, in their order.

@@ -148,8 +148,10 @@ def _tensors(rows: SortedRows) -> list[tuple[Tensor, Tensor, Tensor]]:
 
 
 def _evaluate(domains: list[tuple[Tensor, Tensor, Tensor]], W: Tensor) -> list[DomainRows]:
-    return [DomainRows.of(X, shares, targets, _two_logits(X @ W.T)) for X, shares, targets in domains]
-
-
-def _two_logits(Z: Tensor) -> Tensor:
-    return torch.cat([-0.5 * Z, 0.5 * Z], 1) if Z.shape[1] == 1 else Z
+    """Rows of each domain with their logits: two also for a head of one row."""
+    rows = []
+    for X, shares, targets in domains:
+        Z = X @ W.T
+        logits = torch.cat([-0.5 * Z, 0.5 * Z], 1) if len(W) == 1 else Z
+        rows.append(DomainRows.of(X, shares, targets, logits))
+    return rows

@@ -55,8 +55,8 @@ def fit_sgd(
         epochs: Passes over the rows.
         batch_size: Rows of a batch.
         learning_rate: Step size.
-        seed: Of the batches' order, and of the first head.
-        head_seed: Of the first head, where it is not to depend on `seed`.
+        seed: Seed of the batch order, and of the initial head unless `head_seed` is given.
+        head_seed: Seed of the initial head.
         watch: Called with each step, its loss and the head after it, flattened as for the converged solver.
 
     Returns:

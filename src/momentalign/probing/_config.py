@@ -44,7 +44,7 @@ def make_probe_config(
         data: The features, if they are in memory.
 
     Returns:
-        The configuration. Its `steps` are those of SGD, or the most iterations of a fit of the converged solver.
+        The configuration. Its `steps` are those of SGD, or the maximum number of iterations of the converged solver.
 
     Raises:
         ValueError: No such method, set, or hyper-parameter.

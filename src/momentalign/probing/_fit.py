@@ -69,7 +69,8 @@ class ProbeSolver:
         tick: Callable[[], None] | None = None,
     ) -> list[LinearHead]:
         """Fit a bootstrap of the training rows to convergence, each setting from the nearest one before it."""
-        classes, l2 = len(features.data.classes), self._absolute_l2(features)  # frees its copy before the next one
+        classes = len(features.data.classes)
+        l2 = self._absolute_l2(features)  # its temporary copy is freed before the bootstrap copies the rows
         rows = bootstrap_rows(features.train, seed, pooled=method.pools_rows)
         if method.name == "groupdro":
             solution, _ = solve_group_dro(rows, classes, l2=l2, tol=self.tol, max_iter=self.max_iter, watch=watch)
@@ -93,7 +94,7 @@ class ProbeSolver:
         *,
         watch: Callable[[int, float, Array], None] | None = None,
     ) -> LinearHead:
-        """Fit one head by SGD. The seed is the order of the batches; the first head is the same for all seeds."""
+        """Fit one head by SGD. The seed is the order of the batches; the initial head is the same for all seeds."""
         train, domains = features.train, len(features.data.domain_names)
         return fit_sgd(
             train.features,

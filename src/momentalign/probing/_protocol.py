@@ -54,7 +54,7 @@ def run_protocol(
         l2: Weight of half the squared norm of the head, in units of the training features' mean square; None takes
             0.001 for the converged solver and 0 for SGD.
         tol: Largest entry of the gradient at a solution, relative to that at zero (converged).
-        max_iter: Most iterations of a fit (converged).
+        max_iter: Maximum number of iterations of a fit (converged).
         published: Published accuracies to print beside.
         progress: Called with the method in progress and the fraction of all fits done.
 

@@ -98,8 +98,8 @@ class ProbingRecipe(PaperRecipe):
         methods: Names of the methods.
         seeds: Seeds of the best sets, and of the figure.
         figure: Whether it is the figure of one setting over steps, with the published best weights.
-        rows: Most rows of each group and split to compute features of; None takes all.
-        steps: Most steps of fine-tuning an encoder before it computes features; None is three epochs.
+        rows: Maximum number of rows of each group and split to compute features of; None takes all.
+        steps: Maximum number of steps to fine-tune an encoder; None is three epochs.
     """
 
     methods: tuple[str, ...] = ("erm", "coral", "fishr", "hgp", "cma")

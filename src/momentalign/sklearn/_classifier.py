@@ -21,7 +21,7 @@ class MomentAlignedClassifier(LinearClassifier):
     solution without penalties; it is deterministic.
 
     Without `domains`, or with a single domain (and a warning), this is the plain L2-regularised model: the same as
-    scikit-learn's `LogisticRegression(C=1/(l2 * n))`. `aligned_` tells which of the two was fitted.
+    scikit-learn's `LogisticRegression(C=1/(l2 * n))`. `aligned_` is False then.
 
     No weight is right for all data: :class:`MomentAlignedClassifierCV` chooses. The defaults did least harm on real
     tables. Large weights make heads too long and probabilities overconfident. Two classes have one logit, whose
@@ -34,15 +34,15 @@ class MomentAlignedClassifier(LinearClassifier):
         l2: Weight of half the squared norm of the coefficients.
         scaling: Divisor of a spread: `"relative"`, its largest possible value, makes it a number between 0 and 1 and
             its weight independent of the data's units; `"none"` 1, `"classes"` C^r, `"parameters"` (dC)².
-        fit_intercept: Whether to have an intercept; the derivatives then include its own.
+        fit_intercept: Whether to fit an intercept; the derivatives then include its own.
         solver: `"lbfgs"`, or `"sgd"`, the published recipe: steps on batches in random order.
         tol: Largest entry of the gradient at the solution (L-BFGS).
-        max_iter: Most iterations, of the fit without penalties and of the fit with them (L-BFGS).
+        max_iter: Maximum number of iterations, of the fit without penalties and of the fit with them (L-BFGS).
         epochs: Passes over the rows (SGD).
         batch_size: Rows of a batch (SGD).
         learning_rate: Step size (SGD).
         anneal_steps: Steps before the penalties count (SGD).
-        random_state: Seed of the batches' order and of the first head (SGD).
+        random_state: Seed of the batch order and of the initial head (SGD).
         verbose: 1 prints a summary.
 
     Attributes:
@@ -118,7 +118,9 @@ class MomentAlignedClassifier(LinearClassifier):
                 **common,
             )
         if rows.weights is not None:
-            raise ValueError("solver 'sgd' takes rows as they are, but 'sample_weight' was given. Use solver='lbfgs'.")
+            raise ValueError(
+                "solver 'sgd' does not support weighted rows, but 'sample_weight' was given. Use solver='lbfgs'."
+            )
         head = fit_sgd(
             rows.features,
             rows.targets,

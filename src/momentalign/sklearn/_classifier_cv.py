@@ -48,9 +48,9 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
         combine: Whether to try every pair of weights as well.
         folds: Number of folds where folds are used.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
-        fit_intercept: Whether to have an intercept.
+        fit_intercept: Whether to fit an intercept.
         tol: Largest entry of the gradient at the solution; ten times as much for the fits that are only compared.
-        max_iter: Most iterations of a fit.
+        max_iter: Maximum number of iterations of a fit.
         random_state: Seed of the folds.
         callback: Called after each split of the search with the number of finished splits and the total.
 

@@ -33,9 +33,9 @@ class MomentAlignedRegressor(LinearRegressor):
         l2: Weight of half the squared norm of the coefficients.
         scaling: Divisor of the spread: `"relative"` its largest possible value, `"none"` 1, `"classes"` the number o of
             outputs, `"parameters"` (do)².
-        fit_intercept: Whether to have an intercept.
+        fit_intercept: Whether to fit an intercept.
         tol: Largest entry of the gradient at the solution, relative to that at zero (relative scaling).
-        max_iter: Most iterations (relative scaling).
+        max_iter: Maximum number of iterations (relative scaling).
 
     Attributes:
         coef_: Shape (d,), or (o, d) for targets of shape (n, o).
@@ -110,10 +110,10 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
         folds: Number of folds where folds are used.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
-        fit_intercept: Whether to have an intercept.
+        fit_intercept: Whether to fit an intercept.
         tol: Largest entry of the gradient at the solution, relative to that at zero (relative scaling); ten times as
             much for the fits that are only compared.
-        max_iter: Most iterations of a fit (relative scaling).
+        max_iter: Maximum number of iterations of a fit (relative scaling).
         random_state: Seed of the folds.
         callback: Called after each split of the search with the number of finished splits and the total.
 

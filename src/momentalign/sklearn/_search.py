@@ -106,7 +106,12 @@ class WeightSearch(LinearEstimator):
         first = out if self.selection == "leave_one_domain_out" else folds
         second = first if len(self.domains_) > 2 else folds
         worst = self.selection == "worst_group"
-        tick = self._ticker(len(first) + len(second) * (1 if second is first else 2))
+        finished, total = count(1), len(first) + len(second) * (1 if second is first else 2)
+
+        def tick() -> None:
+            if self.callback is not None:
+                self.callback(next(finished), total)
+
         table = self._table(rows, plain, first, tick)
         reference = choose(table, units, worst=worst, cautious=False).candidate
         if second is not first:
@@ -119,16 +124,6 @@ class WeightSearch(LinearEstimator):
         self.candidates_ = [*plain, *aligned]
         self.scores_, self.standard_errors_ = choice.scores[1:], choice.errors[1:]
         return plain[reference] if choice.candidate == 0 else self.candidates_[choice.candidate - 1]
-
-    def _ticker(self, total: int) -> Callable[[], None]:
-        """Counter of finished splits, which calls `callback` with their number and the total."""
-        done = count(1)
-
-        def tick() -> None:
-            if self.callback is not None:
-                self.callback(next(done), total)
-
-        return tick
 
     def _table(self, rows: FitRows, settings: list[Setting], splits: list[FitSplit], tick: Callable[[], None]) -> Array:
         """Score of each row under each setting, fitted without the row."""
