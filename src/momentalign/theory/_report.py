@@ -133,6 +133,7 @@ def transfer_report(
         ValueError: The arrays do not fit together or a setting is out of its range.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> site = np.repeat(["north", "south"], 50)
         >>> X = rng.normal(size=(100, 2)) + (site == "south")[:, None]
