@@ -6,6 +6,8 @@ import pytest
 
 from tests.browser import Browser
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("body", "complaint"),

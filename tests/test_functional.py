@@ -21,6 +21,8 @@ from tests.references import (
     solved,
 )
 
+pytestmark = pytest.mark.slow
+
 each_case = pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
 each_route = pytest.mark.parametrize(
     ("loss", "order", "route"), [(*pair, route) for pair in LOSSES_AND_ORDERS for route in routes(*pair)]

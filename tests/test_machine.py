@@ -6,6 +6,8 @@ import pytest
 from momentalign import _machine
 from momentalign.training import make_config, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def trapping(tmp_path: Path) -> tuple[Path, Path]:

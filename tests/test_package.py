@@ -6,6 +6,8 @@ import pytest
 
 import momentalign
 
+pytestmark = pytest.mark.slow
+
 
 def test_penalties_and_modules_are_imported_on_first_access() -> None:
     program = (

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from momentalign.algorithms import Algorithm, Network, algorithm_names, find_algorithm
 from tests.algorithms.tiny import ALONE, FEATURES, INPUTS, ROWS, K, batch, build, descents, hparams, run
 
+pytestmark = pytest.mark.slow
+
 NAMES = algorithm_names()
 TURNS = 2
 """Updates until every algorithm has moved its network: DANN's discriminator goes first."""

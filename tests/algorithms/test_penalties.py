@@ -12,6 +12,8 @@ from momentalign.algorithms import ERM, Batch
 from tests.algorithms.tiny import CLASSES, FEATURES, K, assert_descends, batch, build, head_of, network, run
 from tests.references import assert_equal, dense_derivatives, dense_spread, sample_losses
 
+pytestmark = pytest.mark.slow
+
 Term = Callable[[Tensor, Tensor, Batch], Tensor]
 """From features, head (C, d + 1) and batch to a number."""
 

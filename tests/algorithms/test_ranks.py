@@ -10,6 +10,8 @@ from momentalign.algorithms import algorithm_names
 from tests.algorithms.ranks import work
 from tests.algorithms.tiny import ALONE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs gloo")
 def test_two_ranks_are_one_process(tmp_path: Path) -> None:

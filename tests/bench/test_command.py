@@ -12,6 +12,8 @@ from momentalign.bench import BenchmarkGroup, BenchmarkRow
 from momentalign.bench._penalty import BatchSize, penalty_rows
 from momentalign.cli import app
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("momentalign")
 
 

@@ -1,6 +1,9 @@
+import pytest
 import torch
 
 from momentalign.bench._measure import measure_in_turns, peak_bytes
+
+pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 

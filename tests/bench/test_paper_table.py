@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 from momentalign.bench import BenchmarkRow, _paper_table, paper_plan, paper_table
 from momentalign.cli import app
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

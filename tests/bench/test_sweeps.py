@@ -1,10 +1,13 @@
 from pathlib import Path
 
+import pytest
 import torch
 
 from momentalign.bench._sweeps import engine_rows, page_rows, sweep_plan, write_synthetic_runs
 from momentalign.report import accuracy_table
 from momentalign.selection import read_runs
+
+pytestmark = pytest.mark.slow
 
 
 def test_synthetic_runs_are_read_like_real_ones(tmp_path: Path) -> None:

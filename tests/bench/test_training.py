@@ -1,6 +1,9 @@
+import pytest
 import torch
 
 from momentalign.bench._training import BENCHMARKED, training_plan, training_rows
+
+pytestmark = pytest.mark.slow
 
 
 def test_runs_are_timed_in_units_of_plain_training() -> None:

@@ -13,6 +13,8 @@ from benchmarks.estimators.cells import plan_cells, run_cells
 from benchmarks.estimators.sets import SETS, DomainRows, StudySet, draw_rows, read_set
 from benchmarks.estimators.tables import markdown_tables, method_scores
 
+pytestmark = pytest.mark.slow
+
 DATA = os.environ.get("MOMENTALIGN_DATA")
 
 

@@ -12,6 +12,8 @@ import typer
 import momentalign
 from momentalign import cli
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("error", "line"),

@@ -16,6 +16,8 @@ from momentalign.closed_form import (
 )
 from tests.references import CASES_AND_ORDERS, LOSSES, ORDERS, Case, ReferenceBatch, assert_equal, make_batch, solved
 
+pytestmark = pytest.mark.slow
+
 TILES = [5, 7, 8, 20]  # of 21 samples: the last tile has 1, 7, 5 and 1
 STATISTICS = ("spread", "norms", "energy")
 

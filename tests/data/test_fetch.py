@@ -26,6 +26,8 @@ from tests.data.files import (
 )
 from tests.data.server import Answers
 
+pytestmark = pytest.mark.slow
+
 REAL = Path(os.environ.get("MOMENTALIGN_DATA", "")) / "pacs" / "PACS_112px_q85.tar"
 
 

@@ -22,6 +22,8 @@ from momentalign.encoders import (
 from momentalign.training import make_config, run
 from tests.encoders.models import image_dataset, save_model, text_dataset
 
+pytestmark = pytest.mark.slow
+
 
 def tensors(*shape: int) -> DomainDataset:
     rows = Split(torch.rand(4, *shape), torch.tensor([0, 1, 0, 1]))

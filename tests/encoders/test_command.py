@@ -11,6 +11,8 @@ from momentalign.tables import read_table
 from tests.data.files import write_celeba, write_multinli, write_waterbirds
 from tests.encoders.models import save_model, write_images
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["embed", *map(str, arguments)])

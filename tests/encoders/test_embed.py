@@ -14,6 +14,8 @@ from momentalign.encoders import _embed as module
 from momentalign.tables import read_table
 from tests.encoders.models import image_dataset, save_model, text_dataset, write_images
 
+pytestmark = pytest.mark.slow
+
 FORMATS = pytest.mark.parametrize("suffix", [".parquet", ".npz"])
 
 

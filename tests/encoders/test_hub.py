@@ -12,6 +12,8 @@ import pytest
 from tests.encoders.hub import Hub
 from tests.encoders.models import save_model, write_images
 
+pytestmark = pytest.mark.slow
+
 # Builds the encoders that it is told, a line each, until there are no more.
 PROGRAM = """
 import os, sys, warnings

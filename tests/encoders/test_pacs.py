@@ -21,10 +21,13 @@ IMAGES = DATA / "pacs" / "PACS_112px_q85.tar"
 PER_CLASS = 18
 CLASSES = ("dog", "giraffe", "guitar", "house")
 
-pytestmark = pytest.mark.skipif(
-    "MOMENTALIGN_DATA" not in os.environ or not MODEL.is_dir() or not IMAGES.is_file(),
-    reason="needs $MOMENTALIGN_DATA with encoders/mobilenet_v2 and pacs",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        "MOMENTALIGN_DATA" not in os.environ or not MODEL.is_dir() or not IMAGES.is_file(),
+        reason="needs $MOMENTALIGN_DATA with encoders/mobilenet_v2 and pacs",
+    ),
+    pytest.mark.slow,
+]
 
 
 def extract(folder: Path) -> None:

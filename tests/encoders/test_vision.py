@@ -20,6 +20,8 @@ from momentalign.encoders import (
 )
 from tests.encoders.models import pixels, save_model
 
+pytestmark = pytest.mark.slow
+
 # What the features should be, written with the library's own output.
 EXPECTED: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "vit": lambda model, images: model(images).last_hidden_state[:, 0],

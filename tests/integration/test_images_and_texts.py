@@ -14,6 +14,8 @@ from momentalign.training import evaluate, make_config, run
 from tests.encoders.models import save_model, text_dataset, write_images
 from tests.training.problems import assert_same_weights, cut_at, numbers, weights
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"batch_size": 4}
 
 

@@ -13,6 +13,8 @@ import momentalign
 from momentalign.data import load_dataset
 from momentalign.runs import read_records, read_run
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = str(Path(sys.executable).with_name("momentalign"))
 
 

@@ -6,6 +6,8 @@ from momentalign import CMA, GradientMatching
 from momentalign.linear import GroupWeights, LinearHead, fit_head, fit_sgd
 from tests.linear.problems import Problem, make_problem
 
+pytestmark = pytest.mark.slow
+
 
 def columns(problem: Problem) -> tuple:
     return problem.features, problem.targets, problem.domains

@@ -12,7 +12,7 @@ from tests.penalties.cases import CASES, Case, Inputs, seeded
 from tests.references import assert_equal
 
 # Tracing a custom autograd function, torch instantiates its base class and warns of that itself.
-pytestmark = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"), pytest.mark.slow]
 
 STATELESS = [case for case in CASES if not case.remembers]
 

@@ -8,6 +8,8 @@ import torch.multiprocessing
 
 from tests.penalties.ranks import work
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs gloo")
 def test_two_ranks_are_one_process(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from momentalign.penalties import DomainPenalty, _memory
 from tests.penalties.agreement import assert_agrees, differentiated
 from tests.references import ReferenceBatch, assert_equal, dense_derivatives, linear, make_batch
 
+pytestmark = pytest.mark.slow
+
 DECAY = 0.5  # ten batches in the bank: nothing has left it in the nine steps here
 
 

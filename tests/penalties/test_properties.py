@@ -9,6 +9,8 @@ from torch import nn
 from tests.penalties.cases import CASES, Case, Inputs, seeded
 from tests.references import LABELS, assert_equal
 
+pytestmark = pytest.mark.slow
+
 all_cases = pytest.mark.parametrize("case", CASES, ids=str)
 precisions = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 

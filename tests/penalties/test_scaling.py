@@ -6,6 +6,8 @@ from momentalign import MomentAlignment
 from tests.penalties.agreement import assert_agrees
 from tests.references import assert_equal, dense_derivatives, dense_spread, make_batch
 
+pytestmark = pytest.mark.slow
+
 ROUTES = {"cross_entropy": {"gram": (1, 2, 3), "direct": (1, 2)}, "logistic": {"gram": (1, 2, 3), "direct": (1, 2, 3)}}
 all_routes = pytest.mark.parametrize(("loss", "route"), [(loss, route) for loss in ROUTES for route in ROUTES[loss]])
 

@@ -11,6 +11,8 @@ from momentalign.selection import read_runs
 from momentalign.tables import TableModel
 from tests.probing.problems import spurious_data, write_csv
 
+pytestmark = pytest.mark.slow
+
 DATA = spurious_data(160, 80, features=4)
 
 

@@ -17,6 +17,8 @@ from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import HOSTILE, hostile, mixed
 from tests.runs.fake_sweep import write_fake_sweep
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:

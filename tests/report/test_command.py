@@ -10,6 +10,8 @@ import pytest
 from momentalign.cli import main
 from tests.runs.fake_sweep import write_fake_sweep
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("momentalign")
 
 

@@ -13,6 +13,8 @@ from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import HOSTILE, hostile, mixed
 from tests.runs.fake_sweep import make_config, record, write_domainbed_run, write_fake_sweep, write_run
 
+pytestmark = pytest.mark.slow
+
 
 class Reader(HTMLParser):
     """Text by element, scripts apart."""

@@ -13,6 +13,8 @@ from momentalign.selection import Sweep
 from tests.browser import Browser
 from tests.report.sweeps import HOSTILE, hostile, mixed
 
+pytestmark = pytest.mark.slow
+
 TABS = {"Oracle": "oracle", "Training domains": "training-domain", "Leave one domain out": "leave-one-domain-out"}
 TABLES = """panel => [...panel.querySelectorAll('table.results')].map(table =>
   [...table.tBodies[0].rows].map(row => [...row.cells].slice(1).map(cell => cell.textContent)))"""

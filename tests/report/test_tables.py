@@ -14,6 +14,8 @@ from momentalign.runs import write_planned
 from momentalign.selection import read_runs, select
 from tests.runs.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = ("<script>alert(1)</script>", "../x", "a & b_c | 50% $x^2$ {y} \\z #~`*[k](http://e)", "line\nbreak\x1b[31m")
 
 

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from momentalign.cli import app, main
 from momentalign.reproduce import SweepRecipe
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments: object) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env={"COLUMNS": "200"})

@@ -21,7 +21,7 @@ from tests.encoders.models import save_model
 from tests.reproduce.folders import SPLITS, write_celeba, write_multinli, write_waterbirds
 
 # Torch's own, when forward mode loads.
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+pytestmark = [pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"), pytest.mark.slow]
 
 MOMENTALIGN = Path(sys.executable).with_name("momentalign")
 PUBLISHED = {"waterbirds": "90.11 / 86.16", "celeba": "77.87 / 74.16", "multinli": "81.30 / 69.72"}

@@ -9,6 +9,8 @@ import pytest
 from momentalign.runs import RunFolder, is_busy, read_records, read_run, write_json
 from tests.training.problems import small_config, three_domains
 
+pytestmark = pytest.mark.slow
+
 RECORD = {"step": 0, "domain": "a", "split": "in", "metric": "accuracy", "value": 0.5}
 
 

@@ -12,6 +12,8 @@ from momentalign.selection import candidates, read_runs, select, set_aside
 from tests.probing.problems import spurious_data, write_csv
 from tests.runs.fake_sweep import make_config, record, write_domainbed_run, write_run
 
+pytestmark = pytest.mark.slow
+
 ABC = ("a", "b", "c")
 BAD = (None, float("nan"), float("inf"))
 

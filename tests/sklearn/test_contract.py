@@ -23,6 +23,8 @@ from momentalign.sklearn import (
 )
 from tests.linear.problems import make_problem
 
+pytestmark = pytest.mark.slow
+
 CLASSIFIERS = [MomentAlignedClassifier(), MomentAlignedClassifierCV((0, 1), (0, 1), (1e-2,))]
 PREDICTORS = [*CLASSIFIERS, MomentAlignedRegressor(), MomentAlignedRegressorCV((0, 1), (1e-2,))]
 names = pytest.mark.parametrize("estimator", PREDICTORS, ids=lambda estimator: type(estimator).__name__)

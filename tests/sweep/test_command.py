@@ -13,6 +13,8 @@ from momentalign.report import accuracy_table
 from momentalign.selection import read_runs, select
 from tests.encoders.models import save_model, write_images
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--trials", "1", "--hparams", "1", "--steps", "3", "--device", "cpu", "--test-domains=-90%"]
 
 

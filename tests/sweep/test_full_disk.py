@@ -17,6 +17,8 @@ from momentalign.runs import read_run, record_failure, run_state
 from momentalign.sweep import Engine, make_plan, make_probe_plan, remaining, run_sweep
 from momentalign.sweep._jobs import execute
 
+pytestmark = pytest.mark.slow
+
 
 class Here(Engine):
     """Jobs done in this process, where tests can take its disk away."""

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+import pytest
 from safetensors.torch import load_file
 
 import momentalign.data._load as loading
@@ -11,6 +12,8 @@ from momentalign.sweep import _jobs
 from momentalign.sweep._jobs import Job, execute, measure_run, pack_folder, unpack_folder
 from momentalign.training import make_config, run
 from tests.encoders.models import save_model, write_images
+
+pytestmark = pytest.mark.slow
 
 TRAINING = """
 import sys, time

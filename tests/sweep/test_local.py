@@ -19,6 +19,8 @@ from momentalign.sweep._jobs import Outcome
 from momentalign.training import run
 from tests.processes import listen
 
+pytestmark = pytest.mark.slow
+
 BAD = "tests.sweep.algorithms"
 
 

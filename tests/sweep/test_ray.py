@@ -17,9 +17,10 @@ from momentalign.sweep._ray import _describe_loss  # noqa: E402
 from tests.encoders.models import save_model, write_images  # noqa: E402
 
 # Ray's own: files and sockets that it leaves to the garbage collector, and what it will do some day.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.slow,
+]
 
 BAD = "tests.sweep.algorithms"
 

@@ -9,6 +9,8 @@ import pytest
 
 from momentalign.tables import plan_diagnosis
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("momentalign")
 
 

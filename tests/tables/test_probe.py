@@ -8,6 +8,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from momentalign.tables import TableModel, plan_probe, write_probe
 from momentalign.tables._held_out import score_predictions
 
+pytestmark = pytest.mark.slow
+
 
 def table(number: int = 4, rows: int = 40, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)

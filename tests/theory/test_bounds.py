@@ -13,6 +13,8 @@ from momentalign.theory import (
 from momentalign.theory._minimize import smallest_loss
 from tests.theory.problems import make_losses, quadratics, random_head
 
+pytestmark = pytest.mark.slow
+
 
 def measured(losses: DomainLosses, radius: float = 1.0) -> tuple[np.ndarray, TransferMeasures, ManySourceBounds]:
     center = pareto_point(losses, restarts=0).head

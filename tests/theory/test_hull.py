@@ -5,6 +5,8 @@ import pytest
 
 from momentalign.theory import DomainLosses, HullCheck, hull_check
 
+pytestmark = pytest.mark.slow
+
 CENTERS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
 
 

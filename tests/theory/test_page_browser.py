@@ -7,6 +7,8 @@ import pytest
 from momentalign.theory import TransferReport, transfer_report
 from tests.browser import Browser
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "../x' onclick='alert(3)"]
 MAPS = "() => [...document.querySelectorAll('.maps table')].map(table => ({"
 MAPS += "title: table.caption.firstChild.textContent,"

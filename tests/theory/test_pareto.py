@@ -7,6 +7,8 @@ from momentalign.theory import DomainLosses, pareto_check, pareto_point, smalles
 from momentalign.theory._minimize import mixture_minimizer
 from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
 
+pytestmark = pytest.mark.slow
+
 
 def largest_norm(losses: DomainLosses, weights: list[float]) -> float:
     head = mixture_minimizer(losses, torch.tensor(weights, dtype=torch.float64))

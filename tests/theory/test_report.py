@@ -8,6 +8,8 @@ import pytest
 
 from momentalign.theory import TransferReport, transfer_report
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "br"}
 HOSTILE = ["<script>alert(1)</script>", "a & 'b' \"c\"", "new\nline\x1b[31m"]
 

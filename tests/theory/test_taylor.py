@@ -15,6 +15,8 @@ from momentalign.theory import DomainLosses, pareto_point, taylor_bound, transfe
 from momentalign.theory._minimize import domain_minimizers
 from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
 
+pytestmark = pytest.mark.slow
+
 SMALL, LARGE = 0.02, 1.0
 
 

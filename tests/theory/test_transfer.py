@@ -13,6 +13,8 @@ from momentalign.theory import (
 from momentalign.theory._transfer import largest_quadratic
 from tests.theory.problems import LOSSES, make_losses, quadratics, random_head
 
+pytestmark = pytest.mark.slow
+
 
 def heads_of_the_ball(center: np.ndarray, radius: float, number: int = 200) -> list[np.ndarray]:
     rng = np.random.default_rng(1)

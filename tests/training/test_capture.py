@@ -11,6 +11,8 @@ from momentalign.training import find_position, run
 from momentalign.training._steps import BLOCK, Training
 from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _recorded_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

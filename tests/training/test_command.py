@@ -18,6 +18,8 @@ from momentalign.training import find_position
 from tests.processes import listen
 from tests.training.problems import assert_same_weights, numbers
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = str(Path(sys.executable).with_name("momentalign"))
 SHORT = ("--test-domain=-90%", "--steps", "6", "--record-every", "2", "--device", "cpu")
 

@@ -17,6 +17,8 @@ from momentalign.training._model import build_algorithm
 from tests.references import assert_equal
 from tests.training.problems import TIMES, small_config, three_domains, weights
 
+pytestmark = pytest.mark.slow
+
 
 def curves(folder: Path) -> dict[tuple[object, ...], float]:
     return {

@@ -14,6 +14,8 @@ from momentalign.training import find_position, run
 from momentalign.training._options import CHECKPOINT_SECONDS, Options
 from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
 
+pytestmark = pytest.mark.slow
+
 KILLED = """
 import os, signal, sys
 import torch

@@ -14,6 +14,8 @@ from momentalign.training import Clock, Progress, _cost, estimate_run, load_run,
 from momentalign.training._steps import Sampler
 from tests.training.problems import TIMES, assert_same_weights, grouped, images, numbers, small_config, three_domains
 
+pytestmark = pytest.mark.slow
+
 
 def metrics(folder: Path, step: int) -> dict[tuple[object, ...], float | None]:
     found = [record for record in read_records(folder) if record["step"] == step]
