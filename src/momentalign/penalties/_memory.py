@@ -172,34 +172,23 @@ class GramBank(DomainMemory):
 
     def _deposit(self, batch: HeadBatch, E: Tensor) -> None:
         """Overwrite the oldest batch, padded with rows of weight 0; a larger batch makes the bank wider."""
-        self._make_room(batch)
-        rows, width = len(batch.features), self.features.shape[1]
-        padding = width - rows
+        new = {**batch._asdict(), "domains": batch.domains.long(), "weights": E.sum(1)}
+        self._make_room(new)
+        padding = self.features.shape[1] - len(batch.features)
         self.weights.mul_(self.decay)
-        for kept, new in (
-            (self.features, batch.features),
-            (self.logits, batch.logits),
-            (self.targets, batch.targets),
-            (self.domains, batch.domains),
-            (self.weights, E.sum(1)),
-        ):
-            filled = torch.cat([new, new.new_zeros(padding, *new.shape[1:])]) if padding else new
+        for name, rows in new.items():
+            kept = self.get_buffer(name)
+            filled = torch.cat([rows, rows.new_zeros(padding, *rows.shape[1:])]) if padding else rows
             kept.index_copy_(0, self.oldest, filled[None].to(kept.dtype))
         self.oldest.add_(1).remainder_(self.batches)
 
-    def _make_room(self, batch: HeadBatch) -> None:
+    def _make_room(self, new: dict[str, Tensor]) -> None:
         width = self.features.shape[1] if self.features.ndim > 1 else 0
-        rows = max(width, len(batch.features))
-        if rows == width and self.features.dtype == batch.features.dtype:
+        most = max(width, len(new["features"]))
+        if most == width and self.features.dtype == new["features"].dtype:
             return
-        for name, like in (
-            ("features", batch.features),
-            ("logits", batch.logits),
-            ("targets", batch.targets),
-            ("domains", batch.domains.long()),
-            ("weights", batch.features[:, 0]),
-        ):
-            room = like.new_zeros(self.batches, rows, *like.shape[1:])
+        for name, rows in new.items():
+            room = rows.new_zeros(self.batches, most, *rows.shape[1:])
             if width:
-                room[:, :width] = getattr(self, name)
+                room[:, :width] = self.get_buffer(name)
             setattr(self, name, room)
