@@ -1,8 +1,11 @@
 """Chapters on training: penalty terms, moments of the features, time and memory."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+import pandas as pd
 
 from momentalign.report._accuracy_chapters import ACCURACY_AXIS, describe_selection
 from momentalign.report._cases import Case, GroupedSweep
@@ -11,56 +14,43 @@ from momentalign.report._charts import bars, curves, decades
 from momentalign.report._frames import accuracy_curves, chart_rows, gap_curves, group_curves, run_costs, term_curves
 from momentalign.report._names import term_label, term_order
 
-_ORDERS = {1: "first moments: distance of means", 2: "second moments: distance of covariances"}
+_ORDERS = ((1, "first moments: distance of means"), (2, "second moments: distance of covariances"))
 
 
 def term_chapter(grouped: GroupedSweep) -> Chapter:
     """Penalty terms and accuracy over steps (the paper's CelebA figure)."""
-    groups, missing = [], []
-    for case in grouped.cases:
-        frame = term_curves(grouped, case)
-        if frame.empty:
-            missing.append(f"{case.title}: no penalty terms recorded.")
-            continue
+
+    def panel_groups(case: Case, frame: pd.DataFrame) -> list[PanelGroup]:
         panels = _accuracy_panels(grouped, case)
         for term in sorted(frame["term"].unique(), key=term_order):
             rows = chart_rows(frame[frame["term"] == term].drop(columns="term"))
-            title = term_label(term)
             y = "cross-entropy" if term == "cross_entropy" else "unweighted"
-            draw = partial(curves, styles=grouped.styles, y=y, **_scale(rows))
-            panels.append(Panel(title, rows, draw))
-        groups.append(PanelGroup(case.title, panels, grouped.styles, describe_selection(case)))
+            panels.append(_curve_panel(grouped, term_label(term), rows, y))
+        return [PanelGroup(case.title, panels, grouped.styles, describe_selection(case))]
+
     note = "Unweighted terms; mean over trials and test domains, the band is one standard deviation."
-    return Chapter("terms", "Penalty terms and accuracy", note, [Tab("", groups)] if groups else [], missing)
+    parts = _tabs_by_case(grouped, term_curves, panel_groups, "no penalty terms recorded")
+    return Chapter("terms", "Penalty terms and accuracy", note, *parts)
 
 
 def gap_chapter(grouped: GroupedSweep) -> Chapter:
     """Distances of feature moments between the training domains over steps (the paper's VLCS figure)."""
-    groups, missing = [], []
-    for case in grouped.cases:
-        frame = gap_curves(grouped, case)
-        if frame.empty:
-            missing.append(f"{case.title}: no feature moments recorded.")
-            continue
-        panels = []
-        for number, title in _ORDERS.items():
-            rows = chart_rows(frame[frame["order"] == number].drop(columns="order"))
-            if rows:
-                draw = partial(curves, styles=grouped.styles, y="mean over pairs", **_scale(rows))
-                panels.append(Panel(title, rows, draw))
-        groups.append(PanelGroup(case.title, panels, grouped.styles, describe_selection(case)))
+
+    def panel_groups(case: Case, frame: pd.DataFrame) -> list[PanelGroup]:
+        rows = {title: chart_rows(frame[frame["order"] == order].drop(columns="order")) for order, title in _ORDERS}
+        panels = [_curve_panel(grouped, title, own, "mean over pairs") for title, own in rows.items() if own]
+        return [PanelGroup(case.title, panels, grouped.styles, describe_selection(case))]
+
     note = "Between the training domains' features; the band is one standard deviation over test domains."
-    return Chapter("moments", "Feature moments between domains", note, [Tab("", groups)] if groups else [], missing)
+    parts = _tabs_by_case(grouped, gap_curves, panel_groups, "no feature moments recorded")
+    return Chapter("moments", "Feature moments between domains", note, *parts)
 
 
 def cost_chapter(grouped: GroupedSweep) -> Chapter:
     """Seconds per step and peak memory by method."""
-    groups, missing = [], []
-    for case in grouped.cases:
-        frame = run_costs(grouped, case)
-        if frame.empty:
-            missing.append(f"{case.title}: no time or memory recorded.")
-            continue
+
+    def panel_groups(case: Case, frame: pd.DataFrame) -> list[PanelGroup]:
+        groups = []
         for device, own in frame.groupby("device", sort=False):
             panels = []
             for metric, title in (("step_seconds", "time per step"), ("memory_gib", "peak memory")):
@@ -68,16 +58,35 @@ def cost_chapter(grouped: GroupedSweep) -> Chapter:
                 rows.sort(key=lambda row: grouped.methods.index(row["method"]))
                 if rows:
                     unit, rows = _unit(metric, rows)
-                    panels.append(
-                        Panel(title, rows, partial(bars, methods=tuple(row["method"] for row in rows), x=unit))
-                    )
+                    methods = tuple(row["method"] for row in rows)
+                    panels.append(Panel(title, rows, partial(bars, methods=methods, x=unit)))
             groups.append(PanelGroup(f"{case.title}, {device}", panels))
-    note = "Median over runs of the median step time and of the peak memory; lines show the interquartile range. Runs "
-    note += (
+        return groups
+
+    note = (
+        "Median over runs of the median step time and of the peak memory; lines show the interquartile range. Runs "
         "that shared a machine slowed each other down; 'momentalign bench' measures methods one by one. Memory on a "
+        "CPU is not shown: only that of the process is known, which may train several runs."
     )
-    note += "CPU is not shown: only that of the process is known, which may train several runs."
-    return Chapter("costs", "Time and memory", note, [Tab("", groups)] if groups else [], missing)
+    parts = _tabs_by_case(grouped, run_costs, panel_groups, "no time or memory recorded")
+    return Chapter("costs", "Time and memory", note, *parts)
+
+
+def _tabs_by_case(
+    grouped: GroupedSweep,
+    frame_of: Callable[[GroupedSweep, Case], pd.DataFrame],
+    panel_groups: Callable[[Case, pd.DataFrame], list[PanelGroup]],
+    missing: str,
+) -> tuple[list[Tab], list[str]]:
+    """One tab with the panels of all cases, and a note for each case without data."""
+    frames = [(case, frame_of(grouped, case)) for case in grouped.cases]
+    groups = [group for case, frame in frames if not frame.empty for group in panel_groups(case, frame)]
+    notes = [f"{case.title}: {missing}." for case, frame in frames if frame.empty]
+    return [Tab("", groups)] if groups else [], notes
+
+
+def _curve_panel(grouped: GroupedSweep, title: str, rows: list[dict[str, Any]], y: str) -> Panel:
+    return Panel(title, rows, partial(curves, styles=grouped.styles, y=y, **_scale(rows)))
 
 
 def _accuracy_panels(grouped: GroupedSweep, case: Case) -> list[Panel]:
