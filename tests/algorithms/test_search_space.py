@@ -12,6 +12,8 @@ from momentalign.algorithms import (
 )
 from momentalign.penalties import annealing, one_of, power_of_ten, power_of_two, uniform, whole
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = json.loads(Path(__file__).with_name("golden_draws.json").read_text())
 """First draws of published search spaces for 5001 steps: algorithm, recipe, hyper-parameter seeds 0 to 2."""
 

@@ -10,6 +10,8 @@ import pytest
 from momentalign.cli import main
 from momentalign.tables import TableProbe
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments: object, monkeypatch: pytest.MonkeyPatch) -> int:
     """The program in this process: its exit code."""

@@ -24,6 +24,8 @@ from momentalign.data import (
 from momentalign.data._digits import embedded_digits, mnist_digits, read_idx
 from tests.data.files import write_idx, write_mnist
 
+pytestmark = pytest.mark.slow
+
 FLIPS = {"+90%": 0.1, "+80%": 0.2, "-90%": 0.9}
 
 

@@ -5,6 +5,8 @@ from torch import nn
 
 from momentalign.encoders import MNIST_CNN, encoder_from_config
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("channels", "width", "size"), [(2, 64, 28), (1, 64, 28), (2, 16, 8)])
 def test_shapes(channels: int, width: int, size: int) -> None:

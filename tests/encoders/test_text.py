@@ -12,6 +12,8 @@ from momentalign.data import Texts
 from momentalign.encoders import HuggingFaceText, TextPreprocessing, encoder_from_config, encoder_from_folder
 from tests.encoders.models import VOCABULARY, save_model, save_tokenizer
 
+pytestmark = pytest.mark.slow
+
 PAIR = Texts(["A man sleeps."], ["Nobody runs."])
 
 

@@ -11,6 +11,8 @@ import torch
 from momentalign.penalties import DomainPenalty
 from tests.penalties.cases import CASES, Case, seeded
 
+pytestmark = pytest.mark.slow
+
 
 def through_state_dict(case: Case, penalty: DomainPenalty) -> DomainPenalty:
     file = io.BytesIO()

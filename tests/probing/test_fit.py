@@ -13,6 +13,8 @@ from momentalign.probing import METHODS, ProbeFeatures, ProbeSolver, find_method
 from momentalign.probing._fit import bootstrap_rows, bootstrap_weights
 from tests.probing.problems import spurious_data
 
+pytestmark = pytest.mark.slow
+
 FEATURES = project(spurious_data(), isr_class=0)
 FEW = project(spurious_data(120, 40), isr_class=0)
 SGD = ProbeSolver("sgd", l2=0.0, epochs=3, batch_size=50, learning_rate=0.1)

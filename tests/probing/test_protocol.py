@@ -9,6 +9,8 @@ from momentalign.probing import PROTOCOL_METHODS, make_probe_config, project, ru
 from momentalign.selection import read_runs, select
 from tests.probing.problems import spurious_data, write_csv
 
+pytestmark = pytest.mark.slow
+
 DATA = spurious_data(160, 80, features=4)
 METHODS = ["erm", "coral", "vrex", "groupdro", "gradient-matching"]
 

@@ -11,6 +11,8 @@ from momentalign.selection import Sweep, read_runs
 from tests.report.sweeps import by_hand
 from tests.runs.fake_sweep import make_config, record, write_fake_sweep, write_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def grouped(tmp_path: Path) -> GroupedSweep:
