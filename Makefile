@@ -26,7 +26,7 @@ demo: setup ## compare five methods on coloured digits: a sweep, its table, a re
 	$(BIN)/momentalign report runs/demo -o runs/report.html
 
 check: lint types ## lint, types and the fast tests: under a minute
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) $$(grep -rL --include='test_*.py' 'pytest.mark.slow' tests)
 
 test: lint types pytest ## lint, types, tests, doctests, README snippets, examples
 
