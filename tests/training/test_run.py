@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
+from momentalign import CMA
 from momentalign.algorithms import algorithm_names
 from momentalign.data import DomainDataset, Split
 from momentalign.runs import Record, RunConfig, RunFolder, read_records, read_run
@@ -31,8 +33,11 @@ def test_records_of_a_run(tmp_path: Path) -> None:
     assert {key[:2] for key in found if key[2] == "accuracy"} == {(d, s) for d in "abc" for s in ("in", "out")}
     levels = {key[2] for key in found if key[0] is None}
     assert levels == {
-        "loss", "cross_entropy", "gradient", "hessian", "moment_gap_1", "moment_gap_2", *TIMES
+        "loss", "cross_entropy", "gradient", "hessian", "moment_gap_1", "moment_gap_2", "gradient_gap", "hessian_gap",
+        *TIMES,
     }  # fmt: skip
+    rows = {name: {split: len(part) for split, part in splits.items()} for name, splits in data.domains.items()}
+    assert read_run(tmp_path / "run")["rows"] == rows
     assert last == [record for record in records if record["step"] == 19]
     assert read_run(tmp_path / "run")["status"] == "finished"
     assert not (tmp_path / "run" / "checkpoint" / "state.json").exists()
@@ -48,7 +53,16 @@ def test_accuracy_and_gaps_are_the_trained_networks(tmp_path: Path) -> None:
                 rows = data.split(name, split)
                 accuracy = (model(rows.tensor).argmax(1) == rows.targets).double().mean().item()
                 assert found[name, split, "accuracy", None] == pytest.approx(accuracy)
-        outs = [model.features_and_logits(data.split(name, "out").tensor)[0] for name in ("a", "b")]
+                loss = F.cross_entropy(model.features_and_logits(rows.tensor)[1], rows.targets).item()
+                assert found[name, split, "cross_entropy", None] == pytest.approx(loss, rel=1e-5)
+        both = [model.features_and_logits(data.split(name, "out").tensor) for name in ("a", "b")]
+        domains = torch.tensor([0] * len(both[0][0]) + [1] * len(both[1][0]))
+        targets = torch.cat([data.split(name, "out").targets for name in ("a", "b")])
+        features, logits = (torch.cat(parts) for parts in zip(*both, strict=True))
+        terms = CMA(scaling="relative").terms(features, logits, targets, domains)
+    for term in ("gradient", "hessian"):
+        assert found[None, None, f"{term}_gap", None] == pytest.approx(terms[term].item(), rel=1e-4)
+    outs = [features for features, _ in both]
     gaps = moment_gaps(torch.cat(outs).numpy(), ["a"] * len(outs[0]) + ["b"] * len(outs[1]))
     assert found[None, None, "moment_gap_1", None] == pytest.approx(gaps.average_mean, rel=1e-5)
     assert found[None, None, "moment_gap_2", None] == pytest.approx(gaps.average_covariance, rel=1e-5)

@@ -8,7 +8,8 @@ import pandas as pd
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.runs import RunState
 
-_NO_TERMS = {"loss", "moment_gap_1", "moment_gap_2", "step_seconds", "memory_gib"}
+_GAPS = {"moment_gap_1", "moment_gap_2", "gradient_gap", "hessian_gap"}
+_NO_TERMS = {"loss", "step_seconds", "memory_gib", *_GAPS}
 """Step-level metrics that are no penalty terms."""
 _MOST_POINTS = 120
 """Of a curve; more cannot be distinguished on a screen."""

@@ -76,6 +76,13 @@ class DatasetRows:
     def __len__(self) -> int:
         return len(self.targets)
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Number of rows of each domain's splits."""
+        counts: dict[str, dict[str, int]] = {}
+        for (domain, split), (first, end) in self.spans.items():
+            counts.setdefault(domain, {})[split] = end - first
+        return counts
+
     @property
     def on_device(self) -> bool:
         """Whether rows can be gathered on the device, without a loader."""

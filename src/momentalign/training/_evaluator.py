@@ -1,4 +1,4 @@
-"""Evaluation at a record: accuracy of every domain, split and group, and gaps between feature moments."""
+"""Evaluation at a record: accuracy and loss of every domain and split, groups, gaps between domains."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -13,12 +14,16 @@ from momentalign._seeds import seed_hash
 from momentalign.algorithms import Network
 from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
+from momentalign.penalties import CMA
 from momentalign.runs import Record
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
 MOMENT_ROWS = 2048
 """Most rows of each training domain that feature moments are taken of."""
+
+GAP_ROWS = 1024
+"""Most rows of each training domain that derivatives of the head are compared on."""
 
 
 def step_record(step: int, metric: str, value: float) -> Record:
@@ -57,16 +62,21 @@ def predict_rows(
         yield indices, features[: len(indices)], logits[: len(indices)]
 
 
+def domain_records(rows: DatasetRows, metric: str, values: NDArray[Any], step: int) -> list[Record]:
+    """Mean of the rows' values over every domain's splits; a split without rows has no record."""
+    return [
+        {"step": step, "domain": domain, "split": split, "metric": metric, "value": float(values[first:end].mean())}
+        for (domain, split), (first, end) in rows.spans.items()
+        if end > first
+    ]
+
+
 def accuracy_records(data: DomainDataset, rows: DatasetRows, correct: NDArray[np.bool_], step: int) -> list[Record]:
     """Accuracy of every domain's splits; where there are groups, also of each group and of the worst.
 
     A split or group without rows has no record.
     """
-    records: list[Record] = []
-    for (domain, split), (first, end) in rows.spans.items():
-        if end > first:
-            value = float(correct[first:end].mean())
-            records.append({"step": step, "domain": domain, "split": split, "metric": "accuracy", "value": value})
+    records = domain_records(rows, "accuracy", correct, step)
     if rows.groups is None or data.group_names is None:
         return records
     groups = rows.groups.numpy()
@@ -88,8 +98,8 @@ def accuracy_records(data: DomainDataset, rows: DatasetRows, correct: NDArray[np
     return records
 
 
-class _MomentSample:
-    """Rows of the training domains whose feature moments are compared: the same ones at every record.
+class _HeldOutSample:
+    """Rows of the training domains whose features and derivatives are compared: the same ones at every record.
 
     Of each domain the first of `splits` that has rows is sampled.
     """
@@ -105,26 +115,43 @@ class _MomentSample:
             owners.append(torch.full((len(picked),), owner))
         order = torch.cat(chosen).argsort()
         self.indices, self.domains = torch.cat(chosen)[order], torch.cat(owners)[order]
+        self.targets = rows.targets[self.indices.to(rows.targets.device)]
         self.usable = len(self.domains.unique()) > 1
+        parts = [torch.nonzero(self.domains == owner).flatten() for owner in range(len(domains))]
+        # Evenly spaced: rows of a domain lie in the order of the data set, which may be by class.
+        self.thinned = torch.cat([part[:: max(1, -(-len(part) // GAP_ROWS))] for part in parts])
 
     def within(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Positions of the sample's rows in a batch of ascending row indices, and in the sample."""
         first, end = torch.searchsorted(self.indices, torch.tensor([int(indices[0]), int(indices[-1]) + 1])).tolist()
         return self.indices[first:end] - indices[0], torch.arange(first, end)
 
-    def records(self, features: Tensor, step: int) -> list[Record]:
-        """Gaps between the domains' means and covariances, averaged over pairs; none where they are not defined."""
+    def records(self, features: Tensor, logits: Tensor, step: int) -> list[Record]:
+        """Gaps between the domains; none where they are not defined.
+
+        `moment_gap_1` and `moment_gap_2` are those of the features' means and covariances, averaged over pairs;
+        `gradient_gap` and `hessian_gap` are CMA's terms in relative scaling, between 0 and 1.
+        """
         from momentalign.theory import tensor_moment_gaps
 
         if not self.usable or not bool(features.isfinite().all()):
             return []
-        gaps = tensor_moment_gaps(features.double(), self.domains.to(features.device), int(self.domains.max()) + 1)
-        values = {"moment_gap_1": gaps.average_mean, "moment_gap_2": gaps.average_covariance}
+        domains = self.domains.to(features.device)
+        gaps = tensor_moment_gaps(features.double(), domains, int(self.domains.max()) + 1)
+        rows = self.thinned.to(features.device)
+        terms = CMA(scaling="relative", gather=False)
+        derivatives = terms.terms(features[rows], logits[rows], self.targets[rows], domains[rows])
+        values = {
+            "moment_gap_1": gaps.average_mean,
+            "moment_gap_2": gaps.average_covariance,
+            "gradient_gap": float(derivatives["gradient"]),
+            "hessian_gap": float(derivatives["hessian"]),
+        }
         return [step_record(step, metric, value) for metric, value in values.items()]
 
 
 class Evaluator:
-    """Makes a record's accuracies and moment gaps, in large batches that are shared by the ranks.
+    """Makes a record's accuracies, losses and gaps, in large batches that are shared by the ranks.
 
     The Fabric is launched, the network not wrapped; `domains` are the training domains.
     """
@@ -140,7 +167,7 @@ class Evaluator:
         workers: int,
     ) -> None:
         self.fabric, self.network, self.data, self.rows, self.workers = fabric, network, data, rows, workers
-        self.sample = _MomentSample(rows, domains, (data.validation_split, data.training_split), trial)
+        self.sample = _HeldOutSample(rows, domains, (data.validation_split, data.training_split), trial)
         self.positions: dict[int, tuple[Tensor, Tensor]] = {}
 
     @torch.no_grad()
@@ -148,7 +175,9 @@ class Evaluator:
         """Evaluate the network as it is; returns the same records on all ranks."""
         device, encoder = self.rows.targets.device, encoder_of(self.network)
         correct = torch.zeros(len(self.rows), dtype=torch.int32, device=device)
+        losses = torch.zeros(len(self.rows), device=device)
         features = torch.zeros(len(self.sample.indices), encoder.num_features, device=device)
+        outputs = torch.zeros(len(self.sample.indices), self.data.num_classes, device=device)
         self.network.eval()
         batches = predict_rows(
             self.network,
@@ -163,15 +192,19 @@ class Evaluator:
             for indices, computed, logits in batches:
                 span = slice(int(indices[0]), int(indices[-1]) + 1)
                 correct[span] = (logits.argmax(1) == self.rows.targets[span]).int()
+                losses[span] = F.cross_entropy(logits.float(), self.rows.targets[span], reduction="none")
                 in_batch, in_sample = self._sampled(indices)
                 features[in_sample] = computed[in_batch].float()
+                outputs[in_sample] = logits[in_batch].float()
                 report_share(span.stop / len(self.rows))
         self.network.train()
         if self.fabric.world_size > 1:
-            correct = self.fabric.all_reduce(correct, reduce_op="sum")
-            features = self.fabric.all_reduce(features, reduce_op="sum")
-        right = correct.cpu().numpy().astype(bool)
-        return accuracy_records(self.data, self.rows, right, step) + self.sample.records(features, step)
+            correct, losses, features, outputs = (
+                self.fabric.all_reduce(tensor, reduce_op="sum") for tensor in (correct, losses, features, outputs)
+            )
+        records = accuracy_records(self.data, self.rows, correct.cpu().numpy().astype(bool), step)
+        records += domain_records(self.rows, "cross_entropy", losses.double().cpu().numpy(), step)
+        return records + self.sample.records(features, outputs, step)
 
     def _sampled(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Positions of the moments' sample in a batch and in the sample; copied to the device once."""

@@ -140,8 +140,13 @@ def train(
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
     if writer is not None:
-        size = position.records_bytes
-        writer.begin(domains=data.names, classes=data.classes, device=device_name(device), records_bytes=size)
+        writer.begin(
+            domains=data.names,
+            classes=data.classes,
+            device=device_name(device),
+            records_bytes=position.records_bytes,
+            rows=rows.counts(),
+        )
     algorithm.network = wrap_network(fabric, network)
     compile_parts(algorithm, network, options.compile)
 
