@@ -36,7 +36,11 @@ def test_train_evaluate_load(tmp_path: Path) -> None:
     named = momentalign.load(out).predict(rows.tensor)
     truth = [load_dataset("colored-digits").classes[k] for k in rows.targets.tolist()]
     accuracy = sum(a == b for a, b in zip(named, truth, strict=True)) / len(rows)
-    last = {(r["domain"], r["split"]): r["value"] for r in read_records(out) if r["step"] == 29}
+    last = {
+        (r["domain"], r["split"]): r["value"]
+        for r in read_records(out)
+        if r["step"] == 29 and r["metric"] == "accuracy"
+    }
     assert last["-90%", "in"] == pytest.approx(accuracy)
 
 

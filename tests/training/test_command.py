@@ -68,7 +68,11 @@ def test_evaluate_prints_and_writes(tmp_path: Path) -> None:
     assert "momentalign.load(" in done.output
     lines = (tmp_path / "scores.csv").read_text().splitlines()
     assert lines[0] == "domain,split,group,metric,rows,value"
-    recorded = {(r["domain"], r["split"]): r["value"] for r in read_records(tmp_path / "one") if r["step"] == 5}
+    recorded = {
+        (r["domain"], r["split"]): r["value"]
+        for r in read_records(tmp_path / "one")
+        if r["step"] == 5 and r["metric"] == "accuracy"
+    }
     first = lines[1].split(",")
     assert float(first[-1]) == pytest.approx(recorded["+90%", "in"])
 
