@@ -30,9 +30,8 @@ def advance(algorithm: Algorithm, optimizers: dict[str, Optimizer], steps: int) 
 
 def save(folder: Path, algorithm: Algorithm, optimizers: dict[str, Optimizer], step: int = 3) -> None:
     network, _ = parts_of(algorithm)
-    save_checkpoint(
-        folder, network, describe_network(network, three_domains()), (algorithm, optimizers, Position(step, 100 * step))
-    )
+    state = algorithm, optimizers, Position(step, 100 * step)
+    save_checkpoint(folder, network.state_dict(), describe_network(network, three_domains()), state)
 
 
 @pytest.mark.parametrize("name", ["erm", "fishr", "cma-momentum", "groupdro"])
@@ -100,7 +99,7 @@ def test_the_finished_model_leaves_no_state_behind(tmp_path: Path) -> None:
     algorithm, optimizers = algorithm_after(1)
     save(tmp_path, algorithm, optimizers)
     network, encoder = parts_of(algorithm)
-    save_checkpoint(tmp_path, network, describe_network(network, three_domains()))
+    save_checkpoint(tmp_path, network.state_dict(), describe_network(network, three_domains()))
     assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["model.json", "model.safetensors"]
     description, weights = read_model(tmp_path)
     assert description["encoder"] == encoder.config()

@@ -5,6 +5,15 @@
 """
 
 from momentalign._search_space import Hyperparameter, SearchSpace, check_hyperparameters, draw_hyperparameters
+from momentalign.algorithms._averaging import (
+    AVERAGES,
+    ExponentialAverage,
+    SimpleAverage,
+    ValleyAverage,
+    WeightAverage,
+    make_average,
+    start_step,
+)
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
 from momentalign.algorithms._catalogue import AlgorithmSpec, algorithm_names, find_algorithm
 from momentalign.algorithms._dann import CDANN, DANN
@@ -15,6 +24,7 @@ from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._selfreg import SelfReg
 
 __all__ = [
+    "AVERAGES",
     "CDANN",
     "DANN",
     "ERM",
@@ -24,15 +34,21 @@ __all__ = [
     "AlgorithmSpec",
     "Backward",
     "Batch",
+    "ExponentialAverage",
     "Fish",
     "GroupDRO",
     "Hyperparameter",
     "Network",
     "SearchSpace",
     "SelfReg",
+    "SimpleAverage",
+    "ValleyAverage",
+    "WeightAverage",
     "algorithm_names",
     "check_hyperparameters",
     "draw_hyperparameters",
     "find_algorithm",
+    "make_average",
     "reset_optimizer",
+    "start_step",
 ]

@@ -28,6 +28,9 @@ StepsOption = Annotated[
 RecordEveryOption = Annotated[int | None, typer.Option("--record-every", help="Steps between records.")]
 HoldoutOption = Annotated[float, typer.Option("--holdout", help="Fraction of each domain held out from training.")]
 PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.")]
+AverageOption = Annotated[
+    str, typer.Option("--average", help="Average of the weights to record beside them: none, ema, sma or swad.")
+]
 AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.")]

@@ -10,6 +10,7 @@ from rich.console import Console
 from momentalign._format import pluralize
 from momentalign.cli._options import (
     AcceleratorOption,
+    AverageOption,
     EncoderOption,
     HoldoutOption,
     JobsOption,
@@ -61,6 +62,7 @@ def sweep(
     encoder: EncoderOption = None,
     set_: SettingsOption = None,
     precision: PrecisionOption = "32",
+    average: AverageOption = "none",
     holdout: HoldoutOption = 0.2,
     out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the runs' folders.")] = Path("runs/sweep"),
     root: RootOption = None,
@@ -94,7 +96,7 @@ def sweep(
     with print_warnings(console):
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
-            _check_probe_options(select, test_domains, steps, encoder)
+            _check_probe_options(select, test_domains, steps, encoder, average)
             plan = make_probe_plan(
                 datasets,
                 _split_names(algorithms),
@@ -116,6 +118,7 @@ def sweep(
                 steps=steps,
                 encoder=encoder,
                 precision=precision,
+                average=average,
                 holdout=holdout,
                 **common,
             )
@@ -149,12 +152,13 @@ def _print_results(console: Console, plan: "Plan", out: Path, tally: "Tally", *,
 
 
 def _check_probe_options(
-    select: str | None, test_domains: list[str] | None, steps: int | None, encoder: str | None
+    select: str | None, test_domains: list[str] | None, steps: int | None, encoder: str | None, average: str
 ) -> None:
     """Raise ValueError for options that probes would ignore."""
     if select not in (None, "worst-group"):
         raise ValueError("Probes are selected by worst-group. Omit --select.")
-    options = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder}
+    averages = average if average != "none" else None
+    options = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": averages}
     for name, value in options.items():
         if value:
             raise ValueError(f"'{name}' is for --setting finetune. Omit it with --setting probe.")

@@ -10,6 +10,7 @@ import typer
 from momentalign._format import format_duration, join_names, pluralize
 from momentalign.cli._options import (
     AcceleratorOption,
+    AverageOption,
     DatasetArgument,
     EncoderOption,
     HoldoutOption,
@@ -51,6 +52,7 @@ def train_command(
     devices: Annotated[int, typer.Option(help="Processes, one device each, that share every mini-batch.")] = 1,
     device: AcceleratorOption = "auto",
     precision: PrecisionOption = "32",
+    average: AverageOption = "none",
     record_every: RecordEveryOption = None,
     checkpoint_every: Annotated[
         int | None, typer.Option(help="Records between checkpoints.", show_default="about every ten seconds")
@@ -83,6 +85,7 @@ def train_command(
             encoder=encoder,
             holdout=holdout,
             precision=precision,
+            average=average,
             root=root,
         )
         out = Path("runs", config.hash()) if out is None else out

@@ -10,6 +10,9 @@ from typing import Any
 CELL = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting")
 """What makes two runs the same cell of a table, which shows one of them."""
 
+OPTIONAL = ("average",)
+"""Settings that are part of a configuration only where they differ from their default."""
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -29,6 +32,7 @@ class RunConfig:
         precision: "32", or "bf16" for a forward pass in bfloat16.
         setting: "finetune", or "probe" for a linear head on fixed features.
         pool: Draw batches from all training domains together, as if they were one, each row once an epoch.
+        average: Average of the weights that is recorded beside them: "none", "ema", "sma" or "swad".
     """
 
     dataset: str
@@ -44,10 +48,16 @@ class RunConfig:
     precision: str = "32"
     setting: str = "finetune"
     pool: bool = False
+    average: str = "none"
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to values that JSON can hold."""
-        return {**dataclasses.asdict(self), "test_domains": list(self.test_domains)}
+        """Convert to values that JSON can hold; an optional setting is left out where it has its default.
+
+        So a new setting changes neither the configuration nor the hash of runs that do without it.
+        """
+        values = {**dataclasses.asdict(self), "test_domains": list(self.test_domains)}
+        defaults = {item.name: item.default for item in dataclasses.fields(self) if item.name in OPTIONAL}
+        return {name: value for name, value in values.items() if name not in OPTIONAL or value != defaults[name]}
 
     def hash(self) -> str:
         """Sixteen hexadecimal digits that identify the configuration, the same on every machine."""

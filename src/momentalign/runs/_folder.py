@@ -98,9 +98,9 @@ class RunFolder:
         self._records.flush()
         return self._records.tell()
 
-    def finish(self) -> None:
-        """Mark the run as finished."""
-        self.info |= {"status": RunState.FINISHED, "error": None, "disk_full": False, "finished": now()}
+    def finish(self, **more: Any) -> None:
+        """Mark the run as finished; `more` are further keys of `run.json`."""
+        self.info |= {"status": RunState.FINISHED, "error": None, "disk_full": False, "finished": now(), **more}
         self._write_info()
 
     def fail(self, error: Exception | str) -> None:

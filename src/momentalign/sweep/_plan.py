@@ -96,7 +96,8 @@ def make_plan(
         test_domains: Test domains; None takes each domain in turn.
         root: Data folder.
         overrides: Fixed hyper-parameters.
-        **options: Of :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout, precision.
+        **options: Of :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout, precision,
+            average.
 
     Returns:
         The plan.

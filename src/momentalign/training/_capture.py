@@ -37,9 +37,11 @@ def captured_step(training: Training, sums: Sums, start: int) -> Iterator[Step]:
         inputs = training.preprocessing.augment(raw.index_select(0, indices))
         batch = Batch(inputs, targets.index_select(0, indices), domains)
         sums.accumulate(algorithm.update(batch, training.optimizers, training.backward))
+        if training.average is not None:
+            training.average.add()
         position.add_(1)
 
-    before = _State(algorithm, training.optimizers)
+    before = _State(training)
     for optimizer in training.optimizers.values():
         for group in optimizer.param_groups:  # on the device, where a schedule can change it under the graph
             group["lr"] = torch.tensor(float(group["lr"]), device=training.device)
@@ -101,24 +103,27 @@ def compile_parts(algorithm: Algorithm, network: Network, parts: str) -> None:
 class _State:
     """State that a step changes, to be restored in place: a graph keeps its addresses."""
 
-    def __init__(self, algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> None:
-        self.algorithm, self.optimizers = algorithm, optimizers
-        self.tensors = {name: tensor.clone() for name, tensor in algorithm.state_dict().items()}
-        self.moments = {key: tensor.clone() for key, tensor in _optimizer_tensors(optimizers).items()}
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.before = {key: tensor.clone() for key, tensor in self._tensors().items()}
 
     @torch.no_grad()
     def restore(self) -> None:
         """Restore everything; what is new or has another size was empty, and becomes zero."""
-        for now, before in ((self.algorithm.state_dict(), self.tensors), (self._moments(), self.moments)):
-            for key, tensor in now.items():
-                kept = before.get(key)
-                if kept is not None and kept.shape == tensor.shape:
-                    tensor.copy_(kept)
-                else:
-                    tensor.zero_()
+        for key, tensor in self._tensors().items():
+            kept = self.before.get(key)
+            if kept is not None and kept.shape == tensor.shape:
+                tensor.copy_(kept)
+            else:
+                tensor.zero_()
 
-    def _moments(self) -> dict[str, Tensor]:
-        return _optimizer_tensors(self.optimizers)
+    def _tensors(self) -> dict[str, Tensor]:
+        average = self.training.average
+        return {
+            **{f"algorithm.{name}": tensor for name, tensor in self.training.algorithm.state_dict().items()},
+            **{f"optimizer.{key}": tensor for key, tensor in _optimizer_tensors(self.training.optimizers).items()},
+            **({} if average is None else {f"average.{name}": tensor for name, tensor in average.state()[0].items()}),
+        }
 
 
 def _optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:

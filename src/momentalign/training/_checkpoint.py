@@ -4,10 +4,10 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from momentalign._saved import (
@@ -31,26 +31,40 @@ class Position:
     records_bytes: int = 0
 
 
+class Part(Protocol):
+    """State beside the algorithm's and the optimizers' that resuming needs: tensors by name, and plain values."""
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Copy out the state."""
+
+    def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Restore it."""
+
+
 def save_checkpoint(
     folder: Path,
-    network: nn.Module,
+    weights: Mapping[str, Tensor],
     description: Mapping[str, Any],
     training: tuple[Algorithm, Mapping[str, Optimizer], Position] | None = None,
+    parts: Mapping[str, Part] | None = None,
 ) -> None:
-    """Replace the checkpoint; `training` is the state that resuming needs, None for a finished run."""
+    """Replace the checkpoint; `training` and `parts` are the state that resuming needs, None for a finished run."""
     path, new, old = (folder / name for name in ("checkpoint", "checkpoint.tmp", "checkpoint.old"))
     shutil.rmtree(new, ignore_errors=True)
     if old.exists() and not path.exists():
         old.rename(path)
     try:
         new.mkdir(parents=True)
-        write_tensors(new / WEIGHTS, network.state_dict())
+        write_tensors(new / WEIGHTS, weights)
         write_json(new / MODEL, {"format": CHECKPOINT_FORMAT, **description})
         if training is not None:
             algorithm, optimizers, position = training
             tensors, plain = _pack(algorithm, optimizers)
             write_tensors(new / "state.safetensors", tensors)
             state = {"format": CHECKPOINT_FORMAT, **asdict(position), "optimizers": plain}
+            for name, part in (parts or {}).items():
+                tensors, state[name] = part.state()
+                write_tensors(new / f"{name}.safetensors", tensors)
             write_json(new / "state.json", state)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -77,20 +91,28 @@ def find_position(folder: Path) -> Position:
     return Position(state["step"], state["records_bytes"])
 
 
-def restore(folder: Path, algorithm: Algorithm, optimizers: Mapping[str, Optimizer]) -> Position:
-    """Restore an algorithm, its network not wrapped, and its optimizers; unchanged where there is no checkpoint."""
+def restore(
+    folder: Path,
+    algorithm: Algorithm,
+    optimizers: Mapping[str, Optimizer],
+    parts: Mapping[str, Part] | None = None,
+) -> Position:
+    """Restore an algorithm, its network not wrapped, its optimizers and parts; unchanged where is no checkpoint."""
     position = find_position(folder)
     if position.step == 0:
         return position
     path = checkpoint_of(folder)
     tensors = read_tensors(path / "state.safetensors")
-    plain = read_values(path / "state.json", "optimizers")["optimizers"]
+    values = read_values(path / "state.json", "optimizers")
+    plain = values["optimizers"]
     weights = read_tensors(path / WEIGHTS)
     try:
         own = {name.removeprefix("algorithm."): t for name, t in tensors.items() if name.startswith("algorithm.")}
         algorithm.load_state_dict({**{f"network.{name}": tensor for name, tensor in weights.items()}, **own})
         for name, optimizer in optimizers.items():
             _restore_optimizer(optimizer, f"optimizer.{name}.", tensors, plain[name])
+        for name, part in (parts or {}).items():
+            part.load(read_tensors(path / f"{name}.safetensors"), values[name])
     except (RuntimeError, KeyError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
@@ -111,7 +133,7 @@ def finish_trained(folder: RunFolder) -> bool:
     if not records or records[-1]["step"] != folder.config.steps - 1:
         return False
     shutil.rmtree(folder.path / "checkpoint.old", ignore_errors=True)
-    folder.finish()
+    folder.finish(weights=read_values(path / MODEL).get("weights"))
     return True
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from momentalign._search_space import PROTOCOL_STEPS
 from momentalign._validation import check_choice, check_count, check_names
-from momentalign.algorithms import draw_hyperparameters, find_algorithm
+from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
 from momentalign.runs import RunConfig
@@ -31,6 +31,7 @@ def make_config(
     holdout: float = 0.2,
     precision: str = "32",
     pool: bool | None = None,
+    average: str = "none",
     root: str | Path | None = None,
 ) -> RunConfig:
     """Make a configuration: defaults resolved, hyper-parameters drawn, names checked against the data set.
@@ -49,6 +50,7 @@ def make_config(
         precision: "32" or "bf16".
         pool: Draw batches from all training domains together. If not given, only plain ERM on texts does, which is
             how text encoders are usually fine-tuned.
+        average: "none", or the average of the weights to record beside them: "ema", "sma" or "swad".
         root: Data folder.
 
     Returns:
@@ -111,6 +113,7 @@ def make_config(
         holdout=holdout,
         precision=check_choice("precision", precision, PRECISIONS),
         pool=pool,
+        average=check_choice("average", average, AVERAGES),
     )
 
 

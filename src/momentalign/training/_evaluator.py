@@ -25,10 +25,31 @@ MOMENT_ROWS = 2048
 GAP_ROWS = 1024
 """Most rows of each training domain that derivatives of the head are compared on."""
 
+AVERAGED = "averaged_"
+"""Prefix of the metrics of averaged weights."""
+
 
 def step_record(step: int, metric: str, value: float) -> Record:
     """A number of a step as a whole."""
     return {"step": step, "domain": None, "split": None, "metric": metric, "value": value}
+
+
+def check_held_out(rows: DatasetRows, held_out: Sequence[tuple[str, str]]) -> None:
+    """Raise ValueError where a training domain has no held-out rows, which a validation loss needs."""
+    for domain, split in held_out:
+        first, end = rows.spans.get((domain, split), (0, 0))
+        if first == end:
+            raise ValueError(
+                f"'swad' needs held-out rows of every training domain, but {domain!r} has none in split {split!r}. "
+                "Use a larger --holdout, or --average sma."
+            )
+
+
+def held_out_mean(records: Sequence[Record], held_out: Sequence[tuple[str, str]], metric: str) -> float:
+    """Mean of a metric over the held-out rows of the training domains; NaN where a record is missing."""
+    values = {(record["domain"], record["split"]): record["value"] for record in records if record["metric"] == metric}
+    found = [values.get(rows) for rows in held_out]
+    return float(np.mean([np.nan if value is None else value for value in found]))
 
 
 def predict_rows(
@@ -171,8 +192,11 @@ class Evaluator:
         self.positions: dict[int, tuple[Tensor, Tensor]] = {}
 
     @torch.no_grad()
-    def __call__(self, step: int, report_share: Callable[[float], None]) -> list[Record]:
-        """Evaluate the network as it is; returns the same records on all ranks."""
+    def __call__(self, step: int, report_share: Callable[[float], None], *, averaged: bool = False) -> list[Record]:
+        """Evaluate the network as it is; returns the same records on all ranks.
+
+        With `averaged` weights the names of the metrics begin with "averaged_", and gaps are left out.
+        """
         device, encoder = self.rows.targets.device, encoder_of(self.network)
         correct = torch.zeros(len(self.rows), dtype=torch.int32, device=device)
         losses = torch.zeros(len(self.rows), device=device)
@@ -193,9 +217,10 @@ class Evaluator:
                 span = slice(int(indices[0]), int(indices[-1]) + 1)
                 correct[span] = (logits.argmax(1) == self.rows.targets[span]).int()
                 losses[span] = F.cross_entropy(logits.float(), self.rows.targets[span], reduction="none")
-                in_batch, in_sample = self._sampled(indices)
-                features[in_sample] = computed[in_batch].float()
-                outputs[in_sample] = logits[in_batch].float()
+                if not averaged:
+                    in_batch, in_sample = self._sampled(indices)
+                    features[in_sample] = computed[in_batch].float()
+                    outputs[in_sample] = logits[in_batch].float()
                 report_share(span.stop / len(self.rows))
         self.network.train()
         if self.fabric.world_size > 1:
@@ -204,6 +229,8 @@ class Evaluator:
             )
         records = accuracy_records(self.data, self.rows, correct.cpu().numpy().astype(bool), step)
         records += domain_records(self.rows, "cross_entropy", losses.double().cpu().numpy(), step)
+        if averaged:
+            return [{**record, "metric": f"{AVERAGED}{record['metric']}"} for record in records]
         return records + self.sample.records(features, outputs, step)
 
     def _sampled(self, indices: Tensor) -> tuple[Tensor, Tensor]:

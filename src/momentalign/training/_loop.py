@@ -12,11 +12,12 @@ from torch.optim import Optimizer
 
 from momentalign._errors import describe_error
 from momentalign._validation import check_count
-from momentalign.algorithms import reset_optimizer
+from momentalign.algorithms import make_average, reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._checkpoint import (
+    Part,
     Position,
     find_position,
     finish_trained,
@@ -38,7 +39,7 @@ from momentalign.training._devices import (
     tuned_convolutions,
     wrap_network,
 )
-from momentalign.training._evaluator import Evaluator, step_record
+from momentalign.training._evaluator import Evaluator, check_held_out, held_out_mean, step_record
 from momentalign.training._model import (
     build_algorithm,
     describe_network,
@@ -135,7 +136,11 @@ def train(
     rows = open_rows(data, encoder.preprocessing, device)
     to_device(algorithm, device).train()
     optimizers = algorithm.optimizers()
-    position = Position() if folder is None else restore(folder.path, algorithm, optimizers)
+    average = make_average(config.average, network, config.steps, algorithm.reset_step)
+    if config.average == "swad":
+        check_held_out(rows, held_out)
+    parts: dict[str, Part] = {} if average is None else {"average": average}
+    position = Position() if folder is None else restore(folder.path, algorithm, optimizers, parts)
     _keep_learning_rate(optimizers)
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
@@ -156,7 +161,16 @@ def train(
     sampler = Sampler(pools, keys, config.hparams["batch_size"], config.trial, rank, ranks, epochs=config.pool)
     workers = options.workers_for(rows, ranks)
     training = Training(
-        algorithm, optimizers, fabric.backward, rows, sampler, encoder.preprocessing, config.trial, rank, workers
+        algorithm,
+        optimizers,
+        fabric.backward,
+        rows,
+        sampler,
+        encoder.preprocessing,
+        config.trial,
+        rank,
+        workers,
+        average,
     )
     sums = Sums()
     if choose_capture(options.capture, training, encoder, ranks):
@@ -180,6 +194,8 @@ def train(
                     reset_optimizer(optimizer)
             if config.hparams["schedule"] == "linear":
                 _set_learning_rate(optimizers, 1 - step / config.steps)
+            if average is not None:
+                average.before(step)
 
             advance(step)
             report.step(step)
@@ -190,24 +206,33 @@ def train(
                 means |= peak_memory(device)
                 report.evaluation(step)
                 records = evaluator(step, partial(report.evaluation, step))
+                if average is not None:
+                    average.record(step, held_out_mean(records, held_out, "cross_entropy"))
+                    with average.applied() as applied:
+                        if applied:
+                            records += evaluator(step, partial(report.evaluation, step), averaged=True)
                 records += [step_record(step, name, value) for name, value in means.items()]
                 options.clock.lap("evaluation")
                 if writer is not None:
                     position = Position(step + 1, writer.append(records))
                     if options.saves(config, step, time.monotonic() - saved):
                         state = algorithm, optimizers, position
-                        save_checkpoint(writer.path, network, describe_network(network, data), state)
+                        description = describe_network(network, data)
+                        save_checkpoint(writer.path, network.state_dict(), description, state, parts)
                         saved = time.monotonic()
                 report.record(step, records, held_out)
                 last_record = step
                 options.clock.lap("files")
 
     if writer is not None:
+        saved_weights = {"step": config.steps - 1, "average": config.average}
         if options.save:
-            save_checkpoint(writer.path, network, describe_network(network, data))
+            with nullcontext() if average is None else average.applied():
+                description = {**describe_network(network, data), "weights": saved_weights}
+                save_checkpoint(writer.path, network.state_dict(), description)
         else:
             remove_checkpoint(writer.path)
-        writer.finish()
+        writer.finish(weights=saved_weights if options.save else None)
     options.clock.lap("files")
     return records
 

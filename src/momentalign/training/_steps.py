@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from momentalign._seeds import seed_hash
-from momentalign.algorithms import Algorithm, Backward, Batch
+from momentalign.algorithms import Algorithm, Backward, Batch, WeightAverage
 from momentalign.encoders import Preprocessing
 from momentalign.training._data import DatasetRows
 
@@ -128,6 +128,7 @@ class Training:
     trial: int
     rank: int
     workers: int
+    average: WeightAverage | None = None
 
     @property
     def device(self) -> torch.device:
@@ -203,6 +204,8 @@ def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Iterato
         seed_step(training.trial, number, training.rank, training.device)
         batch = Batch(training.preprocessing.augment(raw), targets, domains)
         sums.add(training.algorithm.update(batch, training.optimizers, training.backward))
+        if training.average is not None:
+            training.average.add()
 
     with closing(batches):
         yield step

@@ -1,0 +1,184 @@
+"""Averaged weights in a run: recorded beside the raw ones, saved, resumed, captured, the same on two ranks."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import momentalign.training._capture as capture
+import momentalign.training._loop as loop
+from momentalign.algorithms import AVERAGES, Algorithm, algorithm_names, start_step
+from momentalign.data import DomainDataset
+from momentalign.runs import read_records, read_run
+from momentalign.training import evaluate, run
+from momentalign.training._steps import Training
+from tests.references import assert_equal
+from tests.training.problems import (
+    TIMES,
+    assert_same_weights,
+    cut_at,
+    grouped,
+    images,
+    numbers,
+    small_config,
+    three_domains,
+    weights,
+)
+
+pytestmark = pytest.mark.slow
+
+KINDS = AVERAGES[1:]
+
+
+def metrics(folder: Path, step: int) -> dict[tuple[object, ...], float | None]:
+    return {
+        (r["domain"], r["split"], r.get("group"), r["metric"]): r["value"]
+        for r in read_records(folder)
+        if r["step"] == step
+    }
+
+
+def averaged_steps(folder: Path) -> list[int]:
+    return sorted({r["step"] for r in read_records(folder) if r["metric"] == "averaged_accuracy"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_averages_are_recorded_beside_the_same_raw_numbers(kind: str, tmp_path: Path) -> None:
+    data = three_domains()
+    run(small_config(data, average=kind), tmp_path / kind, data=data)
+    run(small_config(data), tmp_path / "none", data=data)
+    raw = [row for row in numbers(tmp_path / kind) if not str(dict(row)["metric"]).startswith("averaged_")]  # type: ignore[call-overload]
+    assert raw == numbers(tmp_path / "none")
+    last = metrics(tmp_path / kind, 19)
+    for domain in "abc":
+        for split in ("in", "out"):
+            assert last[domain, split, None, "averaged_accuracy"] is not None
+            averaged, own = (last[domain, split, None, f"{prefix}cross_entropy"] for prefix in ("averaged_", ""))
+            assert averaged != own
+    assert averaged_steps(tmp_path / kind)[-1] == 19
+
+
+def test_the_saved_weights_are_the_mean_of_those_after_every_step(tmp_path: Path) -> None:
+    data = three_domains()
+    seen: list[dict[str, Tensor]] = []
+
+    def watch(algorithm: Algorithm) -> None:
+        optimizers = algorithm.optimizers
+
+        def watched() -> dict[str, torch.optim.Optimizer]:
+            made = optimizers()
+            made["network"].register_step_post_hook(
+                lambda *_: seen.append({k: t.double().clone() for k, t in algorithm.network.state_dict().items()})
+            )
+            return made
+
+        algorithm.optimizers = watched  # type: ignore[method-assign]
+
+    config = small_config(data, "cma", average="sma", hparams={"anneal_steps": 6})
+    run(config, tmp_path / "run", data=data, built=watch)
+    start = start_step(20, 6)
+    assert start == 6
+    assert len(seen) == 20
+    for name, tensor in weights(tmp_path / "run").items():
+        if tensor.is_floating_point():
+            mean = torch.stack([state[name] for state in seen[start:]]).mean(0)
+            torch.testing.assert_close(tensor.double(), mean, rtol=1e-5, atol=1e-6)
+    assert averaged_steps(tmp_path / "run") == [step for step in (0, 4, 8, 12, 16, 19) if step >= start]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluate_uses_the_averaged_weights_and_says_so(kind: str, tmp_path: Path) -> None:
+    data = three_domains()
+    run(small_config(data, average=kind, steps=9), tmp_path / "run", data=data)
+    recorded = metrics(tmp_path / "run", 8)
+    for score in evaluate(tmp_path / "run", data):
+        if score.split and score.domain:
+            assert score.value == recorded[score.domain, score.split, None, "averaged_accuracy"]
+    expected = {"step": 8, "average": kind}
+    assert read_run(tmp_path / "run")["weights"] == expected
+    assert json.loads((tmp_path / "run" / "checkpoint" / "model.json").read_text())["weights"] == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_step_11_and_resumed(kind: str, tmp_path: Path) -> None:
+    data = three_domains()
+    config = small_config(data, "fishr", average=kind, record_every=2, hparams={"dropout": 0.3, "anneal_steps": 6})
+    run(config, tmp_path / "whole", data=data)
+    with cut_at(11, KeyboardInterrupt()):
+        run(config, tmp_path / "cut", data=data, checkpoint_every=1)
+    run(config, tmp_path / "cut", data=data)
+    assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_every_algorithm_has_an_average(name: str, tmp_path: Path) -> None:
+    data = three_domains()
+    run(small_config(data, name, steps=4, average="sma"), tmp_path / "run", data=data)
+    assert averaged_steps(tmp_path / "run")[-1] == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_captured_steps_average_the_same_weights(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(graph: capture._Graph, training: Training) -> None:
+        for _ in range(4):
+            graph.function()
+
+    monkeypatch.setattr(capture._Graph, "_record", record)
+    monkeypatch.setattr(capture._Graph, "replay", lambda graph: graph.function())
+    monkeypatch.setattr(loop, "choose_capture", lambda asked, *_: asked)
+    data = three_domains()
+    config = small_config(data, "cma", average=kind, hparams={"lr": 2.0**-10, "anneal_steps": 5})
+    for way in (True, False):
+        run(config, tmp_path / str(way), data=data, accelerator="cpu", capture=way)
+    assert_same_weights(tmp_path / "True", tmp_path / "False")
+    assert numbers(tmp_path / "True") == numbers(tmp_path / "False")
+    # Resumed, warming up starts from an average that is not empty.
+    with cut_at(11, KeyboardInterrupt()):
+        run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True, checkpoint_every=1)
+    run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True)
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "False")
+
+
+def test_two_ranks_have_the_average_of_one(tmp_path: Path) -> None:
+    data = three_domains()
+    config = small_config(data, "cma", average="swad", record_every=2, steps=16, hparams={"lr": 1e-2})
+    run(config, tmp_path / "one", data=data, accelerator="cpu")
+    run(config, tmp_path / "two", data=data, accelerator="cpu", devices=2)
+    alone, together = (
+        {k: v for step in range(16) for k, v in metrics(tmp_path / name, step).items() if k[-1] not in TIMES}
+        for name in ("one", "two")
+    )
+    assert alone.keys() == together.keys()
+    for key, value in alone.items():
+        assert together[key] == pytest.approx(value, rel=1e-3, abs=1e-4), key
+    for name, tensor in weights(tmp_path / "one").items():
+        assert_equal(weights(tmp_path / "two")[name], tensor, 1e-3)
+
+
+def test_groups_are_recorded_too(tmp_path: Path) -> None:
+    data = grouped()
+    run(small_config(data, average="ema", steps=4), tmp_path / "run", data=data)
+    last = metrics(tmp_path / "run", 3)
+    for metric in ("averaged_accuracy", "averaged_worst_group_accuracy"):
+        assert (None, "test", None, metric) in last
+    assert (None, "val", "lw", "averaged_group_accuracy") in last
+
+
+def test_swad_needs_held_out_rows(tmp_path: Path) -> None:
+    domains = {name: {"in": images(24, 0.0, k), "out": images(0, 0.0, k)} for k, name in enumerate("abc")}
+    data = DomainDataset("three", 2, domains, ("dark", "bright"))
+    with pytest.raises(ValueError, match=r"'swad' needs held-out rows of every training domain, but 'a' has none in"):
+        run(small_config(data, average="swad"), tmp_path / "run", data=data)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_default_does_not_change_the_hash() -> None:
+    data = three_domains()
+    plain = small_config(data)
+    assert "average" not in plain.to_dict()
+    averaged = small_config(data, average="sma")
+    assert averaged.to_dict()["average"] == "sma"
+    assert averaged.hash() != plain.hash()
