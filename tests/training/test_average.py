@@ -96,7 +96,7 @@ def test_evaluate_uses_the_averaged_weights_and_says_so(kind: str, tmp_path: Pat
     for score in evaluate(tmp_path / "run", data):
         if score.split and score.domain:
             assert score.value == recorded[score.domain, score.split, None, "averaged_accuracy"]
-    expected = {"step": 8, "average": kind}
+    expected = {"average": kind, "step": 8, "keep": "last"}
     assert read_run(tmp_path / "run")["weights"] == expected
     assert json.loads((tmp_path / "run" / "checkpoint" / "model.json").read_text())["weights"] == expected
 
@@ -170,7 +170,9 @@ def test_groups_are_recorded_too(tmp_path: Path) -> None:
 def test_swad_needs_held_out_rows(tmp_path: Path) -> None:
     domains = {name: {"in": images(24, 0.0, k), "out": images(0, 0.0, k)} for k, name in enumerate("abc")}
     data = DomainDataset("three", 2, domains, ("dark", "bright"))
-    with pytest.raises(ValueError, match=r"'swad' needs held-out rows of every training domain, but 'a' has none in"):
+    with pytest.raises(
+        ValueError, match=r"'--average swad' needs held-out rows of every training domain, but 'a' has none in"
+    ):
         run(small_config(data, average="swad"), tmp_path / "run", data=data)
     assert not (tmp_path / "run").exists()
 

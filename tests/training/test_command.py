@@ -120,6 +120,8 @@ def test_small_domains_are_noted_not_refused(tmp_path: Path) -> None:
         (["train", "colored-digits", "--device", "tpu"], "'device' should be one of 'auto', 'cpu', 'cuda'"),
         (["train", "colored-digits", "--devices", "0"], "'devices' should be at least 1"),
         (["train", "colored-digits", "--devices", "3", "--device", "cpu"], "multiple of the number of devices (3)"),
+        (["train", "colored-digits", "--average", "swa"], "Did you mean 'swad'?"),
+        (["train", "colored-digits", "--keep", "oracle"], "'keep' should be one of 'last', 'training-domain', 'extra"),
         (["train", "colored-digits", "--workers", "-1"], "'workers' should be at least 0"),
         (["train", "nowhere/at/all"], "nowhere/at/all does not exist"),
         (["evaluate", "nowhere", "colored-digits"], "nowhere should be the folder of a run"),
@@ -254,3 +256,22 @@ def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
     done = invoke("train", "colored-digits", *SHORT, "--set", "lr=1e30", "--out", tmp_path / "one")
     assert done.exit_code == 0
     assert "its loss was not finite by step 2" in done.output
+
+
+def test_averaged_weights_of_the_best_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("train", "colored-digits", *SHORT, "--average", "ema", "--out", tmp_path / "one")
+    done = invoke(*words, "--keep", "extrapolated", "--reach", "3")
+    assert done.exit_code == 0, done.output
+    saved = read_run(tmp_path / "one")["weights"]
+    said = (
+        f"The saved weights are those of step {saved['step']} of 6, averaged (ema): the best record by extrapolated "
+        f"selection with reach 3, score {100 * saved['score']:.1f}."
+    )
+    assert said in done.output
+    assert said in invoke("evaluate", tmp_path / "one", "colored-digits", "--device", "cpu").output
+    again = invoke(*words)
+    assert "That is not what --keep asks for now: remove" in again.output
+    error = error_of(*words, "--reach", "3", capsys=capsys, monkeypatch=monkeypatch)
+    assert "'--reach' is for --keep extrapolated. Omit it." in error

@@ -10,9 +10,7 @@ from momentalign.algorithms._averaging import (
     ExponentialAverage,
     SimpleAverage,
     ValleyAverage,
-    WeightAverage,
     make_average,
-    start_step,
 )
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
 from momentalign.algorithms._catalogue import AlgorithmSpec, algorithm_names, find_algorithm
@@ -22,6 +20,7 @@ from momentalign.algorithms._erm import ERM
 from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._selfreg import SelfReg
+from momentalign.algorithms._weight_average import WeightAverage, start_step
 
 __all__ = [
     "AVERAGES",

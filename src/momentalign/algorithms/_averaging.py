@@ -1,149 +1,20 @@
-"""Averages of a network's weights over the steps of a run: exponential, from a step on, or over a loss valley.
-
-A step adds the present weights to an accumulator: one operation on lists of tensors, without reading anything back, so
-that it can be part of a captured step. Everything else happens at records, on numbers that the host knows.
-"""
+"""Averages of a network's weights over the steps of a run: exponential, from a step on, or over a loss valley."""
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from momentalign._validation import check_choice
+from momentalign.algorithms._weight_average import RunningMean, Tensors, WeightAverage
 
 EMA_DECAY = 0.999
 """Decay of the exponential average in runs of 5,000 steps or more; in shorter ones 1 − 5 / steps."""
 
 N_CONVERGE, N_TOLERANCE, TOLERANCE_RATIO = 3, 6, 0.3
 """SWAD: records without a new minimum until the valley begins, records out of it until it ends, and its height."""
-
-_Tensors = list[Tensor]
-
-
-class WeightAverage(ABC):
-    """Average of a network's weights over steps, in float32 at least.
-
-    Trained parameters and floating-point buffers, such as the statistics of batch normalisation, are averaged; frozen
-    parameters and integer buffers are the network's. A loop calls :meth:`before` and :meth:`add` around every step
-    and :meth:`record` at every record.
-
-    Args:
-        network: The network, on its device; its tensors are changed in place only.
-        steps: Number of steps of the run.
-        boundary: Step at which annealing switches a penalty on, or None.
-    """
-
-    name: str = ""
-    """Name on the command line."""
-
-    def __init__(self, network: nn.Module, steps: int, boundary: int | None = None) -> None:
-        trained = {name: tensor for name, tensor in network.named_parameters() if tensor.requires_grad}
-        floating = {name: tensor for name, tensor in network.named_buffers() if tensor.is_floating_point()}
-        moving = trained | floating
-        self.names, self.live = list(moving), [tensor.detach() for tensor in moving.values()]
-        kinds = [torch.promote_types(tensor.dtype, torch.float32) for tensor in self.live]
-        self.same_kind = all(tensor.dtype == kind for tensor, kind in zip(self.live, kinds, strict=True))
-        self.total = [torch.zeros_like(tensor, dtype=kind) for tensor, kind in zip(self.live, kinds, strict=True)]
-        self.steps = steps
-        self.first = start_step(steps, boundary)  # of the steps that are accumulated
-
-    @torch.no_grad()
-    def add(self) -> None:
-        """Accumulate the weights after a step; can be captured in a CUDA graph."""
-        torch._foreach_add_(self.total, self._weights())
-
-    def before(self, step: int) -> None:
-        """Forget what was accumulated before the first step that counts."""
-        if step == self.first:
-            torch._foreach_zero_(self.total)
-
-    @abstractmethod
-    def record(self, step: int, loss: float) -> None:
-        """Take in the steps since the last record; `loss` is the validation loss of the raw weights."""
-
-    @abstractmethod
-    def mean(self) -> _Tensors | None:
-        """The average at the last record, or None before there is one."""
-
-    @contextmanager
-    def applied(self) -> Iterator[bool]:
-        """Give the network the averaged weights, and its own back at the end; yields whether there is an average."""
-        mean = self.mean()
-        if mean is None:
-            yield False
-            return
-        raw = [tensor.clone() for tensor in self.live]
-        torch._foreach_copy_(self.live, mean)
-        try:
-            yield True
-        finally:
-            torch._foreach_copy_(self.live, raw)
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors by name, and plain values: all that :meth:`load` needs."""
-        groups = {"total": self.total, **self._groups()}
-        tensors = {
-            f"{group}.{name}": tensor
-            for group, members in groups.items()
-            for name, tensor in zip(self.names, members, strict=True)
-        }
-        return tensors, {"first": self.first, **self._values()}
-
-    def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Restore :meth:`state`; raises KeyError where it is another average's."""
-        groups = dict.fromkeys(key.partition(".")[0] for key in tensors)
-        found = {group: [tensors[f"{group}.{name}"] for name in self.names] for group in groups}
-        torch._foreach_copy_(self.total, found.pop("total"))
-        self.first = values["first"]
-        self._restore({group: self._like_total(members) for group, members in found.items()}, values)
-
-    def _groups(self) -> dict[str, _Tensors]:
-        """Lists of tensors beside `total` that belong to the state."""
-        return {}
-
-    @abstractmethod
-    def _values(self) -> dict[str, Any]:
-        """Plain values that belong to the state."""
-
-    @abstractmethod
-    def _restore(self, groups: Mapping[str, _Tensors], values: Mapping[str, Any]) -> None:
-        """Restore what :meth:`_groups` and :meth:`_values` returned."""
-
-    def _weights(self) -> _Tensors:
-        if self.same_kind:
-            return self.live
-        return [tensor.to(total.dtype) for tensor, total in zip(self.live, self.total, strict=True)]
-
-    def _like_total(self, tensors: Sequence[Tensor]) -> _Tensors:
-        """Copies on the device, in the memory format of the network."""
-        return [torch.empty_like(total).copy_(tensor) for total, tensor in zip(self.total, tensors, strict=True)]
-
-    def _segment(self, step: int) -> tuple[_Tensors, int]:
-        """Mean of the accumulated weights and their number; begins to accumulate anew."""
-        number = step - self.first + 1
-        mean = list(torch._foreach_div(self.total, float(number)))
-        torch._foreach_zero_(self.total)
-        self.first = step + 1
-        return mean, number
-
-
-class _Mean:
-    """Mean of means, weighted by how many weights each of them stands for."""
-
-    def __init__(self, tensors: _Tensors | None = None, number: int = 0) -> None:
-        self.tensors, self.number = tensors or [], number
-
-    def add(self, tensors: _Tensors, number: int) -> None:
-        """Take in the mean of `number` weights, which is not kept."""
-        self.number += number
-        if self.tensors:
-            torch._foreach_lerp_(self.tensors, tensors, number / self.number)
-        else:
-            self.tensors = [tensor.clone() for tensor in tensors]
 
 
 class ExponentialAverage(WeightAverage):
@@ -169,14 +40,14 @@ class ExponentialAverage(WeightAverage):
         """Count the steps."""
         self.number = step + 1
 
-    def mean(self) -> _Tensors | None:
+    def mean(self) -> Tensors | None:
         """The accumulator began with zeros: divide by the sum of the weights' shares."""
         return list(torch._foreach_div(self.total, 1 - self.decay**self.number)) if self.number else None
 
     def _values(self) -> dict[str, Any]:
         return {"number": self.number}
 
-    def _restore(self, groups: Mapping[str, _Tensors], values: Mapping[str, Any]) -> None:
+    def _restore(self, groups: Mapping[str, Tensors], values: Mapping[str, Any]) -> None:
         self.number = values["number"]
 
 
@@ -187,25 +58,25 @@ class SimpleAverage(WeightAverage):
 
     def __init__(self, network: nn.Module, steps: int, boundary: int | None = None) -> None:
         super().__init__(network, steps, boundary)
-        self.average = _Mean()
+        self.average = RunningMean()
 
     def record(self, step: int, loss: float) -> None:
         """Take in the mean of the steps since the last record."""
         if step >= self.first:
             self.average.add(*self._segment(step))
 
-    def mean(self) -> _Tensors | None:
+    def mean(self) -> Tensors | None:
         """The mean, None before the first step that counts."""
         return self.average.tensors or None
 
-    def _groups(self) -> dict[str, _Tensors]:
+    def _groups(self) -> dict[str, Tensors]:
         return {"average": self.average.tensors} if self.average.tensors else {}
 
     def _values(self) -> dict[str, Any]:
         return {"number": self.average.number}
 
-    def _restore(self, groups: Mapping[str, _Tensors], values: Mapping[str, Any]) -> None:
-        self.average = _Mean(groups.get("average"), values["number"])
+    def _restore(self, groups: Mapping[str, Tensors], values: Mapping[str, Any]) -> None:
+        self.average = RunningMean(groups.get("average"), values["number"])
 
 
 class ValleyAverage(WeightAverage):
@@ -223,11 +94,14 @@ class ValleyAverage(WeightAverage):
 
     def __init__(self, network: nn.Module, steps: int, boundary: int | None = None) -> None:
         super().__init__(network, steps, boundary)
-        self.recent: list[tuple[_Tensors, int, float]] = []  # segments before the valley: mean, number, loss
+        self.recent: list[tuple[Tensors, int, float]] = []  # segments before the valley: mean, number, loss
         self.height: float | None = None
-        self.valley, self.outside = _Mean(), _Mean()  # `outside`: segments above the height that may yet be in it
+        self.valley, self.outside = (
+            RunningMean(),
+            RunningMean(),
+        )  # `outside`: segments above the height that may yet be in it
         self.above = 0
-        self.fallback: _Tensors | None = None
+        self.fallback: Tensors | None = None
 
     @property
     def ended(self) -> bool:
@@ -252,25 +126,25 @@ class ValleyAverage(WeightAverage):
         elif step == self.steps - 1:
             self.fallback = segment[0]
 
-    def _extend(self, tensors: _Tensors, number: int, loss: float) -> None:
+    def _extend(self, tensors: Tensors, number: int, loss: float) -> None:
         assert self.height is not None
         if loss <= self.height:
             if self.above:
                 self.valley.add(self.outside.tensors, self.outside.number)
-                self.outside, self.above = _Mean(), 0
+                self.outside, self.above = RunningMean(), 0
             self.valley.add(tensors, number)
         else:
             self.above += 1
             if self.ended:
-                self.outside = _Mean()
+                self.outside = RunningMean()
             else:
                 self.outside.add(tensors, number)
 
-    def mean(self) -> _Tensors | None:
+    def mean(self) -> Tensors | None:
         """Mean over the valley so far; at the end of a run without one, of the last segment."""
         return self.valley.tensors or self.fallback
 
-    def _groups(self) -> dict[str, _Tensors]:
+    def _groups(self) -> dict[str, Tensors]:
         named = {"valley": self.valley.tensors, "outside": self.outside.tensors}
         named |= {f"recent{k}": tensors for k, (tensors, _, _) in enumerate(self.recent)}
         return {group: tensors for group, tensors in named.items() if tensors}
@@ -283,12 +157,12 @@ class ValleyAverage(WeightAverage):
             "above": self.above,
         }
 
-    def _restore(self, groups: Mapping[str, _Tensors], values: Mapping[str, Any]) -> None:
+    def _restore(self, groups: Mapping[str, Tensors], values: Mapping[str, Any]) -> None:
         losses = [(number, math.nan if loss is None else loss) for number, loss in values["recent"]]
         self.recent = [(groups[f"recent{k}"], number, loss) for k, (number, loss) in enumerate(losses)]
         self.height, self.above = values["height"], values["above"]
         self.valley, self.outside = (
-            _Mean(groups.get(group), number)
+            RunningMean(groups.get(group), number)
             for group, number in zip(("valley", "outside"), values["numbers"], strict=True)
         )
 
@@ -316,18 +190,3 @@ def make_average(name: str, network: nn.Module, steps: int, boundary: int | None
     if check_choice("average", name, AVERAGES) == "none":
         return None
     return _AVERAGES[name](network, steps, boundary)
-
-
-def start_step(steps: int, boundary: int | None = None) -> int:
-    """First step of a simple average, and of the search for a valley.
-
-    After 2% of the steps; with a penalty that annealing switches on, 4% of the steps after that boundary, but at most
-    half of what is left. Of 5,001 steps these are 100 and 200.
-
-    Example:
-        >>> start_step(5001), start_step(5001, boundary=500)
-        (100, 700)
-    """
-    if boundary is None or not 0 < boundary < steps:
-        return steps // 50
-    return boundary + min(steps // 25, (steps - boundary) // 2)

@@ -13,7 +13,14 @@ from momentalign.cli._options import (
     WorkersOption,
     find_device,
 )
-from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar, score_table
+from momentalign.cli._output import (
+    exit_on_interrupt,
+    make_console,
+    print_warnings,
+    progress_bar,
+    score_table,
+    weights_note,
+)
 
 
 def evaluate_command(
@@ -70,4 +77,8 @@ def evaluate_command(
     if about["status"] is not RunState.FINISHED:
         step = find_position(run).step
         console.print(f"The run is not finished: these are its weights after {step} of {config['steps']} steps.")
+    elif about.get("weights"):
+        note = weights_note(about["weights"], config["steps"])
+        if note is not None:
+            console.print(note)
     console.print(f"In Python: momentalign.load({str(run)!r}) loads the network with its preprocessing.")

@@ -31,7 +31,9 @@ from momentalign.cli._output import (
     make_console,
     print_line,
     print_warnings,
+    saved_records,
     score_table,
+    weights_note,
 )
 
 
@@ -54,6 +56,12 @@ def train_command(
     precision: PrecisionOption = "32",
     average: AverageOption = "none",
     record_every: RecordEveryOption = None,
+    keep: Annotated[
+        str, typer.Option(help="Record whose weights are saved: last, or the best by training-domain or extrapolated.")
+    ] = "last",
+    reach: Annotated[
+        float | None, typer.Option(help="For --keep extrapolated: 0 for the worst domain.", show_default="2")
+    ] = None,
     checkpoint_every: Annotated[
         int | None, typer.Option(help="Records between checkpoints.", show_default="about every ten seconds")
     ] = None,
@@ -68,7 +76,7 @@ def train_command(
     from momentalign._files import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
-    from momentalign.runs import read_records
+    from momentalign.runs import read_records, read_run
     from momentalign.training import estimate_run, find_position, make_config, run
 
     console = make_console()
@@ -95,6 +103,9 @@ def train_command(
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
         options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
         options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}
+        if reach is not None and keep != "extrapolated":
+            raise ValueError("'--reach' is for --keep extrapolated. Omit it.")
+        options |= {"keep": keep} | ({} if reach is None else {"reach": reach})
         if dry_run:
             with console.status("Measuring a few steps …"):
                 cost = estimate_run(config, **options)
@@ -112,10 +123,12 @@ def train_command(
 
         with exit_on_interrupt(console, interrupted), closing(TrainingBar()) as bar:
             records = run(config, out, **options, checkpoint_every=checkpoint_every, progress=bar)
-        history = read_records(out)
+        history, saved = read_records(out), read_run(out).get("weights")
         diverged = divergence_note(history, config.hparams)
         if diverged is not None:
             console.print(diverged)
+        if saved is not None:
+            records = saved_records(history, saved)
         console.print(score_table(records, config.test_domains))
         note = None if diverged else annealing_note(history, config.test_domains, config.hparams)
         if note is not None:
@@ -124,6 +137,12 @@ def train_command(
             console.print(f"{out} has records but no weights. Remove it and run the same command again to save them.")
             return
         read_model(out)  # raises with advice if the weights are damaged
+        if saved is not None:
+            chosen = weights_note(saved, config.steps)
+            if chosen is not None:
+                console.print(chosen)
+            if saved["keep"] != keep or (reach is not None and saved.get("reach") != reach):
+                console.print(f"That is not what --keep asks for now: remove {out} and run the same command again.")
         more = (["--root", str(root)] if root else []) + (["--skip-bad-files"] if skip_bad_files else [])
         following = shlex.join(["momentalign", "evaluate", str(out), dataset, *more])
         console.print(f"Saved records and weights to {out}. Next: {following}")

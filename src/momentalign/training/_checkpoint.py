@@ -112,7 +112,7 @@ def restore(
         for name, optimizer in optimizers.items():
             _restore_optimizer(optimizer, f"optimizer.{name}.", tensors, plain[name])
         for name, part in (parts or {}).items():
-            part.load(read_tensors(path / f"{name}.safetensors"), values[name])
+            part.load(read_tensors(path / f"{name}.safetensors") if name in values else {}, values.get(name, {}))
     except (RuntimeError, KeyError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(

@@ -34,15 +34,18 @@ def step_record(step: int, metric: str, value: float) -> Record:
     return {"step": step, "domain": None, "split": None, "metric": metric, "value": value}
 
 
-def check_held_out(rows: DatasetRows, held_out: Sequence[tuple[str, str]]) -> None:
-    """Raise ValueError where a training domain has no held-out rows, which a validation loss needs."""
+def count_held_out(rows: DatasetRows, held_out: Sequence[tuple[str, str]], option: str) -> list[int]:
+    """Number of held-out rows of each training domain; raises ValueError where one has none."""
+    numbers = []
     for domain, split in held_out:
         first, end = rows.spans.get((domain, split), (0, 0))
         if first == end:
             raise ValueError(
-                f"'swad' needs held-out rows of every training domain, but {domain!r} has none in split {split!r}. "
-                "Use a larger --holdout, or --average sma."
+                f"'{option}' needs held-out rows of every training domain, but {domain!r} has none in split {split!r}. "
+                "Use a larger --holdout, or omit it."
             )
+        numbers.append(end - first)
+    return numbers
 
 
 def held_out_mean(records: Sequence[Record], held_out: Sequence[tuple[str, str]], metric: str) -> float:

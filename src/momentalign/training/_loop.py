@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from momentalign._errors import describe_error
 from momentalign._validation import check_count
-from momentalign.algorithms import make_average, reset_optimizer
+from momentalign.algorithms import WeightAverage, make_average, reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._capture import captured_step, compile_parts
@@ -39,7 +39,8 @@ from momentalign.training._devices import (
     tuned_convolutions,
     wrap_network,
 )
-from momentalign.training._evaluator import Evaluator, check_held_out, held_out_mean, step_record
+from momentalign.training._evaluator import AVERAGED, Evaluator, count_held_out, held_out_mean, step_record
+from momentalign.training._keep import KeptRecord
 from momentalign.training._model import (
     build_algorithm,
     describe_network,
@@ -138,8 +139,14 @@ def train(
     optimizers = algorithm.optimizers()
     average = make_average(config.average, network, config.steps, algorithm.reset_step)
     if config.average == "swad":
-        check_held_out(rows, held_out)
+        count_held_out(rows, held_out, "--average swad")
     parts: dict[str, Part] = {} if average is None else {"average": average}
+    kept: KeptRecord | None = None
+    if options.save and options.keep != "last":
+        number = count_held_out(rows, held_out, f"--keep {options.keep}")
+        metric = "accuracy" if average is None else f"{AVERAGED}accuracy"
+        kept = KeptRecord(options.keep, held_out, number, config.steps, metric, options.reach)
+        parts["kept"] = kept
     position = Position() if folder is None else restore(folder.path, algorithm, optimizers, parts)
     _keep_learning_rate(optimizers)
     fabric.barrier()  # all ranks have read before one of them writes
@@ -206,12 +213,14 @@ def train(
                 means |= peak_memory(device)
                 report.evaluation(step)
                 records = evaluator(step, partial(report.evaluation, step))
+                records += [step_record(step, name, value) for name, value in means.items()]
                 if average is not None:
                     average.record(step, held_out_mean(records, held_out, "cross_entropy"))
-                    with average.applied() as applied:
-                        if applied:
-                            records += evaluator(step, partial(report.evaluation, step), averaged=True)
-                records += [step_record(step, name, value) for name, value in means.items()]
+                with _averaged(average) as applied:
+                    if applied:
+                        records += evaluator(step, partial(report.evaluation, step), averaged=True)
+                    if kept is not None:
+                        kept.record(step, records, network.state_dict())
                 options.clock.lap("evaluation")
                 if writer is not None:
                     position = Position(step + 1, writer.append(records))
@@ -225,16 +234,23 @@ def train(
                 options.clock.lap("files")
 
     if writer is not None:
-        saved_weights = {"step": config.steps - 1, "average": config.average}
+        chosen: dict[str, Any] = {"average": config.average, "step": config.steps - 1, "keep": "last"}
+        if kept is not None and kept.step is not None:
+            chosen |= kept.describe()
         if options.save:
-            with nullcontext() if average is None else average.applied():
-                description = {**describe_network(network, data), "weights": saved_weights}
-                save_checkpoint(writer.path, network.state_dict(), description)
+            with _averaged(average):
+                weights = network.state_dict() if chosen["keep"] == "last" or kept is None else kept.weights
+                save_checkpoint(writer.path, weights, {**describe_network(network, data), "weights": chosen})
         else:
             remove_checkpoint(writer.path)
-        writer.finish(weights=saved_weights if options.save else None)
+        writer.finish(weights=chosen if options.save else None)
     options.clock.lap("files")
     return records
+
+
+def _averaged(average: WeightAverage | None) -> AbstractContextManager[bool]:
+    """The network with its averaged weights, where there are some."""
+    return nullcontext(False) if average is None else average.applied()
 
 
 def _keep_learning_rate(optimizers: Mapping[str, Optimizer]) -> None:

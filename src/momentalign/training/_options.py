@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from momentalign._machine import available_cores
-from momentalign._validation import check_choice, check_count
+from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.algorithms import Algorithm
 from momentalign.runs import Record, RunConfig
+from momentalign.selection import REACH
 from momentalign.training._data import DatasetRows
+from momentalign.training._keep import KEEP_RULES
 
 _REPORT_SECONDS = 0.1
 """Least time between two progress reports."""
@@ -60,6 +62,9 @@ class Options:
     Args:
         root: The data folder.
         save: Whether to write weights: to resume from, and at the end.
+        keep: Which record's weights a finished run saves: "last", or the best one by "training-domain" or
+            "extrapolated" selection; of averaged weights where the run has an average.
+        reach: Of "extrapolated" selection.
         checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is ten seconds old.
         workers: Processes that read rows that are not tensors; None for one a core, eight at most.
         skip_bad_files: Skip unreadable images.
@@ -74,6 +79,8 @@ class Options:
 
     root: str | Path | None = None
     save: bool = True
+    keep: str = "last"
+    reach: float = REACH
     checkpoint_every: int | None = None
     workers: int | None = None
     skip_bad_files: bool = False
@@ -87,6 +94,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.checkpoint_every is not None:
             check_count("checkpoint_every", self.checkpoint_every, 1)
+        check_choice("keep", self.keep, KEEP_RULES)
+        check_weight("reach", self.reach)
         check_choice("compile", self.compile, ("none", "penalty", "all"))
         if self.workers is not None:
             check_count("workers", self.workers, 0)

@@ -1,0 +1,82 @@
+"""Which record's weights a run saves: the last one's, or those of the best record by a selection rule."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from momentalign.runs import Record
+from momentalign.selection import REACH, RECORD_RULES, record_scores
+
+KEEP_RULES = ("last", *RECORD_RULES)
+"""Values of `--keep`."""
+
+
+class KeptRecord:
+    """Weights of the best record so far, on the host; part of the checkpoint.
+
+    Ties go to the first record. From the record on at which the loss is not finite, nothing is kept.
+
+    Args:
+        rule: One of :data:`momentalign.selection.RECORD_RULES`.
+        held_out: Domain and split of the training domains' held-out rows.
+        rows: Their numbers.
+        steps: Number of steps of the run.
+        metric: "accuracy", or "averaged_accuracy" where averaged weights are kept.
+        reach: Of the rule "extrapolated".
+    """
+
+    def __init__(
+        self,
+        rule: str,
+        held_out: Sequence[tuple[str, str]],
+        rows: Sequence[int],
+        steps: int,
+        metric: str = "accuracy",
+        reach: float = REACH,
+    ) -> None:
+        self.rule, self.held_out, self.rows, self.steps, self.metric = rule, held_out, rows, steps, metric
+        self.reach = reach if rule == "extrapolated" else None
+        self.step: int | None = None
+        self.score = -math.inf
+        self.diverged = False
+        self.weights: dict[str, Tensor] = {}
+
+    def record(self, step: int, records: Sequence[Record], weights: Mapping[str, Tensor]) -> None:
+        """Keep the weights if the record is better than all before."""
+        values = {(r["domain"], r["split"], r["metric"]): r["value"] for r in records}
+        loss = values.get((None, None, "loss"))
+        self.diverged |= loss is None or not math.isfinite(loss)
+        found = [values.get((*rows, self.metric)) for rows in self.held_out]
+        if self.diverged or None in found:
+            return
+        options = {} if self.reach is None else {"reach": self.reach}
+        accuracies, rows = np.array([found], dtype=float), np.array(self.rows)
+        score = float(
+            record_scores(self.rule, accuracies, rows, np.array([step]), total_steps=self.steps, **options)[0]
+        )
+        if score > self.score:  # False for NaN: a record that may not be chosen
+            self.step, self.score = step, score
+            self.weights = {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}
+
+    def describe(self) -> dict[str, Any]:
+        """How the weights were chosen, for `run.json`; step and score are None if no record could be chosen."""
+        chosen = {"step": self.step, "keep": self.rule, "score": None if self.step is None else self.score}
+        return chosen if self.reach is None else {**chosen, "reach": self.reach}
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Weights, and how they were chosen."""
+        return self.weights, {**self.describe(), "diverged": self.diverged}
+
+    def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Restore :meth:`state`; raises ValueError where it was chosen by another rule."""
+        before, now = ((v.get("keep", "last"), v.get("reach")) for v in (values, self.describe()))
+        if before != now:
+            first, second = (
+                f"--keep {rule}" + (f" --reach {reach:g}" if reach else "") for rule, reach in (before, now)
+            )
+            raise ValueError(f"begun with {first}, resumed with {second}")
+        self.step, self.diverged, self.weights = values["step"], values["diverged"], dict(tensors)
+        self.score = -math.inf if values["score"] is None else values["score"]
