@@ -105,7 +105,7 @@ def test_a_kill_after_the_last_weights_only_finishes(tmp_path: Path, monkeypatch
     data = three_domains()
     config = small_config(data)
 
-    def killed(self: RunFolder) -> None:
+    def killed(self: RunFolder, **_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -121,6 +121,7 @@ def test_a_kill_after_the_last_weights_only_finishes(tmp_path: Path, monkeypatch
     last = run(config, tmp_path / "run", data=data)
     about = read_run(tmp_path / "run")
     assert (about["status"], about["error"]) == ("finished", None)
+    assert about["weights"]["step"] == 19
     assert about["finished"] >= about["started"]
     assert {record["step"] for record in last} == {19}
     assert numbers(tmp_path / "run") == before
