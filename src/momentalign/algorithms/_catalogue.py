@@ -28,6 +28,9 @@ from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._selfreg import SelfReg
 from momentalign.penalties import PENALTIES, DomainPenalty
 
+PRESETS = ("published", "safe")
+"""Search spaces of an algorithm: the published one, and one that is safe for any data and encoder."""
+
 
 @dataclass(frozen=True)
 class AlgorithmSpec:
@@ -46,18 +49,28 @@ class AlgorithmSpec:
         """Titles in a report of what the algorithm logs, by name."""
         return self.cls.term_labels
 
-    def space(self, recipe: str, steps: int) -> SearchSpace:
+    @property
+    def has_safe_space(self) -> bool:
+        """Whether the preset "safe" has a search space of its own: the alignment penalties."""
+        # As below: a subclass that has replaced its constructor or its space is not described by an inherited one.
+        return issubclass(self.cls, DomainPenalty) and all(
+            declares(self.cls, "safe_search_space", since=each) for each in ("__init__", "search_space")
+        )
+
+    def space(self, recipe: str, steps: int, preset: str = "published") -> SearchSpace:
         """All hyper-parameters: the shared ones, then the algorithm's own.
 
         Args:
             recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
             steps: Length of the run, which annealing is scaled to.
+            preset: `"published"`, or `"safe"` for data and encoders that the paper has no weights for.
 
         Returns:
             Default and draw of each, by name.
         """
         check_count("steps", steps, 1)
-        return {**_shared_space(recipe), **self._own_space(recipe, steps)}
+        check_choice("preset", preset, PRESETS)
+        return {**_shared_space(recipe), **self._own_space(recipe, steps, preset)}
 
     def build(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> Algorithm:
         """Make the algorithm.
@@ -89,10 +102,13 @@ class AlgorithmSpec:
             own["num_domains"] = num_domains
         return ERM(network, num_domains, checked, self.cls.from_hyperparameters(**own))
 
-    def _own_space(self, recipe: str, steps: int) -> SearchSpace:
+    def _own_space(self, recipe: str, steps: int, preset: str = "published") -> SearchSpace:
         # An inherited space does not fit a constructor that a subclass has replaced.
         if not declares(self.cls, "search_space", since="__init__"):
             return fixed_arguments(self.cls)
+        if preset == "safe" and self.has_safe_space:
+            assert issubclass(self.cls, DomainPenalty)
+            return self.cls.safe_search_space(recipe, steps)
         return self.cls.search_space(recipe, steps)
 
 

@@ -152,6 +152,19 @@ class DomainPenalty(nn.Module, ABC):
         return fixed_arguments(cls)
 
     @classmethod
+    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Hyper-parameters for data and encoders that the paper has no weights for; the published ones by default.
+
+        Args:
+            recipe: As for :meth:`search_space`.
+            steps: As for :meth:`search_space`.
+
+        Returns:
+            Hyper-parameters by the same names.
+        """
+        return cls.search_space(recipe, steps)
+
+    @classmethod
     def from_hyperparameters(cls, **arguments: Any) -> Self:
         """Make the penalty from values of its search space and, if the constructor takes it, `num_domains`."""
         return cls(**arguments)

@@ -6,10 +6,12 @@ from momentalign._search_space import Hyperparameter, SearchSpace, annealing, po
 from momentalign.penalties._moment_alignment import (
     GRADIENT_WEIGHT,
     HESSIAN_WEIGHT,
+    SAFE_WEIGHT,
     SCALING,
     AlignmentOptions,
     AlignmentPenalty,
     alignment_space,
+    safe_space,
 )
 
 
@@ -69,6 +71,11 @@ class CMA(AlignmentPenalty):
         """Both weights, annealing and units of the published fine-tuning."""
         return alignment_space(steps, gradient_weight=GRADIENT_WEIGHT, hessian_weight=HESSIAN_WEIGHT)
 
+    @classmethod
+    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Both weights with relative scaling, without annealing."""
+        return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT)
+
 
 class CMAMomentum(CMA):
     """CMA with averaging over steps (`momentum=0.95`), with its own search space."""
@@ -92,6 +99,12 @@ class CMAMomentum(CMA):
             "scaling": SCALING,
         }
 
+    @classmethod
+    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """CMA's, with the published range of the momentum."""
+        momentum = cls.search_space(recipe, steps)["momentum"]
+        return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT, momentum=momentum)
+
 
 class GradientMatching(AlignmentPenalty):
     r"""Matches the gradients of a linear head across domains: :class:`CMA` without its Hessians.
@@ -113,6 +126,11 @@ class GradientMatching(AlignmentPenalty):
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
         """As CMA's, without the Hessian's weight."""
         return alignment_space(steps, gradient_weight=GRADIENT_WEIGHT)
+
+    @classmethod
+    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """The weight with relative scaling, without annealing."""
+        return safe_space(gradient_weight=SAFE_WEIGHT)
 
 
 class HessianMatching(AlignmentPenalty):
@@ -136,3 +154,8 @@ class HessianMatching(AlignmentPenalty):
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
         """As CMA's, without the gradient's weight."""
         return alignment_space(steps, hessian_weight=HESSIAN_WEIGHT)
+
+    @classmethod
+    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """The weight with relative scaling, without annealing."""
+        return safe_space(hessian_weight=SAFE_WEIGHT)

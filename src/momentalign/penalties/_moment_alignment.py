@@ -18,6 +18,9 @@ GRADIENT_WEIGHT = Hyperparameter(5000.0, power_of_ten(1, 4))
 HESSIAN_WEIGHT = Hyperparameter(1000.0, power_of_ten(1, 4))
 SCALING = Hyperparameter("classes", choices=SCALINGS)
 
+SAFE_WEIGHT = Hyperparameter(1.0, power_of_ten(-1, 1))
+"""Weight of a term with relative scaling: the range that did not harm in docs/results/fine-tuning.md."""
+
 _NAMES = {1: "gradient", 2: "hessian"}
 
 
@@ -165,6 +168,11 @@ class MomentAlignment(AlignmentPenalty):
         )
 
     @classmethod
+    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Relative scaling of all three orders."""
+        return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT, order_3_weight=SAFE_WEIGHT)
+
+    @classmethod
     def from_hyperparameters(cls, **arguments: Any) -> Self:
         """Make the penalty from weights named by their terms."""
         weights = {
@@ -177,6 +185,12 @@ def alignment_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
     """Published annealing and units with the given weights."""
     anneal_steps = annealing(2500, one_of(500, 1500, 2500, 3500, 4500), steps)
     return {**weights, "anneal_steps": anneal_steps, "scaling": SCALING}
+
+
+def safe_space(**hyperparameters: Hyperparameter) -> SearchSpace:
+    """Relative scaling with the given weights, without annealing."""
+    relative = Hyperparameter("relative", choices=SCALINGS)
+    return {**hyperparameters, "anneal_steps": Hyperparameter(0), "scaling": relative}
 
 
 def term_name(order: int) -> str:

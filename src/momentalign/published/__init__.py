@@ -14,6 +14,8 @@ from typing import Any
 __all__ = [
     "AVERAGE",
     "BEST_PROBES",
+    "FINE_TUNED_ENCODERS",
+    "VIT_SMALL",
     "WORST_GROUP",
     "PublishedNumber",
     "published_accuracy",
@@ -24,6 +26,16 @@ __all__ = [
 
 AVERAGE = "average"
 WORST_GROUP = "worst group"
+
+VIT_SMALL = "hf:timm/vit_small_patch16_224.augreg_in21k"
+FINE_TUNED_ENCODERS: Mapping[str, str] = {
+    "colored-mnist": "mnist-cnn",
+    "rotated-mnist": "mnist-cnn",
+    "vlcs": VIT_SMALL,
+    "pacs": VIT_SMALL,
+    "terra-incognita": VIT_SMALL,
+}
+"""Encoders of the paper's fine-tuning by data set, as on the command line: what its weights were searched for."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from momentalign._format import suggest
+from momentalign.published import VIT_SMALL
 
-VIT_SMALL = "hf:timm/vit_small_patch16_224.augreg_in21k"
 CLIP = "hf:openai/clip-vit-base-patch32"
 BERT = "hf:bert-base-uncased"
 
