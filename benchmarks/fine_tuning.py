@@ -215,8 +215,8 @@ def _load(dataset: str, seed: int, root: Path, images: Path | None) -> DomainDat
 
 def decode_images(archive: Path, folder: Path, size: int) -> None:
     """Unpack an archive domain/class/image, and write all its images as bytes (3, size, size) to one file."""
-    with tarfile.open(archive) as files:
-        files.extractall(folder / "pacs", filter="data")
+    with tarfile.open(archive) as members:
+        members.extractall(folder / "pacs", filter="data")
     data = load_dataset(folder / "pacs")
     parts = [rows.inputs for splits in data.domains.values() for rows in splits.values()]
     files = ImageFiles.joined([part for part in parts if isinstance(part, ImageFiles)])
