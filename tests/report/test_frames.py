@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,9 +129,9 @@ def test_curves_and_matrices_end_where_the_loss_does(tmp_path: Path) -> None:
             file.write(json.dumps(record(10, "loss", float("nan"))) + "\n")
     grouped = group_cases(read_runs(tmp_path))
     case = grouped.cases[0]
-    assert case.rule == "oracle"
-    assert set(case.chosen["run"]) == {runs["a", 0]}
-    curves = _frames.accuracy_curves(grouped, replace(case, chosen=grouped.choices["training-domain"]))
+    assert case.rule == "training-domain"
+    assert set(grouped.choices["oracle"]["run"]) == {runs["a", 0]}
+    curves = _frames.accuracy_curves(grouped, case)
     tested = curves[curves["what"] == "test"].set_index(["test_domain", "step"])
     assert tested.loc[("a", 0), "runs"] == 2
     assert tested.loc[("a", 10), "runs"] == 1

@@ -252,7 +252,7 @@ def test_the_command_prints_and_writes(tmp_path):
     out = tmp_path / "new" / "table.csv"
     result = command(tmp_path / "runs", "--format", "csv", "-o", out)
     assert result.exit_code == 0
-    assert out.read_text() == accuracy_table(read_runs(tmp_path / "runs"), "oracle").to_csv()
+    assert out.read_text() == accuracy_table(read_runs(tmp_path / "runs"), "training-domain").to_csv()
     assert [path.name for path in out.parent.iterdir()] == ["table.csv"]
     assert "momentalign report" in result.stdout
 
@@ -271,6 +271,9 @@ def test_the_command_prints_and_writes(tmp_path):
             "Use --select training-domain.",
         ),
         (["-o", "."], "'--out' should name a file"),
+        (["--select", "extrapolated", "--reach=-1"], "'--reach' should be finite and not below 0, but is -1.0."),
+        (["--select", "extrapolated", "--reach", "nan"], "'--reach' should be finite and not below 0, but is nan."),
+        (["--reach", "3"], "'--reach' is for --select extrapolated, but --select is training-domain. Omit it."),
     ],
 )
 def test_bad_options_are_one_line(tmp_path, arguments, message):
@@ -279,6 +282,62 @@ def test_bad_options_are_one_line(tmp_path, arguments, message):
     assert isinstance(result.exception, ValueError)
     assert message in str(result.exception)
     assert "\n" not in str(result.exception)
+
+
+ROWS = {domain: {"in": 4000, "out": 1000} for domain in ("a", "b", "c")}
+
+
+def three_domains(folder, name, number, outside, test, rows=ROWS, **changes):
+    """A run that tests c: accuracies on the others' held-out rows, and on c."""
+    values = {("a", "out"): outside[0], ("b", "out"): outside[1], ("c", "in"): test, ("c", "out"): test}
+    config = make_config(dataset="toy", test_domains=["c"], hparams_seed=number, **changes)
+    lines = [record(300, "accuracy", value, *where) for where, value in values.items()]
+    write_run(folder, config, lines, name=name, domains=("a", "b", "c"), **({"rows": rows} if rows else {}))
+
+
+def test_extrapolated_tables_name_their_reach_and_follow_it(tmp_path):
+    three_domains(tmp_path, "colour", 0, (1.0, 0.8), 0.1)
+    three_domains(tmp_path, "shape", 1, (0.7, 0.7), 0.7)
+    for reach, expected in ((0.0, "10.0"), (8.0, "70.0")):
+        result = command(tmp_path, "--select", "extrapolated", "--reach", reach, "--format", "markdown")
+        assert result.exit_code == 0
+        assert f"toy: test accuracy in %, extrapolated selection (reach {reach:g})" in result.stdout
+        assert f"reach {reach:g}: best record by the worst domain's accuracy - {reach:g} ×" in result.stdout
+        assert f"| ERM | {expected} | {expected} |" in result.stdout
+        assert "numbers of rows" not in result.stdout
+
+
+def test_extrapolated_tables_tell_which_runs_have_no_standard_errors(tmp_path):
+    three_domains(tmp_path, "old", 0, (0.9, 0.8), 0.1, rows=None)
+    (section,) = accuracy_table(read_runs(tmp_path), "extrapolated").sections
+    assert "The runs did not record numbers of rows: standard errors of 0 were used." in section.notes
+    three_domains(tmp_path, "new", 1, (0.7, 0.7), 0.7)
+    (section,) = accuracy_table(read_runs(tmp_path), "extrapolated").sections
+    assert "1 of 2 runs did not record numbers of rows: standard errors of 0 were used." in section.notes
+    (section,) = accuracy_table(read_runs(tmp_path), "training-domain").sections
+    assert not any("numbers of rows" in note for note in section.notes)
+
+
+def test_the_oracle_is_called_what_it_is(tmp_path):
+    three_domains(tmp_path, "x", 0, (0.9, 0.8), 0.1)
+    (section,) = accuracy_table(read_runs(tmp_path), "oracle").sections
+    assert "labels of the test domain" in section.notes[0]
+
+
+def test_averaged_weights_have_their_row(tmp_path):
+    for algorithm in ("erm", "cma"):
+        three_domains(tmp_path, algorithm, 0, (0.7, 0.7), 0.6, algorithm=algorithm, average="sma")
+        if algorithm == "cma":
+            lines = (tmp_path / algorithm / "records.jsonl").read_text()
+            averaged = lines.replace('"accuracy"', '"averaged_accuracy"').replace("0.6", "0.65")
+            (tmp_path / algorithm / "records.jsonl").write_text(lines + averaged)
+    (section,) = accuracy_table(read_runs(tmp_path), "training-domain").sections
+    assert [(row.label, row.cells[0].text) for row in section.rows] == [
+        ("ERM", "60.0"),
+        ("CMA", "60.0"),
+        ("CMA + SMA", "65.0"),
+    ]
+    assert all(cell.complete for row in section.rows for cell in row.cells)
 
 
 def probe_on(folder, dataset, *, recipe="table", features=None):
@@ -358,7 +417,8 @@ def test_a_table_of_probes_by_the_default_rule_names_theirs(tmp_path):
     write_fake_probes(tmp_path, trials=1, hparams=1)
     result = command(tmp_path)
     assert str(result.exception) == (
-        "None of the 2 runs can be selected by oracle, which needs runs with one test domain. Use --select worst-group."
+        "None of the 2 runs can be selected by training-domain, which needs runs with one test domain. "
+        "Use --select worst-group."
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.selection import candidates, read_runs, select
+from momentalign.selection import RULES, candidates, read_runs, select
 from tests.runs.fake_sweep import make_config, record, write_run
 
 ABC = ("a", "b", "c")
@@ -15,9 +15,10 @@ def accuracies(step, inside, outside, domains=ABC):
     return lines + [record(step, "accuracy", value, name, "out") for name, value in zip(domains, outside, strict=True)]
 
 
-def run(folder, records, *, name, test=("c",), number=0, trial=0, **more):
+def run(folder, records, *, name, test=("c",), number=0, trial=0, rows=None, **more):
     config = make_config(dataset="toy", test_domains=list(test), hparams_seed=number, trial=trial, **more)
-    return write_run(folder, config, records, name=name, domains=ABC)
+    counts = {} if rows is None else {"rows": {domain: {"in": 4 * rows, "out": rows} for domain in ABC}}
+    return write_run(folder, config, records, name=name, domains=ABC, **counts)
 
 
 def chosen(folder, rule):
@@ -44,6 +45,60 @@ def test_training_domain_takes_the_first_of_equal_records(tmp_path):
     records = [line for step in (0, 100, 200) for line in accuracies(step, (0, 0, step / 1000), equal)]
     run(tmp_path, records, name="x")
     assert chosen(tmp_path, "training-domain") == [("c", 0, 0, "x", 0)]
+
+
+COLOUR = (0.9, 0.8, 0.1)
+SHAPE = (0.73, 0.72, 0.71)
+
+
+def test_extrapolated_prefers_what_is_equally_good_on_all_training_domains(tmp_path):
+    records = [*accuracies(100, COLOUR, COLOUR), *accuracies(200, SHAPE, SHAPE), *accuracies(300, COLOUR, COLOUR)]
+    run(tmp_path, records, name="x", rows=10_000)
+    sweep = read_runs(tmp_path)
+    assert select(sweep, "training-domain").iloc[0].step == 100
+    row = select(sweep, "extrapolated").iloc[0]
+    assert (row.step, row.validation, row.test) == (200, pytest.approx(0.72), 0.71)
+    # Not far outside the hull, the more accurate one is still better.
+    assert select(sweep, "extrapolated", reach=0.2).iloc[0].step == 100
+
+
+def test_extrapolated_chooses_between_sets(tmp_path):
+    run(tmp_path, accuracies(300, COLOUR, COLOUR), name="colour", number=1, rows=10_000)
+    run(tmp_path, accuracies(300, SHAPE, SHAPE), name="shape", number=0, rows=10_000)
+    assert chosen(tmp_path, "extrapolated") == [("c", 0, 0, "shape", 300)]
+    assert chosen(tmp_path, "training-domain") == [("c", 0, 1, "colour", 300)]
+
+
+def test_extrapolated_forgives_differences_that_few_rows_cannot_show(tmp_path):
+    records = [*accuracies(100, COLOUR, COLOUR), *accuracies(200, SHAPE, SHAPE)]
+    run(tmp_path, records, name="few", rows=50)
+    assert chosen(tmp_path, "extrapolated") == [("c", 0, 0, "few", 100)]
+    run(tmp_path / "unknown", records, name="x")  # no standard error: every difference counts
+    assert chosen(tmp_path / "unknown", "extrapolated") == [("c", 0, 0, "x", 200)]
+
+
+def test_extrapolated_reads_the_rows_of_the_training_domains(tmp_path):
+    config = make_config(dataset="toy", test_domains=["b"])
+    lines = accuracies(300, (0.9, 0.1, 0.8), (0.9, 0.1, 0.8))
+    counts = {"a": {"out": 100}, "b": {"out": 7}, "c": {"out": 400}}
+    write_run(tmp_path, config, lines, name="x", domains=ABC, rows=counts)
+    error = np.sqrt(0.9 * 0.1 / 100 + 0.8 * 0.2 / 400)
+    row = select(read_runs(tmp_path), "extrapolated").iloc[0]
+    assert row.validation == pytest.approx(0.8 - 2 * (0.1 - 2 * error))
+
+
+def test_extrapolated_takes_no_record_of_the_warm_up(tmp_path):
+    records = [line for step in (0, 50, 100) for line in accuracies(step, SHAPE, SHAPE)]
+    run(tmp_path, records, name="x", steps=5001)
+    assert chosen(tmp_path, "extrapolated") == [("c", 0, 0, "x", 100)]
+
+
+@pytest.mark.parametrize("reach", [-0.5, float("nan")])
+def test_bad_reach_is_refused_by_every_rule(tmp_path, reach):
+    run(tmp_path, accuracies(300, SHAPE, SHAPE), name="x")
+    for rule in RULES:
+        with pytest.raises(ValueError, match="'reach' should be finite and not below 0"):
+            candidates(read_runs(tmp_path), rule, reach=reach)
 
 
 def test_oracle_takes_the_last_record_only(tmp_path):
@@ -165,7 +220,7 @@ def test_records_without_a_number_are_not_chosen(tmp_path):
 
 def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
     run(tmp_path, [], name="x")
-    for rule in ("training-domain", "leave-one-domain-out", "oracle", "worst-group"):
+    for rule in RULES:
         found = select(read_runs(tmp_path), rule)
         assert len(found) == 0
         assert {"dataset", "algorithm", "test_domain", "trial", "run", "step", "validation", "test"} <= set(found)
@@ -173,7 +228,7 @@ def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
 
 def test_unknown_rules_are_refused(tmp_path):
     run(tmp_path, [], name="x")
-    rules = "'training-domain', 'leave-one-domain-out', 'oracle', 'worst-group'"
+    rules = "'training-domain', 'extrapolated', 'leave-one-domain-out', 'worst-group', 'oracle'"
     for choose in (select, candidates):
         with pytest.raises(
             ValueError, match=f"^'rule' should be one of {rules}, but is 'orcale'. Did you mean 'oracle'"

@@ -20,7 +20,7 @@ def test_a_run_for_each_choice(tmp_path):
     found = {(run.algorithm, run.test_domains, run.hparams_seed, run.trial) for run in plan.runs}
     expected = itertools.product(("erm", "cma"), [(name,) for name in DOMAINS], range(3), range(2))
     assert found == set(expected)
-    assert plan.rules == ("oracle", "training-domain")
+    assert plan.rules == ("training-domain", "extrapolated", "oracle")
     assert plan.number_of_finals == 0
 
 
@@ -33,7 +33,7 @@ def test_trials_repeat_one_setting():
     assert by_set[0][0] != by_set[1][0]
 
 
-@pytest.mark.parametrize("rules", [["oracle"], ["training-domain"], ["oracle", "training-domain"]])
+@pytest.mark.parametrize("rules", [["oracle"], ["extrapolated"], ["training-domain", "oracle"]])
 def test_single_test_domains_are_enough_for_these_rules(rules):
     assert {len(run.test_domains) for run in plan_of(rules=rules).runs} == {1}
 

@@ -25,6 +25,14 @@ SettingsOption = Annotated[
 StepsOption = Annotated[
     int | None, typer.Option("--steps", help="Training steps.", show_default="5001; three epochs for texts")
 ]
+ReachOption = Annotated[
+    float | None,
+    typer.Option(
+        "--reach",
+        help="For extrapolated selection: how far outside the training domains' hull a new domain may lie.",
+        show_default="2",
+    ),
+]
 RecordEveryOption = Annotated[int | None, typer.Option("--record-every", help="Steps between records.")]
 HoldoutOption = Annotated[float, typer.Option("--holdout", help="Fraction of each domain held out from training.")]
 PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.")]

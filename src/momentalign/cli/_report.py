@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from momentalign._format import format_size, pluralize
+from momentalign.cli._options import ReachOption
 from momentalign.cli._output import make_console, share_bar
 
 
@@ -17,13 +18,16 @@ def report(
         Path | None, typer.Option(help="Folder for the page's charts as PNG, SVG and PDF.", show_default="none")
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.", show_default="the data sets")] = "",
+    reach: ReachOption = None,
 ) -> None:
     """Write one HTML page on a sweep: tables by selection rule, curves, costs, distances and provenance."""
     from momentalign._files import check_folder, check_output
+    from momentalign._validation import check_weight
 
     try:
         from momentalign.report import write_report
         from momentalign.runs import read_runs
+        from momentalign.selection import REACH
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
@@ -31,12 +35,13 @@ def report(
     check_output(out, (".html", ".htm"))
     if figures is not None:
         check_folder(figures, "--figures")
+    reach = REACH if reach is None else check_weight("--reach", reach)
     console = make_console()
     sweep = read_runs(folders)
     problems = f" {pluralize(len(sweep.problems), 'problem')} found, listed on the page." if sweep.problems else ""
     console.print(f"{pluralize(len(sweep.runs), 'run')}, {len(sweep.finished())} finished.{problems}")
     with share_bar(console) as progress:
-        written = write_report(sweep, out, figures, title=title, progress=progress)
+        written = write_report(sweep, out, figures, title=title, reach=reach, progress=progress)
     size = format_size(written[0].stat().st_size)
     console.print(f"Saved the page to {out} ({size}). Open it in a browser; it needs no network.")
     if figures is not None:

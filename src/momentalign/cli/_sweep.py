@@ -16,6 +16,7 @@ from momentalign.cli._options import (
     JobsOption,
     PerGpuOption,
     PrecisionOption,
+    ReachOption,
     RecordEveryOption,
     RetryFailedOption,
     RootOption,
@@ -45,11 +46,12 @@ def sweep(
     select: Annotated[
         str | None,
         typer.Option(
-            help="Selection rules to run for, separated by commas: oracle, training-domain, leave-one-domain-out, "
-            "worst-group.",
-            show_default="worst-group for data with groups, else oracle,training-domain",
+            help="Selection rules to run for, separated by commas: training-domain, extrapolated, "
+            "leave-one-domain-out, worst-group, oracle.",
+            show_default="worst-group for data with groups, else training-domain,extrapolated,oracle",
         ),
     ] = None,
+    reach: ReachOption = None,
     test_domains: Annotated[
         list[str] | None,
         typer.Option(help="Test domains, separated by commas; write --test-domains=-90%.", show_default="all"),
@@ -84,11 +86,13 @@ def sweep(
 ) -> None:
     """Compare algorithms: run what the selection rules need, resumably, and print the tables."""
     from momentalign._files import check_folder
-    from momentalign._validation import check_choice
+    from momentalign._validation import check_choice, check_weight
     from momentalign.sweep import make_plan, make_probe_plan
 
     check_folder(out)
     check_choice("--setting", setting, ("finetune", "probe"))
+    if reach is not None:
+        check_weight("--reach", reach)
     check_choice("--engine", engine, ("local", "ray"))
     if engine == "local" and address is not None:
         raise ValueError("'--address' is for a Ray cluster. Use it with --engine ray.")
@@ -127,10 +131,12 @@ def sweep(
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
         tally = run_plan(console, plan, executor, out, weights=weights, dry_run=dry_run, **options)
     if tally is not None:
-        _print_results(console, plan, out, tally, retried=retry_failed)
+        _print_results(console, plan, out, tally, reach=reach, retried=retry_failed)
 
 
-def _print_results(console: Console, plan: "Plan", out: Path, tally: "Tally", *, retried: bool) -> None:
+def _print_results(
+    console: Console, plan: "Plan", out: Path, tally: "Tally", *, reach: float | None, retried: bool
+) -> None:
     from momentalign._format import printable
     from momentalign.runs import read_runs
 
@@ -138,7 +144,7 @@ def _print_results(console: Console, plan: "Plan", out: Path, tally: "Tally", *,
     if tally.finished or tally.before:
         results = read_runs(out)
         problems = results.problems
-        print_tables(console, results, plan.rules)
+        print_tables(console, results, plan.rules, reach=reach)
     print_notes(console, tally, problems)
     for error in dict.fromkeys(tally.failed.values()):
         if not any(error in problem for problem in problems):

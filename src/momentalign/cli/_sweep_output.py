@@ -142,13 +142,14 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
         yield update
 
 
-def print_tables(console: Console, results: "Sweep", rules: Iterable[str]) -> None:
+def print_tables(console: Console, results: "Sweep", rules: Iterable[str], *, reach: float | None = None) -> None:
     """Print the accuracies of finished runs, a table for each selection rule."""
     from momentalign.report import accuracy_table
+    from momentalign.selection import REACH
 
     for rule in rules:
         console.print()
-        console.print(accuracy_table(results, rule).to_text(), end="")
+        console.print(accuracy_table(results, rule, reach=REACH if reach is None else reach).to_text(), end="")
     console.print()
 
 

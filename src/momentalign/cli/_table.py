@@ -6,14 +6,22 @@ from typing import Annotated
 
 import typer
 
+from momentalign.cli._options import ReachOption
+
 _FORMATS = {".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
 def table(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs: a sweep's --out, or DomainBed's.")],
     rule: Annotated[
-        str, typer.Option("--select", help="oracle, training-domain, leave-one-domain-out or worst-group.")
-    ] = "oracle",
+        str,
+        typer.Option(
+            "--select",
+            help="training-domain, extrapolated, leave-one-domain-out, worst-group; oracle reads labels of the test "
+            "domain.",
+        ),
+    ] = "training-domain",
+    reach: ReachOption = None,
     form: Annotated[
         str | None,
         typer.Option(
@@ -27,11 +35,14 @@ def table(
     """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
     from momentalign._files import atomic_write, check_output
     from momentalign._format import printable
-    from momentalign._validation import check_choice
+    from momentalign._validation import check_choice, check_weight
     from momentalign.report import accuracy_table
-    from momentalign.selection import RULES, read_runs
+    from momentalign.selection import REACH, RULES, read_runs
 
     check_choice("--select", rule, RULES)
+    if reach is not None and rule != "extrapolated":
+        raise ValueError(f"'--reach' is for --select extrapolated, but --select is {rule}. Omit it.")
+    reach = REACH if reach is None else check_weight("--reach", reach)
     if form is not None:
         check_choice("--format", form, tuple(_FORMATS.values()))
     if out is not None:
@@ -40,7 +51,7 @@ def table(
     sweep = read_runs(folders)
     for problem in sweep.problems:
         typer.echo(printable(problem), err=True)
-    result = accuracy_table(sweep, rule)
+    result = accuracy_table(sweep, rule, reach=reach)
     if not result.sections:
         needed = "groups (a val and a test split)" if rule == "worst-group" else "one test domain"
         fitting = [other for other in RULES if other != rule and accuracy_table(sweep, other).sections]

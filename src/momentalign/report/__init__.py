@@ -8,19 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from momentalign.report._accuracy_table import accuracy_table
+    from momentalign.report._comparison import PairedDifference, paired_differences
     from momentalign.report._page import write_report
     from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 
 _MODULES = {
+    "PairedDifference": "_comparison",
     "ResultCell": "_table",
     "ResultRow": "_table",
     "ResultTable": "_table",
     "TableSection": "_table",
     "accuracy_table": "_accuracy_table",
+    "paired_differences": "_comparison",
     "write_report": "_page",
 }
 
-__all__ = ["ResultCell", "ResultRow", "ResultTable", "TableSection", "accuracy_table", "write_report"]
+__all__ = [
+    "PairedDifference",
+    "ResultCell",
+    "ResultRow",
+    "ResultTable",
+    "TableSection",
+    "accuracy_table",
+    "paired_differences",
+    "write_report",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,10 +17,11 @@ from momentalign.selection import candidates
 ACCURACY_AXIS = "accuracy, %"
 
 _RULE_TITLES = {
-    "oracle": "Oracle",
     "training-domain": "Training domains",
+    "extrapolated": "Extrapolated",
     "leave-one-domain-out": "Leave one domain out",
     "worst-group": "Worst group",
+    "oracle": "Oracle (test labels)",
 }
 
 
@@ -31,7 +32,8 @@ def accuracy_chapter(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> C
         results = [TableWithChart(section, _interval_group(section, grouped.styles)) for section in table.sections]
         tabs.append(Tab(_RULE_TITLES[rule], results=results))
     missing = [f"{_RULE_TITLES[rule]}: {reason}" for rule, reason in grouped.unavailable.items()]
-    note = "Test accuracy depends on the rule that selects hyper-parameters and steps."
+    note = "Test accuracy depends on the rule that selects hyper-parameters and steps. Only the oracle reads labels of "
+    note += "the test domain."
     return Chapter("accuracy", "Accuracy by selection rule", note, tabs, missing)
 
 
@@ -58,7 +60,8 @@ def curve_chapter(grouped: GroupedSweep) -> Chapter:
 
 def search_chapter(grouped: GroupedSweep) -> Chapter:
     """A tab for each method: accuracy by each hyper-parameter that took more than one value."""
-    points = {rule: candidates(grouped.sweep, rule) for rule in {case.rule for case in grouped.cases if case.rule}}
+    rules = {case.rule for case in grouped.cases if case.rule}
+    points = {rule: candidates(grouped.sweep, rule, reach=grouped.reach) for rule in rules}
     tabs, missing = [], []
     for method in grouped.methods:
         groups = [group for case in grouped.cases if (group := _search_group(case, method, points)) is not None]

@@ -27,15 +27,19 @@ from momentalign.report._table import (
     ResultTable,
     TableSection,
 )
-from momentalign.selection import Sweep, candidates, select, set_aside
+from momentalign.selection import REACH, Sweep, candidates, held_out_rows, select, set_aside, with_averages
 
 _RULE_NOTES = {
     "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
+    "extrapolated": "Selected by the training domains for a domain unlike them, reach {reach:g}: best record by the "
+    "worst domain's accuracy - {reach:g} × its distance from the best domain's beyond 2 standard errors, on their out "
+    "splits.",
     "leave-one-domain-out": "Selected by leave-one-domain-out: best step by mean accuracy on the other domains, "
     "each left out of training in turn.",
-    "oracle": "Selected by the test domain (oracle): last record, by accuracy on the test domain's out split.",
     "worst-group": "Selected by the worst group: last record, by the worst group's validation accuracy; the five best "
     "sets of the first trial compete by their mean over trials.",
+    "oracle": "Selected with labels of the test domain (oracle), which a user does not have: last record, by accuracy "
+    "on the test domain's out split.",
 }
 _EXTRA_RUNS = {"leave-one-domain-out": "; the rule also needs a run for each pair of test domains"}
 _PUBLISHED_FINE_TUNING = "published: the paper's, best of 5 sets, 3 trials."
@@ -43,6 +47,19 @@ _PUBLISHED_PROBING = (
     "published: the paper's, standard error over 5 seeds; its code differs from its text, so ours are not expected to "
     "match them (documentation, errata 9)."
 )
+
+
+class _Rule(NamedTuple):
+    name: str
+    reach: float
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} selection" + (f" (reach {self.reach:g})" if self.name == "extrapolated" else "")
+
+    @property
+    def note(self) -> str:
+        return _RULE_NOTES[self.name].format(reach=self.reach)
 
 
 class _Key(NamedTuple):
@@ -68,7 +85,7 @@ class _Frames(NamedTuple):
     diverged: pd.DataFrame
 
 
-def accuracy_table(sweep: Sweep, rule: str) -> ResultTable:
+def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTable:
     """Test accuracy per domain, with averages.
 
     A cell is the mean over trials × 100, ± the population standard deviation / √trials; averages are over domains
@@ -79,11 +96,14 @@ def accuracy_table(sweep: Sweep, rule: str) -> ResultTable:
     Args:
         sweep: Runs and records.
         rule: A selection rule, see :func:`momentalign.selection.select`.
+        reach: Of "extrapolated": how far outside the hull of the training domains the test domain may lie.
 
     Returns:
         A section for each data set with runs that the rule applies to, and one over data sets if there are several.
+        Averaged weights have rows of their own, see :func:`momentalign.selection.with_averages`.
     """
-    chosen, listed, aside = select(sweep, rule), candidates(sweep, rule), set_aside(sweep, rule)
+    sweep = with_averages(sweep)
+    chosen, listed, aside = (choose(sweep, rule, reach=reach) for choose in (select, candidates, set_aside))
     diverged = sweep.runs.loc[sweep.diverged().index]
     runs = pd.concat([sweep.runs[list(sweep.planned)], sweep.planned])
     if rule == "worst-group":
@@ -103,13 +123,14 @@ def accuracy_table(sweep: Sweep, rule: str) -> ResultTable:
         if rule == "worst-group":
             sections.append(_worst_group_section(key, frames, key.filter(sweep.runs)))
         else:
-            sections.append(_domain_section(key, rule, frames))
+            unknown = _without_rows(sweep.runs, frames.candidates) if rule == "extrapolated" else []
+            sections.append(_domain_section(key, _Rule(rule, reach), frames, unknown))
     if len(sections) > 1 and rule != "worst-group":
-        sections.append(_section_over_datasets(rule, keys, sections))
+        sections.append(_section_over_datasets(_Rule(rule, reach), keys, sections))
     return ResultTable(rule, tuple(sections))
 
 
-def _domain_section(key: _Key, rule: str, frames: _Frames) -> TableSection:
+def _domain_section(key: _Key, rule: _Rule, frames: _Frames, more_notes: Sequence[str]) -> TableSection:
     runs = frames.runs
     trials, sets = sorted(set(runs["trial"])), runs["hparams_seed"].nunique()
     every = list(dict.fromkeys(name for names in runs["domains"] for name in names))
@@ -134,15 +155,15 @@ def _domain_section(key: _Key, rule: str, frames: _Frames) -> TableSection:
     best = f"Best of {pluralize(sets, 'set of hyper-parameters')}."
     average = "average: over domains within each trial, then over trials"
     some = f"; {len(domains)} of {len(every)} domains were tested" if len(domains) < len(every) else ""
-    notes = [_RULE_NOTES[rule], f"{best} {_error_note(len(trials), population=True)}", f"{average}{some}."]
-    rows, footnotes = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule, key.dataset))
+    notes = [rule.note, f"{best} {_error_note(len(trials), population=True)}", f"{average}{some}."]
+    rows, footnotes = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule.name, key.dataset))
     notes += _mark_notes(
-        rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _EXTRA_RUNS.get(rule, "")
+        rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _EXTRA_RUNS.get(rule.name, "")
     )
-    notes += _diverged_note(len(frames.diverged))
+    notes += [*more_notes, *_diverged_note(frames.diverged)]
     notes += [_PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
     heads = (*(domain_head(key.dataset, domain) for domain in domains), AVERAGE)
-    title = f"{key.title}: test accuracy in %, {rule} selection"
+    title = f"{key.title}: test accuracy in %, {rule.title}"
     return TableSection(*key, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
 
 
@@ -166,14 +187,14 @@ def _worst_group_section(key: _Key, frames: _Frames, begun: pd.DataFrame) -> Tab
     columns = (AVERAGE, WORST_GROUP)
     published, source_notes = _published_for_probes(key, begun) if key.setting == "probe" else ({}, [])
     rows, footnotes = _with_published(rows, columns, published, decimals=2)
-    notes += _mark_notes(rows, pluralize(trials, "trial")) + _diverged_note(len(frames.diverged))
+    notes += _mark_notes(rows, pluralize(trials, "trial")) + _diverged_note(frames.diverged)
     notes += [_PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
     notes += source_notes
     title = f"{key.title}: test accuracy in %, over all rows and of the worst group, worst-group selection"
     return TableSection(*key, title, tuple(notes), columns, columns, tuple(rows))
 
 
-def _section_over_datasets(rule: str, keys: Sequence[_Key], sections: Sequence[TableSection]) -> TableSection:
+def _section_over_datasets(rule: _Rule, keys: Sequence[_Key], sections: Sequence[TableSection]) -> TableSection:
     datasets = tuple(key.title for key in keys)
     columns = (*datasets, AVERAGE)
     averages: dict[str, dict[str, ResultCell]] = defaultdict(dict)
@@ -192,16 +213,16 @@ def _section_over_datasets(rule: str, keys: Sequence[_Key], sections: Sequence[T
     ours = {key.dataset: key.title for key in keys if key.setting == "finetune"}
     published: dict[str, dict[str, PublishedNumber]] = {}
     for baselines in (True, False):  # the main table's average replaces the baselines'
-        for algorithm, numbers in published_averages(rule, baselines=baselines).items():
+        for algorithm, numbers in published_averages(rule.name, baselines=baselines).items():
             own = {ours[name]: value for name, value in numbers.items() if name in ours}
             if set(ours) == set(numbers) - {AVERAGE} and len(ours) == len(datasets) and AVERAGE in numbers:
                 own[AVERAGE] = numbers[AVERAGE]
             published.setdefault(algorithm, {}).update(own)
     rows, footnotes = _with_published(rows, columns, published)
-    notes = [_RULE_NOTES[rule], "average: of the data sets' averages."]
+    notes = [rule.note, "average: of the data sets' averages."]
     notes += _mark_notes(rows, "the runs of their data set")
     notes += [_PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
-    title = f"All data sets: test accuracy in %, {rule} selection"
+    title = f"All data sets: test accuracy in %, {rule.title}"
     return TableSection("", "", "", title, tuple(notes), columns, columns, tuple(rows))
 
 
@@ -289,7 +310,18 @@ def _mark_notes(rows: Sequence[ResultRow], full: str, extra: str = "") -> list[s
     return lines
 
 
-def _diverged_note(number: int) -> list[str]:
+def _without_rows(runs: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
+    """A note if candidates of "extrapolated" lack the numbers of rows that standard errors are made of."""
+    own = runs.loc[candidates["run"]].drop_duplicates("folder")
+    lacking = sum(
+        held_out_rows(rows, domains) is None for rows, domains in zip(own["rows"], own["domains"], strict=True)
+    )
+    which = "The runs" if lacking == len(own) else f"{lacking} of {pluralize(len(own), 'run')}"
+    return [f"{which} did not record numbers of rows: standard errors of 0 were used."] if lacking else []
+
+
+def _diverged_note(diverged: pd.DataFrame) -> list[str]:
+    number = diverged["folder"].nunique()  # raw and averaged weights are one run
     note = "records are ignored from the first non-finite loss on."
     return [f"{pluralize(number, 'run')} diverged: {note}"] if number else []
 

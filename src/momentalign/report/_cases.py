@@ -6,10 +6,7 @@ import pandas as pd
 
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order
 from momentalign.report._style import NameStyles
-from momentalign.selection import RULES, Sweep, select, set_aside
-
-PREFERRED_RULES = ("oracle", "training-domain", "leave-one-domain-out", "worst-group")
-"""Curves show the runs selected by the first of these rules that applies."""
+from momentalign.selection import REACH, RULES, Sweep, select, set_aside, with_averages
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +20,7 @@ class Case:
         domains: In the data set's order.
         runs: Its runs, with a column `method`.
         chosen: The runs that represent their method in curves: run, method, test_domain, trial.
-        rule: The rule that selected them; None if no rule applies and all runs are used.
+        rule: The first of :data:`RULES` that applies, which selected them; None if all runs are used.
     """
 
     dataset: str
@@ -40,11 +37,12 @@ class GroupedSweep:
     """A sweep by cases.
 
     Args:
-        sweep: As read.
+        sweep: As read, averaged weights as runs of their own.
         cases: By data set and setting.
         methods: Labels of the algorithms, from the plainest on.
         choices: Result of each rule that applies, with a column `method`.
         unavailable: Reason why not, for the other rules.
+        reach: Of the rule "extrapolated".
     """
 
     sweep: Sweep
@@ -52,6 +50,7 @@ class GroupedSweep:
     methods: tuple[str, ...]
     choices: dict[str, pd.DataFrame]
     unavailable: dict[str, str]
+    reach: float
 
     @property
     def styles(self) -> NameStyles:
@@ -59,13 +58,14 @@ class GroupedSweep:
         return NameStyles.of(self.methods)
 
 
-def group_cases(sweep: Sweep) -> GroupedSweep:
+def group_cases(sweep: Sweep, *, reach: float = REACH) -> GroupedSweep:
     """Group a sweep, finished or not, by data set and setting."""
+    sweep = with_averages(sweep)
     labels = {name: algorithm_label(name) for name in sorted(sweep.runs["algorithm"].unique(), key=algorithm_order)}
     runs = sweep.runs.assign(method=[labels[name] for name in sweep.runs["algorithm"]])
     choices, unavailable = {}, {}
     for rule in RULES:
-        chosen = select(sweep, rule)
+        chosen = select(sweep, rule, reach=reach)
         if chosen.empty:
             unavailable[rule] = _unavailable_reason(sweep, rule)
         else:
@@ -79,16 +79,15 @@ def group_cases(sweep: Sweep) -> GroupedSweep:
         domains = tuple(dict.fromkeys(name for names in own["domains"] for name in names))
         chosen, chosen_by = _chosen(own, choices)
         cases.append(Case(str(dataset), str(setting), title, domains, own, chosen, chosen_by))
-    return GroupedSweep(sweep, cases, tuple(labels.values()), choices, unavailable)
+    return GroupedSweep(sweep, cases, tuple(labels.values()), choices, unavailable, reach)
 
 
 def _chosen(runs: pd.DataFrame, choices: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, str | None]:
     columns = ["run", "method", "test_domain", "trial"]
-    for rule in PREFERRED_RULES:
-        if rule in choices:
-            own = choices[rule][choices[rule]["run"].isin(runs.index)]
-            if len(own):
-                return own[columns].reset_index(drop=True), rule
+    for rule, chosen in choices.items():
+        own = chosen[chosen["run"].isin(runs.index)]
+        if len(own):
+            return own[columns].reset_index(drop=True), rule
     single = runs[[len(domains) < 2 for domains in runs["test_domains"]]]
     domains = [domains[0] if domains else None for domains in single["test_domains"]]
     return single.assign(run=single.index, test_domain=domains)[columns].reset_index(drop=True), None
@@ -109,4 +108,6 @@ def _unavailable_reason(sweep: Sweep, rule: str) -> str:
         pairs = [len(domains) == 2 for domains in finished["test_domains"]]
         missing = "there are none" if not any(pairs) else "no test domain has all of them"
         return f"it needs finished runs with two test domains, and {missing}."
+    if rule == "extrapolated":
+        return "the finished runs have no accuracies on the splits that it reads, from 2% of their steps on."
     return "the finished runs have no accuracies on the splits that it reads."

@@ -14,6 +14,7 @@ _LABELS |= {name: spec.label for name, spec in _ALGORITHMS.items()}
 _TERM_LABELS = {"cross_entropy": "cross-entropy of the batches"}
 for _spec in reversed(_ALGORITHMS.values()):
     _TERM_LABELS |= _spec.term_labels
+_AVERAGES = {"ema": "EMA", "sma": "SMA", "swad": "SWAD"}
 _TABLES = (".csv.gz", ".csv", ".parquet", ".npz")
 # Abbreviations that are common in papers; other data sets show their domains' names in full.
 _HEADS = {
@@ -25,14 +26,23 @@ _HEADS = {
 
 
 def algorithm_label(name: str) -> str:
-    """Label of an algorithm; unknown names stay as they are."""
+    """Label of an algorithm; unknown names stay as they are.
+
+    Example:
+        >>> algorithm_label("cma+sma")
+        'CMA + SMA'
+    """
+    base, plus, average = name.rpartition("+")
+    if plus and average in _AVERAGES:
+        return f"{algorithm_label(base)} + {_AVERAGES[average]}"
     return _LABELS.get(name, name)
 
 
 def algorithm_order(name: str) -> tuple[int, str]:
     """Sorting key: in the order of the catalogue, then others by name."""
-    # A variant follows what it is a variant of: "erm-balanced" comes after "erm".
-    base = name.partition("-")[0] if name in METHODS and name not in _ALGORITHMS else name
+    # A variant follows what it is a variant of: "erm-balanced" and "erm+sma" come after "erm".
+    plain = name.partition("+")[0]
+    base = plain.partition("-")[0] if plain in METHODS and plain not in _ALGORITHMS else plain
     return _rank(base, _ALGORITHMS), name
 
 

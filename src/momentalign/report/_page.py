@@ -20,8 +20,9 @@ from momentalign._format import format_duration
 from momentalign._types import ReportProgress
 from momentalign.report._accuracy_chapters import accuracy_chapter, curve_chapter, search_chapter
 from momentalign.report._accuracy_table import accuracy_table
-from momentalign.report._cases import PREFERRED_RULES, GroupedSweep, group_cases
+from momentalign.report._cases import GroupedSweep, group_cases
 from momentalign.report._chapters import Chapter, Panel, TableWithChart, write_figures
+from momentalign.report._comparison import COMPARISON_NOTE, headlines
 from momentalign.report._distance_chapter import distance_chapter
 from momentalign.report._provenance import (
     configurations,
@@ -31,9 +32,10 @@ from momentalign.report._provenance import (
     training_seconds,
 )
 from momentalign.report._style import DARK, LIGHT, chart_config
-from momentalign.report._table import ResultTable, TableSection
+from momentalign.report._table import TableSection
 from momentalign.report._training_chapters import cost_chapter, gap_chapter, term_chapter
-from momentalign.selection import Sweep
+from momentalign.runs import RunState
+from momentalign.selection import REACH, Sweep
 
 _MOST_PROBLEMS = 60  # listed on the page
 
@@ -44,6 +46,7 @@ def write_report(
     figures: str | Path | None = None,
     *,
     title: str = "",
+    reach: float = REACH,
     progress: ReportProgress | None = None,
 ) -> list[Path]:
     """Write the report page of a sweep, and optionally its charts as files.
@@ -53,6 +56,7 @@ def write_report(
         path: Of the HTML file, which is written atomically.
         figures: Folder for the charts as PNG, SVG and PDF.
         title: Of the page; names the data sets by default.
+        reach: Of the rule "extrapolated", see :func:`momentalign.selection.select`.
         progress: Called with the next part and the share that is done, 0 to 1.
 
     Returns:
@@ -60,11 +64,11 @@ def write_report(
     """
     report_progress = progress or (lambda part, share: None)
     end = 0.6 if figures is None else 0.2
-    grouped, tables, chapters = make_chapters(sweep, lambda share: report_progress("charts", end * share))
+    grouped, chapters = make_chapters(sweep, lambda share: report_progress("charts", end * share), reach=reach)
     report_progress("page", end)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(target, render_report(grouped, tables, chapters, title))
+    atomic_write(target, render_report(grouped, chapters, title))
     written = [target]
     if figures is not None:
         written += write_figures(chapters, Path(figures), lambda share: report_progress("figures", 0.4 + 0.6 * share))
@@ -73,23 +77,21 @@ def write_report(
 
 
 def make_chapters(
-    sweep: Sweep, progress: Callable[[float], None] | None = None
-) -> tuple[GroupedSweep, dict[str, ResultTable], list[Chapter]]:
-    """The grouped sweep, its tables by rule, and the chapters of the page."""
-    grouped = group_cases(sweep)
-    tables = {rule: accuracy_table(sweep, rule) for rule in PREFERRED_RULES if rule in grouped.choices}
+    sweep: Sweep, progress: Callable[[float], None] | None = None, *, reach: float = REACH
+) -> tuple[GroupedSweep, list[Chapter]]:
+    """The grouped sweep and the chapters of the page."""
+    grouped = group_cases(sweep, reach=reach)
+    tables = {rule: accuracy_table(grouped.sweep, rule, reach=reach) for rule in grouped.choices}
     chapters = [accuracy_chapter(grouped, tables)]
     others = (curve_chapter, term_chapter, gap_chapter, cost_chapter, search_chapter, distance_chapter)
     for make in others:
         if progress is not None:
             progress(len(chapters) / (1 + len(others)))
         chapters.append(make(grouped))
-    return grouped, tables, chapters
+    return grouped, chapters
 
 
-def render_report(
-    grouped: GroupedSweep, tables: dict[str, ResultTable], chapters: list[Chapter], title: str = ""
-) -> str:
+def render_report(grouped: GroupedSweep, chapters: list[Chapter], title: str = "") -> str:
     """HTML of the page; every name that comes from a run is escaped, in JSON too."""
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=PackageLoader(__package__, "templates")
@@ -102,7 +104,8 @@ def render_report(
         title=title or f"Domain generalization: {datasets}",
         subtitle=f"{', '.join(grouped.methods)} on {datasets}.",
         tiles=_tiles(grouped, len(problems)),
-        headlines=_headlines(grouped, tables),
+        headlines=headlines(grouped),
+        headline_note=COMPARISON_NOTE,
         chapters=chapters,
         configurations=configurations(grouped),
         versions=recorded_versions(grouped),
@@ -146,34 +149,14 @@ def _stylesheet() -> str:
 
 
 def _tiles(grouped: GroupedSweep, problems: int) -> list[tuple[str, str]]:
-    runs = grouped.sweep.runs
-    finished, total = len(grouped.sweep.finished()), len(runs)
+    runs = grouped.sweep.runs.drop_duplicates("folder")  # raw and averaged weights are one run
+    finished, total = int((runs["status"] == RunState.FINISHED).sum()), len(runs)
     tiles = [(f"{finished:,}" if finished == total else f"{finished:,} / {total:,}", "runs finished")]
     counts = {"method": len(grouped.methods), "data set": len(grouped.cases), "trial": runs["trial"].nunique()}
     tiles += [(str(number), noun + "s" * (number != 1)) for noun, number in counts.items()]
     if seconds := training_seconds(runs):
         tiles.append((format_duration(seconds), "total training time"))
     return [*tiles, (str(problems), "problem" + "s" * (problems != 1) + " found")]
-
-
-def _headlines(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> list[str]:
-    """The best method of each data set under the first rule that applies."""
-    titles = {(case.dataset, case.setting): case.title for case in grouped.cases}
-    lines: dict[tuple[str, str], str] = {}
-    for rule, table in tables.items():
-        for section in table.sections:
-            key = (section.dataset, section.setting)
-            rows = [row for row in section.rows if not row.published and row.cells[-1].mean is not None]
-            if not section.dataset or key in lines or not rows:
-                continue
-            best = max(rows, key=lambda row: row.cells[-1].mean or 0.0)
-            what = "worst group" if rule == "worst-group" else "average"
-            line = f"{titles[key]}: {best.label} has the best {what}, {best.cells[-1].text}"
-            erm = next((row for row in rows if row.algorithm == "erm" and row is not best), None)
-            if erm is not None:
-                line += f"; {erm.label} {erm.cells[-1].text}"
-            lines[key] = f"{line} ({rule} selection)."
-    return list(lines.values())
 
 
 def _problems(grouped: GroupedSweep) -> list[str]:

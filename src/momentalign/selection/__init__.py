@@ -12,6 +12,8 @@ from momentalign.selection._scores import REACH, RECORD_RULES, best_record, reco
 
 if TYPE_CHECKING:
     from momentalign.runs import Sweep, read_runs
+    from momentalign.selection._accuracies import held_out_rows
+    from momentalign.selection._averages import with_averages
     from momentalign.selection._rules import RULES, candidates, select, set_aside
     from momentalign.selection._worst_group import FINALISTS, best_set, best_sets, finalists, worst_group_candidates
 
@@ -23,9 +25,11 @@ _MODULES = {
     "best_sets": "momentalign.selection._worst_group",
     "candidates": "momentalign.selection._rules",
     "finalists": "momentalign.selection._worst_group",
+    "held_out_rows": "momentalign.selection._accuracies",
     "read_runs": "momentalign.runs",
     "select": "momentalign.selection._rules",
     "set_aside": "momentalign.selection._rules",
+    "with_averages": "momentalign.selection._averages",
     "worst_group_candidates": "momentalign.selection._worst_group",
 }
 
@@ -40,10 +44,12 @@ __all__ = [
     "best_sets",
     "candidates",
     "finalists",
+    "held_out_rows",
     "read_runs",
     "record_scores",
     "select",
     "set_aside",
+    "with_averages",
     "worst_group_candidates",
 ]
 

@@ -1,6 +1,6 @@
 """Accuracies of runs as arrays, so that a rule is a line or two of arithmetic."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from momentalign._types import Array
 from momentalign.runs import Sweep
+from momentalign.selection._averages import with_averages
 
 _Arrays = tuple[NDArray[np.int64], Array, Array]  # steps, inside, outside
 
@@ -23,6 +24,8 @@ class FinishedRun:
         hparams_seed: Number of its set of hyper-parameters.
         domains: All domains of the data set, in order.
         test_domains: Those it was not trained on.
+        total_steps: Number of steps that it was trained for.
+        held_out: Number of rows of the "out" splits, shape (domains,); None if it is not recorded.
         steps: Steps with a record, ascending, shape (s,).
         inside: Accuracy on the "in" splits, shape (s, domains).
         outside: Accuracy on the "out" splits, shape (s, domains).
@@ -33,6 +36,8 @@ class FinishedRun:
     hparams_seed: int
     domains: tuple[str, ...]
     test_domains: tuple[str, ...]
+    total_steps: int
+    held_out: Array | None
     steps: NDArray[np.int64]
     inside: Array
     outside: Array
@@ -43,7 +48,8 @@ class FinishedRun:
 
 
 def finished_runs(sweep: Sweep) -> list[FinishedRun]:
-    """All finished runs with their accuracies, in the order of `sweep.runs`."""
+    """All finished runs with their accuracies, in the order of `sweep.runs`, each followed by its averaged weights."""
+    sweep = with_averages(sweep)
     finished = sweep.finished()
     arrays = dict(_arrays(sweep, finished))
     runs: list[FinishedRun] = []
@@ -51,8 +57,15 @@ def finished_runs(sweep: Sweep) -> list[FinishedRun]:
         name = str(row.Index)
         if name in arrays:
             cell = (row.dataset, row.algorithm, row.setting, row.trial)
-            runs.append(FinishedRun(name, cell, row.hparams_seed, row.domains, row.test_domains, *arrays[name]))
+            about = (row.hparams_seed, row.domains, row.test_domains, row.steps, held_out_rows(row.rows, row.domains))
+            runs.append(FinishedRun(name, cell, *about, *arrays[name]))
     return runs
+
+
+def held_out_rows(rows: Mapping[str, Mapping[str, int]], domains: Sequence[str]) -> Array | None:
+    """Numbers of rows of the domains' "out" splits, shape (domains,); None unless all are known."""
+    counts = [rows.get(domain, {}).get("out", 0) for domain in domains]
+    return np.array(counts, dtype=float) if all(counts) else None
 
 
 def _arrays(sweep: Sweep, finished: pd.DataFrame) -> Iterator[tuple[str, _Arrays]]:

@@ -2,7 +2,8 @@
 
 A rule turns runs into candidates, one (validation, test) for each set of hyper-parameters; the best validation wins
 within data set, algorithm, test domain and trial. The test number is the accuracy on the test domain's "in" split.
-To add a rule of this kind, write a function like :func:`_oracle` and add it to `_STEP_RULES`.
+The rules that read only a run's own training domains are scores of records (:func:`record_scores`); to add another
+kind, write a function like :func:`_oracle` and add it to `_STEP_RULES`.
 """
 
 from collections import defaultdict
@@ -13,9 +14,11 @@ import numpy as np
 import pandas as pd
 
 from momentalign._types import Array
-from momentalign._validation import check_choice
+from momentalign._validation import check_choice, check_weight
 from momentalign.runs import RunState, Sweep
 from momentalign.selection._accuracies import FinishedRun, finished_runs
+from momentalign.selection._averages import with_averages
+from momentalign.selection._scores import REACH, RECORD_RULES, best_record, record_scores
 from momentalign.selection._worst_group import CHOICE_COLUMNS, select_worst_group, worst_group_candidates
 
 _Candidate = tuple[FinishedRun, str, int, float, float]  # run, test domain, step, validation, test
@@ -23,12 +26,15 @@ _Candidate = tuple[FinishedRun, str, int, float, float]  # run, test domain, ste
 _CELL = ["dataset", "setting", "algorithm", "test_domain", "trial"]
 
 
-def _training_domain(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
-    """Best record by the mean accuracy on the training domains' "out" splits."""
+def _scored(runs: Iterable[FinishedRun], rule: str, reach: float) -> Iterator[_Candidate]:
+    """Best record by the score of the training domains' "out" splits."""
     for run, target in _single(runs):
         training = [i for i in range(len(run.domains)) if i != target]
         if training:
-            yield from _best(run, target, np.ascontiguousarray(run.outside[:, training]).mean(axis=1))
+            rows = None if run.held_out is None else run.held_out[training]
+            accuracies, total = run.outside[:, training], run.total_steps
+            scores = record_scores(rule, accuracies, rows, run.steps, total_steps=total, reach=reach)
+            yield from _best(run, target, scores)
 
 
 def _leave_one_domain_out(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
@@ -59,52 +65,61 @@ def _oracle(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
 
 
 _STEP_RULES: dict[str, Callable[[list[FinishedRun]], Iterator[_Candidate]]] = {
-    "training-domain": _training_domain,
     "leave-one-domain-out": _leave_one_domain_out,
     "oracle": _oracle,
 }
 
-RULES = (*_STEP_RULES, "worst-group")
+RULES = (*RECORD_RULES, "leave-one-domain-out", "worst-group", "oracle")
+"""Names of the rules; only "oracle", the last, reads labels of the test domain."""
 
 
-def select(sweep: Sweep, rule: str) -> pd.DataFrame:
+def select(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     """Choose a run and a step for each data set, algorithm, test domain and trial.
 
     Only finished runs are selected, and of diverged runs only records before they diverged. Ties between the records
     of a run go to the first, ties between sets of hyper-parameters to the one with the higher number, as upstream.
+    Averaged weights that runs recorded compete as an algorithm of their own, see :func:`with_averages`.
 
     Args:
         sweep: Runs and records.
         rule: "training-domain": best record by the mean accuracy on the training domains' "out" splits.
-            "leave-one-domain-out": best step by the mean over other domains v of the accuracy on v's "in" split, in the
-            run that was trained without v and the test domain. "oracle": last record, by the test domain's "out"
-            split. "worst-group": last record; the five best sets of the first trial compete by the mean over trials of
-            the worst group's validation accuracy.
+            "extrapolated": best record by the accuracy on the worst of these minus `reach` times its distance from the
+            best, see :func:`record_scores`. "leave-one-domain-out": best step by the mean over other domains v of the
+            accuracy on v's "in" split, in the run that was trained without v and the test domain. "worst-group": last
+            record; the five best sets of the first trial compete by the mean over trials of the worst group's
+            validation accuracy. "oracle": last record, by the test domain's "out" split.
+        reach: How far outside the hull of the training domains the test domain may lie; for "extrapolated" only.
 
     Returns:
         One row a choice: dataset, algorithm, test_domain, trial, hparams_seed, run, step, validation, test, setting;
         for "worst-group" also average, and test_domain is None.
 
     Raises:
-        ValueError: If there is no such rule.
+        ValueError: If there is no such rule, or `reach` is negative or not finite.
     """
     if check_choice("rule", rule, RULES) == "worst-group":
         return select_worst_group(sweep)
     # The last of the equal best ones: sorting is stable, candidates come by number.
-    best = candidates(sweep, rule).sort_values("validation", kind="stable").drop_duplicates(_CELL, keep="last")
+    best = (
+        candidates(sweep, rule, reach=reach)
+        .sort_values("validation", kind="stable")
+        .drop_duplicates(_CELL, keep="last")
+    )
     position = {(row.dataset, name): i for row in sweep.runs.itertuples() for i, name in enumerate(row.domains)}
     domain = [position[key] for key in zip(best["dataset"], best["test_domain"], strict=True)]
     order = ["_domain" if name == "test_domain" else name for name in _CELL]
     return best.assign(_domain=domain).sort_values(order).drop(columns="_domain").reset_index(drop=True)
 
 
-def candidates(sweep: Sweep, rule: str) -> pd.DataFrame:
+def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     """What :func:`select` chooses from: its columns, a row for each set of hyper-parameters and trial, by number."""
+    check_weight("reach", reach)
     if check_choice("rule", rule, RULES) == "worst-group":
         return worst_group_candidates(sweep)
-    listed = sorted(_STEP_RULES[rule](finished_runs(sweep)), key=lambda item: item[0].hparams_seed)
+    runs = finished_runs(sweep)
+    found = _scored(runs, rule, reach) if rule in RECORD_RULES else _STEP_RULES[rule](runs)
     rows = []
-    for run, domain, step, validation, test in listed:
+    for run, domain, step, validation, test in sorted(found, key=lambda item: item[0].hparams_seed):
         dataset, algorithm, setting, trial = run.cell
         rows.append((dataset, algorithm, domain, trial, run.hparams_seed, run.name, step, validation, test, setting))
     columns = [*CHOICE_COLUMNS, "validation", "test", "setting"]
@@ -112,16 +127,19 @@ def candidates(sweep: Sweep, rule: str) -> pd.DataFrame:
     return frame.astype({"trial": int, "hparams_seed": int, "step": int, "validation": float, "test": float})
 
 
-def set_aside(sweep: Sweep, rule: str) -> pd.DataFrame:
+def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     """Sets of hyper-parameters that are not candidates because they diverged, with the columns that identify them."""
     columns = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "setting"]
     if sweep.diverged().empty:
         return pd.DataFrame(columns=columns)
+    sweep = with_averages(sweep)
     # What would be candidates had nothing diverged.
     ended = sweep.runs.index.isin(sweep.ended_by_divergence().index)
     runs = sweep.runs.assign(status=sweep.runs["status"].mask(ended, RunState.FINISHED))
-    tried = candidates(replace(sweep, runs=runs, records=sweep.records[sweep.records["metric"] != "loss"]), rule)
-    return tried.loc[~tried["run"].isin(candidates(sweep, rule)["run"]), columns].reset_index(drop=True)
+    records = sweep.records[sweep.records["metric"] != "loss"]
+    tried = candidates(replace(sweep, runs=runs, records=records), rule, reach=reach)
+    left = candidates(sweep, rule, reach=reach)["run"]
+    return tried.loc[~tried["run"].isin(left), columns].reset_index(drop=True)
 
 
 def _single(runs: Iterable[FinishedRun]) -> Iterator[tuple[FinishedRun, int]]:
@@ -134,7 +152,6 @@ def _single(runs: Iterable[FinishedRun]) -> Iterator[tuple[FinishedRun, int]]:
 def _best(run: FinishedRun, target: int, validation: Array) -> Iterator[_Candidate]:
     """The best record of a run, the first on ties; nothing if no record has both numbers."""
     test = run.inside[:, target]
-    usable = np.where(np.isnan(test), np.nan, validation)
-    if not np.isnan(usable).all():
-        best = int(np.nanargmax(usable))
+    best = best_record(np.where(np.isnan(test), np.nan, validation))
+    if best is not None:
         yield run, run.domains[target], int(run.steps[best]), float(validation[best]), float(test[best])

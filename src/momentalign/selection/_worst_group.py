@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from momentalign.runs import Sweep
+from momentalign.selection._averages import with_averages
 
 FINALISTS = 5
 
@@ -34,6 +35,7 @@ def best_set(validation: Mapping[int, Sequence[float]]) -> int:
 
 def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
     """Worst-group accuracies of every finished run that did not diverge, at its last record, by the set's number."""
+    sweep = with_averages(sweep)
     records = sweep.records
     overall = records["domain"].isna() & records["metric"].isin(["worst_group_accuracy", "accuracy"])
     overall &= records["split"].isin(["val", "test"]) & records["group"].isna()

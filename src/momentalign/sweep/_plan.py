@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from momentalign._format import pluralize
+from momentalign._format import join_names, pluralize
 from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import find_algorithm
 from momentalign.data import DomainDataset, load_dataset
@@ -14,7 +14,7 @@ from momentalign.runs import RunConfig
 from momentalign.selection import FINALISTS, RULES, Sweep, finalists, worst_group_candidates
 from momentalign.training import make_config
 
-DEFAULT_RULES = ("oracle", "training-domain")
+DEFAULT_RULES = ("training-domain", "extrapolated", "oracle")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Plan:
             "trial": {run.trial for run in self.all_runs},
         }
         parts = [pluralize(len(values), noun) for noun, values in names.items() if values]
-        return f"{pluralize(number, 'run')}: {', '.join(parts)}; for {' and '.join(self.rules)} selection."
+        return f"{pluralize(number, 'run')}: {', '.join(parts)}; for {join_names(self.rules)} selection."
 
 
 def make_plan(
@@ -82,15 +82,15 @@ def make_plan(
 ) -> Plan:
     """List the runs that selection rules need.
 
-    "oracle" and "training-domain" need a run for each test domain; "leave-one-domain-out" also one for each pair of
-    test domains; "worst-group" needs runs on all domains of a data set with groups: all sets of hyper-parameters on the
-    first trial, the five best of them on the others.
+    "training-domain", "extrapolated" and "oracle" need a run for each test domain; "leave-one-domain-out" also one for
+    each pair of test domains; "worst-group" needs runs on all domains of a data set with groups: all sets of
+    hyper-parameters on the first trial, the five best of them on the others.
 
     Args:
         datasets: Names or paths.
         algorithms: Names or import paths.
-        rules: Selection rules; None takes "worst-group" for data sets with groups, "oracle" and "training-domain" for
-            others.
+        rules: Selection rules; None takes "worst-group" for data sets with groups, "training-domain",
+            "extrapolated" and "oracle" for others.
         trials: Number of trials.
         hparams: Number of sets of hyper-parameters, the first one the defaults.
         test_domains: Test domains; None takes each domain in turn.
