@@ -39,8 +39,9 @@ def test_a_sweep_ends_with_its_tables_and_the_next_command(tmp_path):
     )
     assert re.search(r"On 1 process of \d+ threads?: about .* of disk\.", result.output)
     sweep = read_runs(out)
-    for rule in ("oracle", "training-domain"):
-        assert accuracy_table(sweep, rule).to_text() in result.output
+    tables = [accuracy_table(sweep, rule).to_text() for rule in ("training-domain", "extrapolated", "oracle")]
+    places = [result.output.index(table) for table in tables]
+    assert places == sorted(places)
     assert "2 runs done now, 0 before, 0 failed." in result.output
     assert f"momentalign report {out} -o report.html" in result.output
     again = command("colored-digits", "--algorithms", "erm,cma", *SMALL, "--jobs", "1", "-o", out)
