@@ -145,7 +145,9 @@ def weights_note(saved: Mapping[str, Any], steps: int) -> str | None:
 
 def saved_records(records: Sequence[Any], saved: Mapping[str, Any]) -> list[Any]:
     """Records of the weights that a run has saved, with the names of raw weights' metrics."""
-    prefix = "" if saved["average"] == "none" else "averaged_"
+    from momentalign.runs import AVERAGED
+
+    prefix = "" if saved["average"] == "none" else AVERAGED
     chosen = [record for record in records if record["step"] == saved["step"]]
     return [
         {**record, "metric": record["metric"].removeprefix(prefix)}

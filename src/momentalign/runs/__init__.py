@@ -11,7 +11,7 @@ from momentalign.runs._config import RunConfig, cell_of
 from momentalign.runs._folder import RunFolder
 from momentalign.runs._locks import BusyError, Claims, is_busy
 from momentalign.runs._planned import remove_planned, write_planned
-from momentalign.runs._records import Record, read_records
+from momentalign.runs._records import AVERAGED, Record, read_records
 from momentalign.runs._run_json import (
     DivergedError,
     RunState,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from momentalign.runs._sweep import Sweep
 
 __all__ = [
+    "AVERAGED",
     "BusyError",
     "Claims",
     "DivergedError",

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 ParseLine = Callable[[bytes], dict[str, Any] | None]
+AVERAGED = "averaged_"
+"""Prefix of the metrics of averaged weights, which a run records beside those of its raw weights."""
 TORN = "the last line of its records is incomplete and ignored."
 
 

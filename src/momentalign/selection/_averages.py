@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from momentalign.runs import Sweep
-
-_PREFIX = "averaged_"
+from momentalign.runs import AVERAGED, Sweep
 
 
 def with_averages(sweep: Sweep) -> Sweep:
@@ -22,7 +20,9 @@ def with_averages(sweep: Sweep) -> Sweep:
         The same sweep if it has no such runs, or they are split already.
     """
     records = sweep.records
-    names = {name: name.removeprefix(_PREFIX) for name in records["metric"].cat.categories if name.startswith(_PREFIX)}
+    names = {
+        name: name.removeprefix(AVERAGED) for name in records["metric"].cat.categories if name.startswith(AVERAGED)
+    }
     if not names:
         return sweep
     averaged = records["metric"].isin(names)

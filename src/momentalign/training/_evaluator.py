@@ -15,7 +15,7 @@ from momentalign.algorithms import Network
 from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
 from momentalign.penalties import CMA
-from momentalign.runs import Record
+from momentalign.runs import AVERAGED, Record
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
@@ -24,9 +24,6 @@ MOMENT_ROWS = 2048
 
 GAP_ROWS = 1024
 """Most rows of each training domain that derivatives of the head are compared on."""
-
-AVERAGED = "averaged_"
-"""Prefix of the metrics of averaged weights."""
 
 
 def step_record(step: int, metric: str, value: float) -> Record:

@@ -14,7 +14,7 @@ from momentalign._errors import describe_error
 from momentalign._validation import check_count
 from momentalign.algorithms import WeightAverage, make_average, reset_optimizer
 from momentalign.data import DomainDataset
-from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
+from momentalign.runs import AVERAGED, Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._checkpoint import (
     Part,
@@ -39,7 +39,7 @@ from momentalign.training._devices import (
     tuned_convolutions,
     wrap_network,
 )
-from momentalign.training._evaluator import AVERAGED, Evaluator, count_held_out, held_out_mean, step_record
+from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean, step_record
 from momentalign.training._keep import KeptRecord
 from momentalign.training._model import (
     build_algorithm,
