@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
 from momentalign.algorithms import Algorithm, Backward, Batch, Hyperparameter, SearchSpace
-from momentalign.penalties import DomainPenalty, one_of
+from momentalign.penalties import CMA, DomainPenalty, one_of
 
 
 class LogitSize(DomainPenalty):
@@ -33,6 +33,14 @@ class Searched(LogitSize):
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
         return {"weight": Hyperparameter(2.0 if recipe == "image" else 1.0, one_of(3.0, 4.0))}
+
+
+class SearchedCMA(CMA):
+    """CMA with a search space of its own, which the inherited safe one does not describe."""
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        return {"gradient_weight": Hyperparameter(2.0)}
 
 
 class Overridden(Searched):

@@ -51,6 +51,16 @@ def test_custom_search_space() -> None:
     assert build(f"{OWN}:Searched").capturable
 
 
+def test_a_safe_space_describes_the_class_that_declares_it() -> None:
+    assert find_algorithm("cma").space("image", 10, "safe")["scaling"].default == "relative"
+    for name in (f"{OWN}:Searched", f"{OWN}:SearchedCMA", "coral", "erm"):
+        spec = find_algorithm(name)
+        assert not spec.has_safe_space
+        assert spec.space("image", 10, "safe").keys() == spec.space("image", 10).keys()
+    with pytest.raises(ValueError, match="'preset' should be one of 'published', 'safe', but is 'auto'"):
+        find_algorithm("cma").space("image", 10, "auto")
+
+
 def test_an_inherited_declaration_does_not_describe_an_override() -> None:
     spec = find_algorithm(f"{OWN}:Overridden")
     assert spec.label == "Overridden"

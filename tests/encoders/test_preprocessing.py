@@ -135,6 +135,18 @@ def test_augmentation_does_what_the_protocol_says() -> None:
     assert (images.mean((1, 2, 3)) < 1.9 * original).all()
 
 
+def test_images_can_keep_their_orientation_or_not_be_augmented() -> None:
+    ramp = torch.linspace(40, 160, 32).round().to(torch.uint8).expand(50, 3, 32, -1).contiguous()
+    preprocessing = ImagePreprocessing(32, mean=(0, 0, 0), std=(1, 1, 1))
+    preprocessing.augmentation = "no-flip"
+    torch.manual_seed(0)
+    images = preprocessing.augment(ramp)
+    assert (images[..., 31] > images[..., 0]).all()
+    assert len({float(image.mean()) for image in images}) == 50
+    preprocessing.augmentation = "none"
+    assert torch.equal(preprocessing.augment(ramp), preprocessing.to_inputs(ramp))
+
+
 def test_normalised_images_are_not_augmented() -> None:
     images = torch.rand(2, 3, 16, 16)
     preprocessing = ImagePreprocessing(16)
@@ -152,7 +164,9 @@ def test_normalised_images_of_another_size_are_refused_with_a_remedy() -> None:
 
 def test_missing_kornia_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kornia.augmentation", None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs kornia, .*pip install 'momentalign\[vision\]'"):
+    with pytest.raises(
+        ModuleNotFoundError, match=r"needs kornia, .*pip install 'momentalign\[vision\]', or --augment none"
+    ):
         ImagePreprocessing(16).augment(pixels(1, 16))
 
 

@@ -44,7 +44,7 @@ def test_the_same_sweep_commands(tmp_path: Path) -> None:
     digits, images = sweep_commands(recipe, tmp_path, None)
     assert digits == (
         "momentalign sweep colored-mnist rotated-mnist --algorithms erm,coral,fishr,cma --trials 3 --hparams 5 "
-        f"--no-weights --out {tmp_path}"
+        f"--preset published --no-weights --out {tmp_path}"
     )
     assert "vlcs pacs terra-incognita" in images
     assert "--encoder hf:timm/vit_small_patch16_224.augreg_in21k" in images

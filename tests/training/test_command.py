@@ -121,6 +121,8 @@ def test_small_domains_are_noted_not_refused(tmp_path: Path) -> None:
         (["train", "colored-digits", "--devices", "0"], "'devices' should be at least 1"),
         (["train", "colored-digits", "--devices", "3", "--device", "cpu"], "multiple of the number of devices (3)"),
         (["train", "colored-digits", "--average", "swa"], "Did you mean 'swad'?"),
+        (["train", "colored-digits", "--preset", "save"], "Did you mean 'safe'?"),
+        (["train", "colored-digits", "--augment", "noflip"], "Did you mean 'no-flip'?"),
         (["train", "colored-digits", "--keep", "oracle"], "'keep' should be one of 'last', 'training-domain', 'extra"),
         (["train", "colored-digits", "--workers", "-1"], "'workers' should be at least 0"),
         (["train", "nowhere/at/all"], "nowhere/at/all does not exist"),
@@ -250,6 +252,14 @@ def test_evaluate_says_that_a_run_is_not_finished(tmp_path: Path) -> None:
     found = invoke("evaluate", tmp_path / "one", "colored-digits", "--device", "cpu")
     assert found.exit_code == 0, found.output
     assert "The run is not finished: these are its weights after" in found.output.replace("\n", " ")
+
+
+def test_the_preset_and_its_reason_are_printed(tmp_path: Path) -> None:
+    words = ("train", "colored-digits", "--algorithm", "cma", *SHORT, "--preset", "safe", "--out", tmp_path / "one")
+    done = invoke(*words)
+    assert "scaling relative" in done.output
+    assert "Preset safe for cma: relative scaling." in done.output
+    assert read_run(tmp_path / "one")["config"]["preset"] == "safe"
 
 
 def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:

@@ -39,6 +39,21 @@ PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.")
 AverageOption = Annotated[
     str, typer.Option("--average", help="Average of the weights to record beside them: none, ema, sma or swad.")
 ]
+PresetOption = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        help="Search space of alignment penalties: published, safe (relative scaling), or auto for the published one "
+        "where the paper has weights for data set and encoder.",
+    ),
+]
+AugmentOption = Annotated[
+    str,
+    typer.Option(
+        "--augment",
+        help="Of images: none, domainbed, no-flip, or auto for domainbed without flips of digits and letters.",
+    ),
+]
 AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.")]

@@ -1,6 +1,7 @@
 """`momentalign sweep`."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +11,14 @@ from rich.console import Console
 from momentalign._format import pluralize
 from momentalign.cli._options import (
     AcceleratorOption,
+    AugmentOption,
     AverageOption,
     EncoderOption,
     HoldoutOption,
     JobsOption,
     PerGpuOption,
     PrecisionOption,
+    PresetOption,
     ReachOption,
     RecordEveryOption,
     RetryFailedOption,
@@ -64,6 +67,8 @@ def sweep(
     encoder: EncoderOption = None,
     set_: SettingsOption = None,
     precision: PrecisionOption = "32",
+    preset: PresetOption = "auto",
+    augment: AugmentOption = "auto",
     average: AverageOption = "none",
     holdout: HoldoutOption = 0.2,
     out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the runs' folders.")] = Path("runs/sweep"),
@@ -88,6 +93,7 @@ def sweep(
     from momentalign._files import check_folder
     from momentalign._validation import check_choice, check_weight
     from momentalign.sweep import make_plan, make_probe_plan
+    from momentalign.training import augmentation_note, preset_note
 
     check_folder(out)
     check_choice("--setting", setting, ("finetune", "probe"))
@@ -100,7 +106,8 @@ def sweep(
     with print_warnings(console):
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
-            _check_probe_options(select, test_domains, steps, encoder, average)
+            ignored = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": average}
+            _check_probe_options(select, {**ignored, "--preset": preset, "--augment": augment})
             plan = make_probe_plan(
                 datasets,
                 _split_names(algorithms),
@@ -123,10 +130,16 @@ def sweep(
                 encoder=encoder,
                 precision=precision,
                 average=average,
+                preset=preset,
+                augment=augment,
                 holdout=holdout,
                 **common,
             )
         console.print(plan.describe())
+        if setting == "finetune":
+            notes = [(preset_note(run, preset), augmentation_note(run, augment)) for run in plan.all_runs]
+            for note in dict.fromkeys(note for pair in notes for note in pair if note is not None):
+                console.print(note)
         executor = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
         tally = run_plan(console, plan, executor, out, weights=weights, dry_run=dry_run, **options)
@@ -157,16 +170,12 @@ def _print_results(
         raise typer.Exit(1)
 
 
-def _check_probe_options(
-    select: str | None, test_domains: list[str] | None, steps: int | None, encoder: str | None, average: str
-) -> None:
+def _check_probe_options(select: str | None, options: Mapping[str, object]) -> None:
     """Raise ValueError for options that probes would ignore."""
     if select not in (None, "worst-group"):
         raise ValueError("Probes are selected by worst-group. Omit --select.")
-    averages = average if average != "none" else None
-    options = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": averages}
     for name, value in options.items():
-        if value:
+        if value not in (None, "none", "auto"):
             raise ValueError(f"'{name}' is for --setting finetune. Omit it with --setting probe.")
 
 

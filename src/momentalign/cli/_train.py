@@ -10,11 +10,13 @@ import typer
 from momentalign._format import format_duration, join_names, pluralize
 from momentalign.cli._options import (
     AcceleratorOption,
+    AugmentOption,
     AverageOption,
     DatasetArgument,
     EncoderOption,
     HoldoutOption,
     PrecisionOption,
+    PresetOption,
     RecordEveryOption,
     RootOption,
     SettingsOption,
@@ -54,6 +56,8 @@ def train_command(
     devices: Annotated[int, typer.Option(help="Processes, one device each, that share every mini-batch.")] = 1,
     device: AcceleratorOption = "auto",
     precision: PrecisionOption = "32",
+    preset: PresetOption = "auto",
+    augment: AugmentOption = "auto",
     average: AverageOption = "none",
     record_every: RecordEveryOption = None,
     keep: Annotated[
@@ -77,7 +81,7 @@ def train_command(
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.runs import read_records, read_run
-    from momentalign.training import estimate_run, find_position, make_config, run
+    from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_note, run
 
     console = make_console()
     with print_warnings(console):
@@ -94,6 +98,8 @@ def train_command(
             holdout=holdout,
             precision=precision,
             average=average,
+            preset=preset,
+            augment=augment,
             root=root,
         )
         out = Path("runs", config.hash()) if out is None else out
@@ -101,6 +107,9 @@ def train_command(
         length = f"{pluralize(config.steps, 'step')}, a record every {config.record_every}"
         console.print(f"{algorithm} on {dataset}{held_out}: {length}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
+        for note in (preset_note(config, preset), augmentation_note(config, augment)):
+            if note is not None:
+                print_line(note)
         options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
         options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}
         if reach is not None and keep != "extrapolated":

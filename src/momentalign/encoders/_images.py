@@ -24,19 +24,27 @@ _JITTER = 0.3
 _GRAYSCALE = 0.1
 
 
+AUGMENTATIONS = ("domainbed", "no-flip", "none")
+"""Training augmentations of images: DomainBed's, the same without horizontal flips, none."""
+
+
 class ImageAugmentation:
     """DomainBed's training augmentation: random resized crop, horizontal flip, colour jitter and grayscale.
+
+    Without `flip` images keep their orientation, which classes such as digits and letters depend on.
 
     Every image has its own draws, from torch's default generator of the images' device. Only the order of the four
     colour changes, one per batch, comes from the host's generator, because it decides what to launch.
     """
 
-    def __init__(self, size: int) -> None:
-        K = require("kornia.augmentation", "Augmentation of images needs", extra="vision")
+    def __init__(self, size: int, *, flip: bool = True) -> None:
+        K = require(
+            "kornia.augmentation", "Augmentation of images needs", extra="vision", alternative=", or --augment none"
+        )
         # "resample" crops a whole batch in one kernel; the default loops over the images.
         self._steps = (
             K.RandomResizedCrop((size, size), scale=_CROP_SCALE, cropping_mode="resample"),
-            K.RandomHorizontalFlip(p=0.5),
+            *([K.RandomHorizontalFlip(p=0.5)] if flip else []),
             K.ColorJitter(brightness=_JITTER, contrast=_JITTER, saturation=_JITTER, hue=_JITTER),
             K.RandomGrayscale(p=_GRAYSCALE),
         )
@@ -56,13 +64,16 @@ class ImageAugmentation:
 class ImagePreprocessing(Preprocessing):
     """Three-channel images of one size, normalised by a mean and a standard deviation per channel.
 
-    Both sides are resized without a crop, the evaluation transform of DomainBed; :meth:`augment` is its training
+    Both sides are resized without a crop, the evaluation transform of DomainBed; :meth:`augment` is the training
     augmentation.
 
     Args:
         size: Height and width.
         mean: Mean of each channel, for pixels in [0, 1].
         std: Standard deviation of each channel, for pixels in [0, 1].
+
+    Attributes:
+        augmentation: `"domainbed"`, `"no-flip"` or `"none"`; no part of :meth:`config`, since only training needs it.
 
     Example:
         >>> preprocessing = ImagePreprocessing(2, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
@@ -78,7 +89,8 @@ class ImagePreprocessing(Preprocessing):
                 f"'mean' and 'std' should be three numbers each, 'std' positive, but are {mean} and {std}."
             )
         self.size, self.mean, self.std = check_count("size", size, 1), tuple(mean), tuple(std)
-        self._augmentation: ImageAugmentation | None = None
+        self.augmentation = "domainbed"
+        self._augment: ImageAugmentation | None = None
         # Copied to each device once: a copy at every step would synchronise, and could not be captured.
         self._constants: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
@@ -117,12 +129,12 @@ class ImagePreprocessing(Preprocessing):
         Floating-point numbers are unchanged: brightness and saturation are defined for pixels, not for normalised
         images.
         """
-        if raw.is_floating_point():
+        if raw.is_floating_point() or self.augmentation == "none":
             return self.to_inputs(raw)
-        if self._augmentation is None:
-            self._augmentation = ImageAugmentation(self.size)
+        if self._augment is None:
+            self._augment = ImageAugmentation(self.size, flip=self.augmentation != "no-flip")
         with torch.autocast(raw.device.type, enabled=False):
-            return self._normalise(self._augmentation(raw.float() / 255), pixel=1.0)
+            return self._normalise(self._augment(raw.float() / 255), pixel=1.0)
 
     def config(self) -> dict[str, Any]:
         """Describe the preprocessing, in values that JSON can hold."""

@@ -31,6 +31,7 @@ def plan_of(recipe: SweepRecipe, *, root: str | Path | None = None, encoder: str
             root=root,
             steps=recipe.steps,
             encoder=recipe.encoder(name, encoder),
+            preset="published",
         )
         for name in recipe.datasets
     ]
@@ -54,7 +55,7 @@ def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Pa
     for name in recipe.datasets:
         groups.setdefault(recipe.encoder(name, encoder), []).append(name)
     common: list[object] = ["--algorithms", ",".join(recipe.algorithms), "--trials", recipe.trials]
-    common += ["--hparams", recipe.hparams, "--no-weights"]
+    common += ["--hparams", recipe.hparams, "--preset", "published", "--no-weights"]
     common += [] if recipe.steps is None else ["--steps", recipe.steps]
     common += [] if root is None else ["--root", root]
     return [

@@ -10,7 +10,7 @@ from typing import Any
 CELL = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting")
 """What makes two runs the same cell of a table, which shows one of them."""
 
-OPTIONAL = ("average",)
+OPTIONAL = ("average", "preset", "augment")
 """Settings that are part of a configuration only where they differ from their default."""
 
 
@@ -33,6 +33,8 @@ class RunConfig:
         setting: "finetune", or "probe" for a linear head on fixed features.
         pool: Draw batches from all training domains together, as if they were one, each row once an epoch.
         average: Average of the weights that is recorded beside them: "none", "ema", "sma" or "swad".
+        preset: Search space of the hyper-parameters: "published", or "safe" where the algorithm has one.
+        augment: Augmentation of image bytes: "domainbed", "no-flip" or "none"; nothing else is augmented.
     """
 
     dataset: str
@@ -49,6 +51,8 @@ class RunConfig:
     setting: str = "finetune"
     pool: bool = False
     average: str = "none"
+    preset: str = "published"
+    augment: str = "domainbed"
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to values that JSON can hold; an optional setting is left out where it has its default.

@@ -97,7 +97,7 @@ def make_plan(
         root: Data folder.
         overrides: Fixed hyper-parameters.
         **options: Of :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout, precision,
-            average.
+            average, preset, augment.
 
     Returns:
         The plan.

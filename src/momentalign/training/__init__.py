@@ -14,6 +14,7 @@ from momentalign.training._evaluation import Score, evaluate
 from momentalign.training._loop import run
 from momentalign.training._options import Clock, Options, Progress
 from momentalign.training._predictor import Predictor, load_run
+from momentalign.training._presets import augmentation_note, preset_note
 
 __all__ = [
     "Clock",
@@ -24,6 +25,7 @@ __all__ = [
     "RunConfig",
     "RunCost",
     "Score",
+    "augmentation_note",
     "check_installed",
     "check_precision",
     "estimate_run",
@@ -32,5 +34,6 @@ __all__ = [
     "load_run",
     "make_config",
     "peak_memory",
+    "preset_note",
     "run",
 ]

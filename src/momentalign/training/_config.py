@@ -11,6 +11,7 @@ from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
 from momentalign.runs import RunConfig
 from momentalign.training._data import DataFacts, facts_of, load_facts
+from momentalign.training._presets import resolve_augmentation, resolve_preset, warn_large_weights
 
 TEXT_EPOCHS = 3
 PRECISIONS = ("32", "bf16")
@@ -32,6 +33,8 @@ def make_config(
     precision: str = "32",
     pool: bool | None = None,
     average: str = "none",
+    preset: str = "auto",
+    augment: str = "auto",
     root: str | Path | None = None,
 ) -> RunConfig:
     """Make a configuration: defaults resolved, hyper-parameters drawn, names checked against the data set.
@@ -51,6 +54,11 @@ def make_config(
         pool: Draw batches from all training domains together. If not given, only plain ERM on texts does, which is
             how text encoders are usually fine-tuned.
         average: "none", or the average of the weights to record beside them: "ema", "sma" or "swad".
+        preset: "published" for the paper's search spaces; "safe" for relative scaling of alignment penalties, which
+            does no harm to a pretrained network; "auto" for the published one where the paper has weights for the data
+            set with its encoder, and the safe one otherwise.
+        augment: Augmentation of images: "domainbed", "no-flip", "none", or "auto" for DomainBed's, without flips where
+            the classes are named like digits or letters.
         root: Data folder.
 
     Returns:
@@ -69,9 +77,8 @@ def make_config(
         )
     if data.num_classes < 2:
         raise ValueError(f"Training needs two classes at least, but {data.name} has {data.num_classes}.")
-    if encoder is None:
-        default_encoder(data.name, data.recipe)  # raises where there is none
-    elif data.recipe == "mnist" and not is_small_network(encoder):
+    trained = default_encoder(data.name, data.recipe) if encoder is None else encoder  # raises where there is none
+    if data.recipe == "mnist" and not is_small_network(trained):
         # The learning rates of small networks would ruin a pretrained one, however small the images.
         chosen = isinstance(dataset, DomainDataset) and dataset.recipe_is_chosen
         data = data if chosen else data._replace(recipe="image")
@@ -96,7 +103,9 @@ def make_config(
         record_every = _RECORD_EVERY.get(data.recipe, -(-steps // TEXT_EPOCHS))
     if not 0 <= holdout < 1:
         raise ValueError(f"'holdout' should be at least 0 and below 1, but is {holdout}.")
-    drawn = draw_hyperparameters(spec.space(data.recipe, steps), hparams_seed, hparams)
+    preset = resolve_preset(preset, spec, data.name, trained)
+    drawn = draw_hyperparameters(spec.space(data.recipe, steps, preset), hparams_seed, hparams)
+    warn_large_weights(drawn)
     check_count("batch_size", drawn["batch_size"], 1)
     if encoder is not None and encoder not in ("mnist-cnn", "mlp"):
         encoder = _resolved(encoder)
@@ -114,6 +123,8 @@ def make_config(
         precision=check_choice("precision", precision, PRECISIONS),
         pool=pool,
         average=check_choice("average", average, AVERAGES),
+        preset=preset,
+        augment=resolve_augmentation(augment, data),
     )
 
 

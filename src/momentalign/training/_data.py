@@ -24,6 +24,7 @@ class DataFacts(NamedTuple):
     recipe: str
     is_regression: bool
     num_classes: int
+    classes: tuple[str, ...]
     training_rows: Mapping[str, int]
 
 
@@ -31,7 +32,9 @@ def facts_of(data: DomainDataset) -> DataFacts:
     """Names and sizes of a data set."""
     split = data.training_split
     rows = {name: len(splits[split]) if split in splits else 0 for name, splits in data.domains.items()}
-    return DataFacts(data.name, data.names, data.training_recipe, data.is_regression, data.num_classes, rows)
+    return DataFacts(
+        data.name, data.names, data.training_recipe, data.is_regression, data.num_classes, data.classes, rows
+    )
 
 
 def load_facts(dataset: str, root: str | Path | None) -> DataFacts:

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from momentalign._seeds import seed_hash
 from momentalign.algorithms import Algorithm, Network, find_algorithm
 from momentalign.data import DomainDataset
-from momentalign.encoders import Encoder, build_encoder
+from momentalign.encoders import Encoder, ImagePreprocessing, build_encoder
 from momentalign.penalties import DomainPenalty
 from momentalign.runs import RunConfig
 
@@ -21,6 +21,8 @@ def build_algorithm(config: RunConfig, data: DomainDataset) -> Algorithm:
     split = data.training_split
     rows = [data.domains[name][split] for name in training_domains(config, data) if split in data.domains[name]]
     encoder = build_encoder(config.encoder, data, rows)
+    if isinstance(encoder.preprocessing, ImagePreprocessing):
+        encoder.preprocessing.augmentation = config.augment
     network = Network(encoder, encoder.num_features, data.num_classes, config.hparams["dropout"])
     number = 1 if config.pool else len(training_domains(config, data))
     algorithm = find_algorithm(config.algorithm).build(network, number, config.hparams)

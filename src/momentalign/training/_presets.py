@@ -1,0 +1,85 @@
+"""What a run takes by default on its data and encoder: published or safe weights, and the augmentation of images."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from momentalign._format import join_first
+from momentalign._validation import check_choice
+from momentalign.algorithms import PRESETS, AlgorithmSpec
+from momentalign.encoders import AUGMENTATIONS
+from momentalign.published import FINE_TUNED_ENCODERS
+from momentalign.runs import RunConfig
+from momentalign.training._data import DataFacts
+
+_STAND_INS = {"colored-digits": "colored-mnist"}
+"""Sets that are searched as the paper's set in whose place they stand; not rotated-digits, which it would harm."""
+
+_LARGE_WEIGHT = 100.0
+"""Weight of a relative term, which is at most 1, from which it can collapse the features."""
+
+_CHARACTERS = 10
+"""Number of classes named by one character from which they are taken for digits or letters."""
+
+_DIGITS = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
+
+
+def resolve_preset(asked: str, spec: AlgorithmSpec, dataset: str, encoder: str) -> str:
+    """The preset of a run: "auto" is "published" where the paper has weights for the data set and its encoder.
+
+    Algorithms without a safe search space have the published one under every preset.
+    """
+    check_choice("preset", asked, ("auto", *PRESETS))
+    if not spec.has_safe_space:
+        return "published"
+    if asked != "auto":
+        return asked
+    return "published" if FINE_TUNED_ENCODERS.get(_STAND_INS.get(dataset, dataset)) == encoder else "safe"
+
+
+def resolve_augmentation(asked: str, data: DataFacts) -> str:
+    """The augmentation of a run: "auto" is DomainBed's, without flips where classes are digits or letters."""
+    check_choice("augment", asked, ("auto", *AUGMENTATIONS))
+    if data.recipe != "image":  # nothing else is augmented: the default, whatever was asked for
+        return "domainbed"
+    if asked != "auto":
+        return asked
+    return "no-flip" if _are_characters(data.classes) else "domainbed"
+
+
+def preset_note(config: RunConfig, asked: str = "auto") -> str | None:
+    """One line on a preset that is not the published one."""
+    if config.preset == "published":
+        return None
+    why = ""
+    if asked == "auto":
+        encoder = f" with {config.encoder}" if config.encoder else ""
+        why = f", because the paper has no weights for {config.dataset}{encoder}; --preset published takes the paper's"
+    return f"Preset safe for {config.algorithm}: {config.hparams['scaling']} scaling{why}."
+
+
+def augmentation_note(config: RunConfig, asked: str = "auto") -> str | None:
+    """One line on images that are not flipped because of the names of their classes."""
+    if asked != "auto" or config.augment != "no-flip":
+        return None
+    return "Images are not flipped: the classes are named like digits or letters. --augment domainbed flips them."
+
+
+def warn_large_weights(hparams: Mapping[str, Any]) -> None:
+    """Warn of weights of published size with relative scaling."""
+    if hparams.get("scaling") != "relative":
+        return
+    large = [
+        f"{name} {value:g}" for name, value in hparams.items() if name.endswith("_weight") and value > _LARGE_WEIGHT
+    ]
+    if large:
+        warnings.warn(
+            f"With relative scaling a term lies between 0 and 1, and weights above {_LARGE_WEIGHT:g} can collapse the "
+            f"features: {join_first(large)}. Use weights near 1, or --preset published for weights of that size.",
+            stacklevel=3,
+        )
+
+
+def _are_characters(classes: Sequence[str]) -> bool:
+    single = len(classes) >= _CHARACTERS and all(len(name) == 1 and name.isalnum() for name in classes)
+    return single or {name.lower() for name in classes} == _DIGITS
