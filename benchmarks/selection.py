@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from momentalign._types import Array
+from momentalign._types import Array, Integers
 from momentalign.runs import Sweep, read_runs
 from momentalign.selection import record_scores
 
@@ -38,7 +38,7 @@ class Curves:
     """
 
     cell: tuple[str, str, str, int]
-    steps: Array
+    steps: Integers
     accuracy: Array
     loss: Array
     gaps: dict[str, Array]
