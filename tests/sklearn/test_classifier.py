@@ -10,6 +10,8 @@ from momentalign import CMA
 from momentalign.sklearn import MomentAlignedClassifier
 from tests.linear.problems import make_problem
 
+pytestmark = pytest.mark.filterwarnings("ignore:Without 'domains'")
+
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("fit_intercept", [True, False])

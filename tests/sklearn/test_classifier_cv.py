@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer, log_loss
 
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedClassifierCV
-from momentalign.sklearn._search import choose, stratified_folds
+from momentalign.sklearn._search import stratified_folds
 from tests.linear.problems import make_problem
 
 
@@ -19,76 +20,112 @@ def shortcut_sites(strengths: tuple[float, ...], rows: int = 300) -> tuple[np.nd
 
 def balanced_loss(coef: np.ndarray, intercept: np.ndarray, X: np.ndarray, y: np.ndarray, site: np.ndarray) -> float:
     losses = np.logaddexp(0, -(2 * y - 1) * (X @ coef[0] + intercept[0]))
-    return float(np.mean([losses[site == one].mean() for one in np.unique(site)]) + 0.005 * np.square(coef).sum())
+    norm = np.square(coef).sum() / len(X)
+    return float(np.mean([losses[site == one].mean() for one in np.unique(site)]) + 0.5 * norm)
 
 
-def test_it_aligns_where_that_pays() -> None:
-    X, y, site = shortcut_sites((1.0, 0.2), rows=400)
-    fitted = MomentAlignedClassifierCV((0, 10), (0, 10), (1e-2,)).fit(X, y, domains=site)
+def test_it_aligns_where_every_left_out_domain_gains() -> None:
+    X, y, site = shortcut_sites((1.0, 0.0, -1.0))
+    fitted = MomentAlignedClassifierCV((), (10,), ()).fit(X, y, domains=site)
+    assert fitted.hessian_weight_ == 10
     assert fitted.aligned_
     assert fitted.scale_ < 1
-    X2, y2, _ = shortcut_sites((-1.0,))
-    plain = MomentAlignedClassifier(0, 0).fit(X, y)
-    assert fitted.score(X2, y2) > plain.score(X2, y2) + 0.05
+    assert fitted.outcomes_[-1] == "chosen"
+    assert "Hessian weight 10 gained" in fitted.reason_
+    X2, y2, _ = shortcut_sites((-3.0,))
+    assert fitted.score(X2, y2) > LogisticRegression().fit(X, y).score(X2, y2) + 0.02
 
 
-def test_caution_takes_no_weight_that_loses_on_a_domain_left_out() -> None:
-    X, y, site = shortcut_sites((2.0, 1.0, 0.0, -1.0))
+def test_a_left_out_domain_that_loses_a_point_forbids_the_step() -> None:
+    X, y, site = shortcut_sites((1.5, 1.5, 1.5, 0.0, -1.0))
     best, cautious = (
-        MomentAlignedClassifierCV((0,), (0, 10), (1e-2,), rule=rule).fit(X, y, domains=site)
-        for rule in ("best", "cautious")
+        MomentAlignedClassifierCV((), (10,), (), rule=rule).fit(X, y, domains=site) for rule in ("best", "cautious")
     )
-    # Where the shortcut is at its strongest, doing without it costs something: not every domain gains.
+    # Where the shortcut is at its strongest, doing without it costs something.
     assert best.aligned_
     assert not cautious.aligned_
-    X, y, site = shortcut_sites((1.0, 0.0, -1.0))
-    assert MomentAlignedClassifierCV((0,), (0, 10), (1e-2,)).fit(X, y, domains=site).hessian_weight_ == 10
+    assert cautious.outcomes_[-1] == "loses more than a point on a left-out fold"
+    assert np.isnan(cautious.scores_[-1])
+    assert np.isfinite(best.scores_).all()
 
 
-def test_it_stays_plain_where_nothing_is_to_gain() -> None:
-    X, y, site = shortcut_sites((0.5, 0.5, 0.5, 0.5))
-    fitted = MomentAlignedClassifierCV().fit(X, y, domains=site)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_without_evidence_it_is_logistic_regression(classes: int) -> None:
+    problem = make_problem(classes, n=150, domains=3)
+    plain = LogisticRegression(tol=1e-9, max_iter=1000).fit(problem.features, problem.targets)
+    fitted = MomentAlignedClassifierCV((1000,), (), (), tol=1e-8)
+    fitted.fit(problem.features, problem.targets, domains=problem.domains)
+    assert (fitted.gradient_weight_, fitted.hessian_weight_, fitted.l2_factor_, fitted.balanced_) == (0, 0, 1, False)
+    assert fitted.l2_ == 1 / 150
+    np.testing.assert_allclose(fitted.coef_, plain.coef_, atol=1e-5)
+    assert fitted.reason_.startswith("LogisticRegression: none of 2 candidates gained more than a standard error in")
+    weights = np.random.default_rng(0).random(150)
+    fitted.fit(problem.features, problem.targets, domains=problem.domains, sample_weight=weights)
+    plain.fit(problem.features, problem.targets, sample_weight=weights)
+    if fitted.candidates_[0]["l2_factor"] == fitted.l2_factor_ and not fitted.balanced_:
+        np.testing.assert_allclose(fitted.coef_, plain.coef_, atol=1e-5)
+
+
+def test_l2_changes_only_on_evidence() -> None:
+    X, y, site = shortcut_sites((0.5, 0.5, 0.5), rows=40)
+    rng = np.random.default_rng(0)
+    wide = np.hstack([0.3 * X, rng.normal(size=(len(X), 60))])  # noise that L2 takes away
+    fitted = MomentAlignedClassifierCV((), (), (1e-3, 100.0), scoring="neg_log_loss").fit(wide, y, domains=site)
+    assert [setting["l2_factor"] for setting in fitted.candidates_] == [1.0, 100.0, 1e-3, 100.0]
+    assert fitted.l2_factor_ == 100
+    assert fitted.l2_ == 100 / len(X)
+    assert "L2 100/n gained" in fitted.reason_
+    # Class labels that have nothing to do with the features: no L2 is better than another.
+    noise = MomentAlignedClassifierCV((), (), (1e-3, 100.0)).fit(wide, rng.permutation(y), domains=site)
+    assert noise.l2_factor_ == 1
+
+
+@pytest.mark.parametrize("domains", [0, 1, 2])
+@pytest.mark.filterwarnings("ignore:Without 'domains'", "ignore:All rows are of domain")
+def test_fewer_than_three_domains_are_the_incumbent(domains: int) -> None:
+    X, y, site = shortcut_sites((1.5, -0.3), rows=50)
+    given = [None, ["one"] * 100, site][domains]
+    fitted = MomentAlignedClassifierCV(tol=1e-8).fit(X, y, domains=given)
+    np.testing.assert_allclose(fitted.coef_, LogisticRegression(tol=1e-9).fit(X, y).coef_, atol=1e-5)
+    assert fitted.reason_.startswith(f"LogisticRegression: with {('no domains', 'one domain', 'two domains')[domains]}")
+    assert len(fitted.candidates_) == len(fitted.scores_) == len(fitted.outcomes_) == 1
     assert not fitted.aligned_
-    assert (fitted.gradient_weight_, fitted.hessian_weight_) == (0, 0)
 
 
+@pytest.mark.filterwarnings("ignore:All rows are of domain")
 @pytest.mark.parametrize("selection", ["leave_one_domain_out", "worst_group"])
-@pytest.mark.parametrize("domains", [2, 3])
-def test_the_refit_is_the_classifier_with_the_chosen_weights(domains: int, selection: str) -> None:
-    problem = make_problem(3, n=150, domains=domains)
+def test_the_refit_is_the_classifier_with_the_chosen_weights(selection: str) -> None:
+    problem = make_problem(3, n=150, domains=3)
     rows = {"X": problem.features, "y": problem.targets, "domains": problem.domains}
-    chosen = MomentAlignedClassifierCV((1,), (1,), (1e-2, 1e-1), selection=selection, rule="best").fit(**rows)
+    chosen = MomentAlignedClassifierCV((1,), (1,), (10,), selection=selection, rule="best").fit(**rows)
     assert len(chosen.candidates_) == 2 + 3
     assert chosen.scores_.shape == chosen.standard_errors_.shape == (5,)
-    assert {setting["l2"] for setting in chosen.candidates_[2:]} == {chosen.l2_}
-    index = chosen.candidates_.index(
-        {
-            "gradient_weight": chosen.gradient_weight_,
-            "hessian_weight": chosen.hessian_weight_,
-            "l2": chosen.l2_,
-            "balanced": chosen.balanced_,
-        }
-    )
-    assert chosen.scores_[index] == max(chosen.scores_[[*range(2, 5), index]])
-    alone = MomentAlignedClassifier(chosen.gradient_weight_, chosen.hessian_weight_, l2=chosen.l2_)
-    alone.fit(**rows if chosen.balanced_ else rows | {"domains": None})
+    assert {setting["l2_factor"] for setting in chosen.candidates_[2:]} == {chosen.l2_factor_}
+    setting = {
+        "gradient_weight": chosen.gradient_weight_,
+        "hessian_weight": chosen.hessian_weight_,
+        "l2_factor": chosen.l2_factor_,
+        "balanced": chosen.balanced_,
+    }
+    assert chosen.scores_[chosen.candidates_.index(setting)] == max(chosen.scores_)
+    alone = MomentAlignedClassifier(chosen.gradient_weight_, chosen.hessian_weight_, l2=chosen.l2_, tol=1e-5)
+    alone.fit(**rows if chosen.balanced_ else rows | {"domains": ["one"] * 150})
     np.testing.assert_allclose(chosen.coef_, chosen.scale_ * alone.coef_)
     assert (chosen.scale_ != 1) == chosen.aligned_
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
+@pytest.mark.filterwarnings("ignore:All rows are of domain")
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "balanced_accuracy", "roc_auc"])
 def test_scores_are_those_of_fits_without_the_domain(scoring: str) -> None:
     X, y, site = shortcut_sites((1.0, 0.5, 0.0), rows=60)
-    fitted = MomentAlignedClassifierCV((1,), (0,), (1e-2,), scoring=scoring, tol=1e-6).fit(X, y, domains=site)
-    for setting, score in zip(fitted.candidates_, fitted.scores_, strict=True):
-        each = []
-        for left_out in np.unique(site):
+    fitted = MomentAlignedClassifierCV((1,), (), (10,), scoring=scoring, rule="best", tol=1e-7)
+    fitted.fit(X, y, domains=site)
+    assert fitted.folds_ == [["site 0"], ["site 1"], ["site 2"]]
+    for setting, each in zip(fitted.candidates_, fitted.fold_scores_, strict=True):
+        for left_out, score in zip(np.unique(site), each, strict=True):
             kept = site != left_out
-            model = MomentAlignedClassifier(setting["gradient_weight"], 0, l2=setting["l2"], tol=1e-6)
-            model.fit(X[kept], y[kept], domains=site[kept] if setting["balanced"] else None)
-            if scoring == "accuracy":
-                each.append(model.score(X[~kept], y[~kept]))
-                continue
+            model = MomentAlignedClassifier(setting["gradient_weight"], 0, l2=setting["l2_factor"] / 120, tol=1e-7)
+            model.fit(X[kept], y[kept], domains=site[kept] if setting["balanced"] else np.zeros(120, int))
             if setting["gradient_weight"]:  # the length that the loss asks for
                 losses = {
                     scale: balanced_loss(scale * model.coef_, scale * model.intercept_, X[kept], y[kept], site[kept])
@@ -96,52 +133,56 @@ def test_scores_are_those_of_fits_without_the_domain(scoring: str) -> None:
                 }
                 scale = min(losses, key=losses.__getitem__)
                 model.coef_, model.intercept_ = scale * model.coef_, scale * model.intercept_
-            each.append(-log_loss(y[~kept], model.predict_proba(X[~kept])))
-        assert score == pytest.approx(np.mean(each), abs=1e-4)
+            assert score == pytest.approx(get_scorer(scoring)(model, X[~kept], y[~kept]), abs=2e-3)
+    np.testing.assert_allclose(fitted.scores_, fitted.fold_scores_.mean(1))
 
 
-def test_pairs_of_weights_are_tried_where_asked() -> None:
-    X, y, site = shortcut_sites((1.0, 0.5, 0.0), rows=40)
-    fitted = MomentAlignedClassifierCV((1, 10), (1, 10), (1e-2,), combine=True).fit(X, y, domains=site)
-    weights = {(setting["gradient_weight"], setting["hessian_weight"]) for setting in fitted.candidates_}
-    assert weights == {(gradient, hessian) for gradient in (0, 1, 10) for hessian in (0, 1, 10)}
+def test_a_scorer_and_classes_that_a_domain_does_not_have() -> None:
+    X, y, site = shortcut_sites((1.0, 0.5, 0.0, 0.2), rows=60)
+    names = np.where((site == "site 3") | (y == 0), "no", "yes")
+    for scoring, undefined in [("neg_log_loss", False), ("roc_auc", True), ("balanced_accuracy", False)]:
+        fitted = MomentAlignedClassifierCV((1,), (), (), scoring=scoring).fit(X, names, domains=site)
+        assert np.isnan(fitted.fold_scores_[0]).tolist() == [False, False, False, undefined]
+    kept = site != "site 3"
+    plain = LogisticRegression(tol=1e-9).fit(X[kept], names[kept])
+    fitted = MomentAlignedClassifierCV((), (), (), scoring="neg_log_loss", tol=1e-8).fit(X, names, domains=site)
+    expected = -log_loss(names[~kept], plain.predict_proba(X[~kept]), labels=["no", "yes"])
+    assert fitted.fold_scores_[0, 3] == pytest.approx(expected, abs=1e-6)
+
+    def true_negatives(model: MomentAlignedClassifierCV, X: np.ndarray, y: np.ndarray) -> float:
+        return float(np.mean(model.predict(X)[y == "no"] == "no"))
+
+    fitted = MomentAlignedClassifierCV((), (), (), scoring=true_negatives, tol=1e-8).fit(X, names, domains=site)
+    assert fitted.fold_scores_[0, 3] == true_negatives(plain, X[~kept], names[~kept])
+    assert "true_negatives" in fitted.reason_
 
 
-def test_l2_is_that_of_the_best_plain_model() -> None:
-    X, y, site = shortcut_sites((1.0, 0.5, 0.0), rows=40)
-    fitted = MomentAlignedClassifierCV((), (), (1e-3, 1.0, 30.0)).fit(X, y, domains=site)
-    assert [setting["balanced"] for setting in fitted.candidates_] == [False] * 3 + [True]
-    assert fitted.l2_ == fitted.candidates_[int(fitted.scores_[:3].argmax())]["l2"]
+def test_many_domains_are_left_out_in_folds() -> None:
+    X, y, _ = shortcut_sites((0.5,), rows=300)
+    site = np.repeat(np.arange(24), [30] * 4 + [9] * 20)
+    fitted = MomentAlignedClassifierCV((), (), (10,)).fit(X, y, domains=site)
+    assert len(fitted.folds_) == 10
+    assert sorted(domain for fold in fitted.folds_ for domain in fold) == list(range(24))
+    rows = [np.isin(site, fold).sum() for fold in fitted.folds_]
+    assert max(rows) - min(rows) <= 9
+    assert "10 left-out folds of domains" in fitted.reason_
+    assert len(fitted.set_params(folds=4).fit(X, y, domains=site).folds_) == 4
 
 
-def test_two_domains_choose_l2_against_each_other_and_weights_by_the_worse() -> None:
-    X, y, site = shortcut_sites((1.5, -0.3), rows=200)
-    fitted = MomentAlignedClassifierCV((0, 10, 100), (0,), (1e-3, 10.0), rule="best").fit(X, y, domains=site)
-    each = {}
-    for l2 in (1e-3, 10.0):
-        each[l2] = np.mean(
-            [
-                -log_loss(y[site != one], plain.predict_proba(X[site != one]))
-                for one in np.unique(site)
-                if (plain := MomentAlignedClassifier(0, 0, l2=l2).fit(X[site == one], y[site == one]))
-            ]
-        )
-    # Each domain's shortcut misleads about the other: strong L2 loses less, though in folds of both it loses.
-    assert fitted.l2_ == max(each, key=each.__getitem__) == 10.0
-    assert fitted.scores_[1] < fitted.scores_[0]
-    X, y, site = shortcut_sites((1.0, 0.2), rows=200)
-    fitted = MomentAlignedClassifierCV((), (10,), (1e-2,)).fit(X, y, domains=site)
-    losses = []
-    for train, test in stratified_folds(2 * (site == "site 1") + y, 5, np.random.RandomState(0)):
-        plain = MomentAlignedClassifier(0, 0, l2=1e-2).fit(X[train], y[train])
-        losses.append(np.column_stack([test, plain.predict_log_proba(X[test])[np.arange(len(test)), y[test]]]))
-    by_row = np.concatenate(losses)[np.argsort(np.concatenate(losses)[:, 0]), 1]
-    assert fitted.scores_[0] == pytest.approx(min(by_row[site == one].mean() for one in np.unique(site)), abs=1e-3)
+def test_the_number_of_jobs_does_not_change_the_result() -> None:
+    X, y, site = shortcut_sites((2.0, 1.0, 0.0, -1.0), rows=60)
+    search = MomentAlignedClassifierCV((1, 10), (10,), (10,), callback=lambda done, total: None)
+    one = search.fit(X, y, domains=site)
+    scores, coef, outcomes = one.fold_scores_, one.coef_, one.outcomes_
+    two = search.set_params(n_jobs=2).fit(X, y, domains=site)
+    np.testing.assert_array_equal(two.fold_scores_, scores)
+    np.testing.assert_array_equal(two.coef_, coef)
+    assert two.outcomes_ == outcomes
 
 
 def test_groups_are_given_or_made() -> None:
     X, y, site = shortcut_sites((1.0, -0.5), rows=100)
-    cv = MomentAlignedClassifierCV((0, 10), (0,), (1e-2,), selection="worst_group")
+    cv = MomentAlignedClassifierCV((10,), (), (), selection="worst_group")
     made = cv.fit(X, y, domains=site).scores_
     given = cv.fit(X, y, domains=site, groups=[f"{s}/{label}" for s, label in zip(site, y, strict=True)]).scores_
     np.testing.assert_allclose(made, given)
@@ -151,28 +192,15 @@ def test_groups_are_given_or_made() -> None:
         cv.fit(X, y, domains=site, groups=["all"] * 199)
 
 
-def test_a_cautious_choice_of_the_mean_loses_nowhere() -> None:
-    units = np.repeat([0, 1, 2], 4)
-    plain, everywhere, elsewhere = np.full(12, 0.5), np.full(12, 0.6), np.full(12, 0.9)
-    elsewhere[:4] = 0.4
-    scores = np.stack([plain, everywhere, elsewhere])
-    assert choose(scores, units, worst=False, cautious=True).candidate == 1
-    assert choose(scores, units, worst=False, cautious=False).candidate == 2
-    assert choose(scores, units, worst=False, cautious=False, considered=[0, 1]).candidate == 1
-    assert choose(scores[[0, 2]], units, worst=False, cautious=True).candidate == 0
-    assert choose(scores[[0, 0]], units, worst=False, cautious=True).candidate == 0
-    np.testing.assert_allclose(choose(scores, units, worst=False, cautious=True).scores, [0.5, 0.6, 2.2 / 3])
-
-
-def test_a_cautious_choice_of_the_worst_has_to_exceed_its_standard_error() -> None:
-    units = np.repeat([0, 1, 2], 200)
-    plain = (np.random.default_rng(0).random(600) < 0.7).astype(float)
-    wrong = np.flatnonzero(plain == 0)
-    slightly, clearly = plain.copy(), plain.copy()
-    slightly[wrong[:4]], slightly[np.flatnonzero(plain)[:3]] = 1, 0
-    clearly[wrong[::2]] = 1
-    assert choose(np.stack([plain, slightly]), units, worst=True, cautious=True).candidate == 0
-    assert choose(np.stack([plain, slightly, clearly]), units, worst=True, cautious=True).candidate == 2
+def test_worst_group_scores_are_those_of_held_out_folds() -> None:
+    X, y, site = shortcut_sites((1.0, -0.5), rows=100)
+    fitted = MomentAlignedClassifierCV((), (10,), (), selection="worst_group").fit(X, y, domains=site)
+    hits = np.empty(200)
+    groups = 2 * (site == "site 1") + y
+    for train, test in stratified_folds((2 * groups + (site == "site 1")) * 2 + y, 5, np.random.RandomState(0)):
+        hits[test] = LogisticRegression(tol=1e-8).fit(X[train], y[train]).predict(X[test]) == y[test]
+    assert fitted.scores_[0] == pytest.approx(min(hits[groups == group].mean() for group in range(4)))
+    assert "accuracy of the worst group" in fitted.reason_
 
 
 def test_splits_cover_every_row_once() -> None:
@@ -183,13 +211,18 @@ def test_splits_cover_every_row_once() -> None:
     assert all((strata[test] == 0).sum() == 4 for test in tested)
 
 
-@pytest.mark.parametrize(("domains", "total"), [(3, 6), (2, 12)])
-def test_callback_counts_the_splits(domains: int, total: int) -> None:
-    problem = make_problem(2, domains=domains)
+def test_callback_counts_the_splits_and_verbose_prints_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = make_problem(2, domains=3)
     calls: list[tuple[int, int]] = []
-    search = MomentAlignedClassifierCV((0,), (0,), (1e-2,), callback=lambda done, total: calls.append((done, total)))
+    search = MomentAlignedClassifierCV((1000,), (), (10,), callback=lambda done, total: calls.append((done, total)))
     search.fit(problem.features, problem.targets, domains=problem.domains)
-    assert calls == [(done, total) for done in range(1, total + 1)]
+    assert calls == [(done, 6) for done in range(1, 7)]
+    assert capsys.readouterr().out == ""
+    search.set_params(verbose=1).fit(problem.features, problem.targets, domains=problem.domains)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(search.candidates_) + 1
+    assert lines[1].endswith("L2 1/n: reference")
+    assert lines[-1] == search.reason_
 
 
 def test_bad_parameters() -> None:
@@ -197,9 +230,10 @@ def test_bad_parameters() -> None:
     for parameters, message in [
         ({"selection": "target"}, "'selection' should be one of"),
         ({"rule": "worst"}, "'rule' should be one of"),
-        ({"scoring": "auc"}, "'scoring' should be one of"),
+        ({"scoring": "auc"}, "'scoring' parameter of check_scoring"),
+        ({"scoring": "f1", "selection": "worst_group"}, "'scoring' should be 'accuracy' for the worst group"),
         ({"folds": 1}, "'folds' should be at least 2"),
-        ({"l2s": ()}, "'l2s' should hold at least one value"),
+        ({"l2_factors": (-1.0,)}, "'l2_factors' should be finite"),
         ({"gradient_weights": (-1.0,)}, "'gradient_weights' should be finite"),
     ]:
         with pytest.raises(ValueError, match=message):

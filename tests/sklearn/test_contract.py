@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import config_context
-from sklearn.base import BaseEstimator, clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,8 +25,8 @@ from tests.linear.problems import make_problem
 
 pytestmark = pytest.mark.slow
 
-CLASSIFIERS = [MomentAlignedClassifier(), MomentAlignedClassifierCV((0, 1), (0, 1), (1e-2,))]
-PREDICTORS = [*CLASSIFIERS, MomentAlignedRegressor(), MomentAlignedRegressorCV((0, 1), (1e-2,))]
+CLASSIFIERS = [MomentAlignedClassifier(), MomentAlignedClassifierCV((1,), (1,), (10,))]
+PREDICTORS = [*CLASSIFIERS, MomentAlignedRegressor(), MomentAlignedRegressorCV((1,), (10,))]
 names = pytest.mark.parametrize("estimator", PREDICTORS, ids=lambda estimator: type(estimator).__name__)
 
 
@@ -35,6 +35,7 @@ def sites(rows: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return problem.features, problem.targets, np.array(["north", "south", "west"])[np.arange(rows) % 3]
 
 
+@pytest.mark.filterwarnings("ignore:Without 'domains'")
 @parametrize_with_checks([*PREDICTORS, ISRMean(), ISRCov()])
 def test_scikit_learn_checks(estimator: BaseEstimator, check) -> None:
     check(estimator)
@@ -95,32 +96,72 @@ def test_bad_domains(estimator: BaseEstimator, domains: object, message: str) ->
 
 
 @names
-def test_one_domain_is_the_plain_model_and_a_warning(estimator: BaseEstimator) -> None:
+def test_none_or_one_domain_is_the_plain_model_and_a_warning(estimator: BaseEstimator) -> None:
     X, y, _ = sites()
     with pytest.warns(
         UserWarning, match=r"All rows are of domain .*'here'.*: with one domain there is nothing to compare"
     ):
         one = clone(estimator).fit(X, y, domains=["here"] * 60)
-    none = clone(estimator).fit(X, y)
+    with pytest.warns(
+        UserWarning, match=r"Without 'domains' .* Pass the domain of each row: fit\(X, y, domains=site\)"
+    ):
+        none = clone(estimator).fit(X, y)
     assert not one.aligned_
     assert not none.aligned_
     np.testing.assert_allclose(one.coef_, none.coef_)
+    plain = (Ridge() if is_regressor(estimator) else LogisticRegression(tol=1e-8)).fit(X, y)
+    np.testing.assert_allclose(none.coef_, plain.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("estimator", [*PREDICTORS, ISRMean()], ids=lambda estimator: type(estimator).__name__)
+def test_groups_in_the_place_of_domains_are_refused(estimator: BaseEstimator) -> None:
+    X, y, site = sites()
+    message = r"takes the domain of each row as 'domains', but was given 'groups'\. Use fit\(X, y, domains=\.\.\.\)"
+    with pytest.raises(TypeError, match=message):
+        clone(estimator).fit(X, y, groups=site)
+    with pytest.raises(TypeError, match=message):
+        clone(estimator).fit(X, y, domains=site, groups=site)
+
+
+def test_worst_group_needs_domains_beside_groups() -> None:
+    X, y, site = sites()
+    with pytest.raises(TypeError, match="takes the domain of each row as 'domains'"):
+        MomentAlignedClassifierCV(selection="worst_group").fit(X, y, groups=site)
+
+
+@names
+@config_context(enable_metadata_routing=True)
+def test_leave_one_domain_out_with_routing(estimator: BaseEstimator) -> None:
+    X, y, site = sites(90)
+    model = clone(estimator).set_fit_request(domains=True)
+    params = {"domains": site, "groups": site}
+    isr = ISRMean(n_components=None, scale=0.5).set_fit_request(domains=True)
+    for one in (model, make_pipeline(StandardScaler(), isr, model)):
+        scores = cross_val_score(one, X, y, cv=LeaveOneGroupOut(), params=params)
+        assert scores.shape == (3,)
+        assert np.isfinite(scores).all()
+    search = GridSearchCV(model, {"tol": [1e-3, 1e-4]}, cv=LeaveOneGroupOut()).fit(X, y, **params)
+    assert search.best_estimator_.domains_.tolist() == ["north", "south", "west"]
+
+
+@names
+def test_leave_one_domain_out_without_routing(estimator: BaseEstimator) -> None:
+    X, y, site = sites(90)
+    splits = {"groups": site, "cv": LeaveOneGroupOut()}
+    with pytest.warns(UserWarning, match=r"cv=LeaveOneGroupOut\(\), groups=site, params=\{'domains': site\}\)"):
+        cross_val_score(clone(estimator), X, y, **splits)
+    assert cross_val_score(clone(estimator), X, y, **splits, params={"domains": site}).shape == (3,)
 
 
 @config_context(enable_metadata_routing=True)
-def test_leave_one_domain_out_with_routing() -> None:
-    X, y, site = sites(90)
-    estimator = MomentAlignedClassifier().set_fit_request(domains=True)
-    params = {"domains": site, "groups": site}
-    pipeline = make_pipeline(
-        StandardScaler(), ISRMean(n_components=None, scale=0.5).set_fit_request(domains=True), estimator
-    )
-    for model in (estimator, pipeline):
-        scores = cross_val_score(model, X, y, cv=LeaveOneGroupOut(), params=params)
-        assert scores.shape == (3,)
-        assert scores.mean() > 0.5
-    search = GridSearchCV(estimator, {"hessian_weight": [0.0, 1.0]}, cv=LeaveOneGroupOut())
-    assert search.fit(X, y, **params).best_estimator_.aligned_
+def test_the_warning_has_the_line_to_write_with_routing() -> None:
+    X, y, site = sites()
+    line = r"cross_val_score\(MomentAlignedClassifierCV\(\.\.\.\)\.set_fit_request\(domains=True\), X, y, "
+    with pytest.warns(UserWarning, match=line):
+        MomentAlignedClassifierCV().fit(X, y)
+    worst = MomentAlignedClassifierCV((), (), (), selection="worst_group").set_fit_request(domains=True, groups=True)
+    scores = cross_val_score(worst, X, y, cv=LeaveOneGroupOut(), params={"domains": site, "groups": site})
+    assert np.isfinite(scores).all()
 
 
 @config_context(enable_metadata_routing=True)

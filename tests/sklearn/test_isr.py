@@ -59,7 +59,8 @@ def test_pca_keeps_what_there_is() -> None:
 
 def test_without_domains_nothing_is_spurious() -> None:
     X, y, *_ = sites()
-    isr = ISRMean(n_components=None).fit(X, y)
+    with pytest.warns(UserWarning, match="Without 'domains' ISRMean finds no spurious direction"):
+        isr = ISRMean(n_components=None).fit(X, y)
     assert isr.n_spurious_ == 0
     np.testing.assert_allclose(isr.transform(X), X)
     with pytest.warns(UserWarning, match="finds no spurious direction"):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
-from sklearn.metrics import r2_score
+from sklearn.metrics import get_scorer
 
 from momentalign.sklearn import MomentAlignedRegressor, MomentAlignedRegressorCV
 
@@ -15,62 +15,73 @@ def shortcut_sites(strengths: tuple[float, ...], rows: int = 100) -> tuple[np.nd
     return np.column_stack([cause, effect]), y, np.repeat([f"site {k}" for k in range(len(strengths))], rows)
 
 
-def test_caution_asks_for_a_gain_on_every_domain() -> None:
+def test_a_step_needs_a_gain_without_a_loss() -> None:
     X, y, site = shortcut_sites((1.0, -1.0, 1.0, -1.0))
-    fitted = MomentAlignedRegressorCV((0.1, 10), (1e-3,)).fit(X, y, domains=site)
+    fitted = MomentAlignedRegressorCV((0.1, 10), ()).fit(X, y, domains=site)
     assert fitted.aligned_
-    assert fitted.gradient_weight_ == 0.1
+    assert fitted.outcomes_[fitted.candidates_.index(_chosen(fitted))] == "chosen"
     X, y, site = shortcut_sites((1.0, 1.0, 0.0, 0.0))
     best, cautious = (
-        MomentAlignedRegressorCV((1,), (1e-3,), rule=rule).fit(X, y, domains=site) for rule in ("best", "cautious")
+        MomentAlignedRegressorCV((1,), (), rule=rule).fit(X, y, domains=site) for rule in ("best", "cautious")
     )
     assert not cautious.aligned_
     X2, y2, _ = shortcut_sites((-2.0,))
     assert best.score(X2, y2) > cautious.score(X2, y2) + 0.2
 
 
-def test_it_is_ridge_where_nothing_is_to_gain() -> None:
+def _chosen(fitted: MomentAlignedRegressorCV) -> dict[str, float | bool]:
+    weights = {"gradient_weight": fitted.gradient_weight_, "hessian_weight": 0.0}
+    return weights | {"l2_factor": fitted.l2_factor_, "balanced": fitted.balanced_}
+
+
+def test_without_evidence_it_is_ridge() -> None:
     X, y, site = shortcut_sites((0.5, 0.5, 0.5))
-    fitted = MomentAlignedRegressorCV((10, 100), (1e-2, 10.0)).fit(X, y, domains=site)
-    assert (fitted.gradient_weight_, fitted.l2_, fitted.balanced_, fitted.aligned_) == (0, 1e-2, False, False)
-    np.testing.assert_allclose(fitted.coef_, Ridge(alpha=3.0).fit(X, y).coef_, rtol=1e-9)
+    fitted = MomentAlignedRegressorCV((10, 100), (1000.0,)).fit(X, y, domains=site)
+    assert (fitted.gradient_weight_, fitted.l2_factor_, fitted.balanced_, fitted.aligned_) == (0, 1, False, False)
+    assert fitted.reason_.startswith("Ridge: none of 4 candidates")
+    np.testing.assert_allclose(fitted.coef_, Ridge().fit(X, y).coef_, rtol=1e-9)
+    weights = np.random.default_rng(0).random(300)
+    fitted.fit(X, y, domains=site, sample_weight=weights)
+    assert fitted.l2_ == fitted.l2_factor_ / weights.sum()
 
 
+@pytest.mark.filterwarnings("ignore:All rows are of domain")
+@pytest.mark.parametrize("scoring", ["r2", "neg_root_mean_squared_error"])
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_scores_are_r2_on_the_domain_left_out(outputs: int) -> None:
+def test_scores_are_those_of_fits_without_the_domain(outputs: int, scoring: str) -> None:
     X, y, site = shortcut_sites((1.0, 0.5, 0.0), rows=30)
     targets = np.column_stack([y, 3 * X[:, 1] + 1])[:, :outputs]
-    fitted = MomentAlignedRegressorCV((1,), (1e-2,), tol=1e-9).fit(X, targets, domains=site)
-    for setting, score in zip(fitted.candidates_, fitted.scores_, strict=True):
-        each = []
-        for left_out in np.unique(site):
+    fitted = MomentAlignedRegressorCV((1,), (10,), tol=1e-9, scoring=scoring, rule="best").fit(X, targets, domains=site)
+    for setting, each in zip(fitted.candidates_, fitted.fold_scores_, strict=True):
+        for left_out, score in zip(np.unique(site), each, strict=True):
             kept = site != left_out
-            model = MomentAlignedRegressor(setting["gradient_weight"], l2=setting["l2"], tol=1e-9)
-            model.fit(X[kept], targets[kept], domains=site[kept] if setting["balanced"] else None)
-            predictions = model.predict(X[~kept])
-            each.append(r2_score(targets[~kept], predictions, multioutput="variance_weighted"))
-        assert score == pytest.approx(np.mean(each), abs=1e-6)
+            model = MomentAlignedRegressor(setting["gradient_weight"], l2=setting["l2_factor"] / 60, tol=1e-9)
+            model.fit(X[kept], targets[kept], domains=site[kept] if setting["balanced"] else np.zeros(60, int))
+            assert score == pytest.approx(get_scorer(scoring)(model, X[~kept], targets[~kept]), abs=1e-6)
     assert fitted.predict(X).shape == (90, outputs)
 
 
-def test_two_domains_choose_l2_against_each_other_and_weights_by_the_worse() -> None:
+def test_a_point_of_an_error_is_a_hundredth_of_it() -> None:
+    X, y, site = shortcut_sites((1.0, 0.5, 0.0, -0.5))
+    options = {"gradient_weights": (0.1, 1, 10), "l2_factors": (10, 100), "scoring": "neg_root_mean_squared_error"}
+    small, large = (MomentAlignedRegressorCV(**options).fit(X, scale * y, domains=site) for scale in (1, 1000))
+    assert small.outcomes_ == large.outcomes_
+    np.testing.assert_allclose(1000 * small.coef_, large.coef_, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:Without 'domains'")
+def test_two_domains_or_none_are_ridge() -> None:
     X, y, site = shortcut_sites((1.0, 0.2))
-    fitted = MomentAlignedRegressorCV((10,), (1e-3, 1.0)).fit(X, y, domains=site)
-    each = [
-        np.mean(
-            [Ridge(alpha=100 * l2).fit(X[site == a], y[site == a]).score(X[site == b], y[site == b]) for a, b in pairs]
-        )
-        for l2 in (1e-3, 1.0)
-        if (pairs := [("site 0", "site 1"), ("site 1", "site 0")])
-    ]
-    assert fitted.l2_ == (1e-3, 1.0)[int(np.argmax(each))]
-    assert np.isfinite(fitted.scores_).all()
+    for domains, found in ((site, "two domains"), (None, "no domains")):
+        fitted = MomentAlignedRegressorCV().fit(X, y, domains=domains)
+        np.testing.assert_allclose(fitted.coef_, Ridge().fit(X, y).coef_, rtol=1e-9)
+        assert fitted.reason_.startswith(f"Ridge: with {found}")
 
 
 def test_a_domain_whose_targets_do_not_vary_works() -> None:
     X, y, site = shortcut_sites((1.0, 0.0, -1.0))
     constant = np.where(site == "site 1", 0.0, y)
-    assert np.isfinite(MomentAlignedRegressorCV().fit(X, constant, domains=site).scores_).all()
+    assert np.isfinite(MomentAlignedRegressorCV(rule="best").fit(X, constant, domains=site).scores_).all()
 
 
 def test_bad_parameters() -> None:
@@ -78,7 +89,8 @@ def test_bad_parameters() -> None:
     for parameters, message in [
         ({"rule": "worst"}, "'rule' should be one of"),
         ({"folds": 1}, "'folds' should be at least 2"),
-        ({"l2s": ()}, "'l2s' should hold at least one value"),
+        ({"scoring": "rmse"}, "'scoring' parameter of check_scoring"),
+        ({"l2_factors": (np.inf,)}, "'l2_factors' should be finite"),
         ({"gradient_weights": (-1.0,)}, "'gradient_weights' should be finite"),
     ]:
         with pytest.raises(ValueError, match=message):

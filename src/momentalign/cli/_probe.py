@@ -78,8 +78,7 @@ def probe(
     console.print(_table(result.scores))
     chosen = ", ".join(f"{name} {value}" for name, value in result.chosen.items())
     console.print(f"Chosen inside the training domains: {chosen}.")
-    if not any(value for name, value in result.chosen.items() if name.endswith("_weight")):
-        console.print("No alignment scored better there: the model differs from the plain one in its L2 only.")
+    console.print(result.reason)
     write_probe(result, folder)
     console.print(
         f"Saved model and scores to {folder}. Next: momentalign probe --model {shlex.quote(str(folder))} "

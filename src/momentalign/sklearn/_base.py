@@ -2,9 +2,10 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -25,25 +26,44 @@ class FitRows(NamedTuple):
     targets: NDArray[Any]
     domains: NDArray[np.int64] | None
     weights: Array | None
+    groups: NDArray[np.int64] | None = None
 
     def take(self, index: NDArray[np.intp]) -> "FitRows":
         """Some of the rows."""
         domains = None if self.domains is None else self.domains[index]
         weights = None if self.weights is None else self.weights[index]
-        return FitRows(self.features[index], self.targets[index], domains, weights)
+        groups = None if self.groups is None else self.groups[index]
+        return FitRows(self.features[index], self.targets[index], domains, weights, groups)
+
+    @property
+    def unit_l2(self) -> float:
+        """L2 of scikit-learn's `LogisticRegression()` and `Ridge()`: one over the number, or weight, of the rows."""
+        return 1.0 / (len(self.features) if self.weights is None else float(self.weights.sum()))
 
 
 class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """An estimator that is fitted with domains."""
 
+    # 'groups' are for splitters: set_fit_request(domains=True) alone is enough.
+    __metadata_request__fit: ClassVar = {"groups": False}
+
     domains_: NDArray[Any]
+
+    def _refuse_groups(self, groups: ArrayLike | None) -> None:
+        """Raise a TypeError for `groups` given where `domains` are meant."""
+        if groups is not None:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes the domain of each row as 'domains', but was given 'groups'. "
+                "Use fit(X, y, domains=...)."
+            )
 
     def _take_domains(
         self, domains: ArrayLike | None, rows: int, outcome: str = "is the plain L2-regularised model"
     ) -> NDArray[np.int64] | None:
-        """Set `domains_`, the sorted labels, and return the index of each row's; warn about a single domain."""
+        """Set `domains_`, the sorted labels, and return the index of each row's; warn about none and a single one."""
         self.domains_ = np.empty(0, dtype=object)
         if domains is None:
+            warnings.warn(self._without_domains(outcome), UserWarning, stacklevel=4)
             return None
         self.domains_, codes = encode_labels(domains, rows)
         if len(self.domains_) == 1:
@@ -54,6 +74,20 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
                 stacklevel=4,
             )
         return codes
+
+    def _without_domains(self, outcome: str) -> str:
+        """Warning about a fit without domains, with the lines that pass them."""
+        name, routed = type(self).__name__, sklearn.get_config()["enable_metadata_routing"]
+        line = f"{name}(...)"
+        if routed:
+            line += ".set_fit_request(domains=True)"
+        if hasattr(self, "predict"):
+            rest = "params={'domains': site, 'groups': site}" if routed else "groups=site, params={'domains': site}"
+            line = f"cross_val_score({line}, X, y, cv=LeaveOneGroupOut(), {rest})"
+        return (
+            f"Without 'domains' {name} {outcome}: there is nothing to compare. Pass the domain of each row: "
+            f"fit(X, y, domains=site); in cross-validation: {line}."
+        )
 
 
 class LinearEstimator(DomainEstimator, ABC):
@@ -69,20 +103,24 @@ class LinearEstimator(DomainEstimator, ABC):
         y: ArrayLike,
         domains: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the model.
 
         Args:
             X: Shape (n, d).
             y: Classes, shape (n,); numbers, shape (n,) or (n, o), for regressors.
-            domains: Domain of each row: strings or integers, shape (n,). None aligns nothing.
+            domains: Domain of each row: strings or integers, shape (n,). None aligns nothing, with a warning.
             sample_weight: Weight of each row within its domain, shape (n,); not with SGD.
+            groups: Groups whose worst decides, shape (n,), with `selection="worst_group"`; an error elsewhere, where
+                `domains` are meant.
 
         Returns:
             The fitted estimator.
         """
         self._check_parameters()
-        self._fit(self._validate(X, y, domains, sample_weight))
+        self._fit(self._validate(X, y, domains, sample_weight, groups))
         return self
 
     @abstractmethod
@@ -98,16 +136,28 @@ class LinearEstimator(DomainEstimator, ABC):
         """Fit validated rows."""
 
     def _validate(
-        self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None, sample_weight: ArrayLike | None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        domains: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> FitRows:
         """Validate the arguments of `fit`; set `domains_` and `aligned_`."""
+        if domains is None or not self._scores_groups():
+            self._refuse_groups(groups)
         features, targets = self._validate_targets(X, y)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
         codes = self._take_domains(domains, len(features))
         self.aligned_ = len(self.domains_) > 1
-        return FitRows(features, targets, codes, weights)
+        units = None if groups is None else encode_labels(groups, len(features), name="groups")[1]
+        return FitRows(features, targets, codes, weights, units)
+
+    def _scores_groups(self) -> bool:
+        """Whether `groups` have a use besides `domains`."""
+        return False
 
     def _output(self, X: ArrayLike) -> Array:
         """Output of the model."""

@@ -20,8 +20,8 @@ class MomentAlignedClassifier(LinearClassifier):
     respect to the head, each weighted and scaled. The solver is L-BFGS on all rows in float64, started from the
     solution without penalties; it is deterministic.
 
-    Without `domains`, or with a single domain (and a warning), this is the plain L2-regularised model: the same as
-    scikit-learn's `LogisticRegression(C=1/(l2 * n))`. `aligned_` is False then.
+    Without `domains`, or with a single domain (both with a warning), this is the plain L2-regularised model: the same
+    as scikit-learn's `LogisticRegression(C=1/(l2 * n))`. `aligned_` is False then.
 
     No weight is right for all data: :class:`MomentAlignedClassifierCV` chooses. The defaults did least harm on real
     tables. Large weights make heads too long and probabilities overconfident. Two classes have one logit, whose
@@ -31,7 +31,7 @@ class MomentAlignedClassifier(LinearClassifier):
         gradient_weight: Weight of the gradients' spread.
         hessian_weight: Weight of the Hessians' spread.
         third_weight: Weight of the third derivatives' spread; up to 16,384 rows.
-        l2: Weight of half the squared norm of the coefficients.
+        l2: Weight of half the squared norm of the coefficients; None is 1/n, that of `LogisticRegression()`.
         scaling: Divisor of a spread: `"relative"`, its largest possible value, makes it a number between 0 and 1 and
             its weight independent of the data's units; `"none"` 1, `"classes"` C^r, `"parameters"` (dC)².
         fit_intercept: Whether to fit an intercept; the derivatives then include its own.
@@ -67,7 +67,7 @@ class MomentAlignedClassifier(LinearClassifier):
         hessian_weight: float = 0.0,
         *,
         third_weight: float = 0.0,
-        l2: float = 1e-2,
+        l2: float | None = None,
         scaling: str = "relative",
         fit_intercept: bool = True,
         solver: str = "lbfgs",
@@ -104,7 +104,8 @@ class MomentAlignedClassifier(LinearClassifier):
             print(self._summary())
 
     def _head(self, rows: FitRows, weights: dict[int, float]) -> LinearHead:
-        common: dict[str, Any] = {"classes": len(self.classes_), "l2": self.l2, "bias": self.fit_intercept}
+        l2 = rows.unit_l2 if self.l2 is None else self.l2
+        common: dict[str, Any] = {"classes": len(self.classes_), "l2": l2, "bias": self.fit_intercept}
         if self.solver == "lbfgs":
             return fit_head(
                 rows.features,
@@ -155,7 +156,9 @@ class MomentAlignedClassifier(LinearClassifier):
     def _check_parameters(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
         check_choice("solver", self.solver, ("lbfgs", "sgd"))
-        for name in ("l2", "tol", "learning_rate", "gradient_weight", "hessian_weight", "third_weight"):
+        if self.l2 is not None:
+            check_weight("l2", self.l2)
+        for name in ("tol", "learning_rate", "gradient_weight", "hessian_weight", "third_weight"):
             check_weight(name, getattr(self, name))
         for name, least in {"max_iter": 1, "epochs": 1, "batch_size": 1, "anneal_steps": 0}.items():
             check_count(name, getattr(self, name), least)

@@ -10,7 +10,7 @@ from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead, fit_least_squares, fit_least_squares_path
 from momentalign.sklearn._base import FitRows, LinearRegressor
-from momentalign.sklearn._search import Setting, WeightSearch
+from momentalign.sklearn._search import Scorer, Setting, WeightSearch
 
 
 class MomentAlignedRegressor(LinearRegressor):
@@ -26,11 +26,11 @@ class MomentAlignedRegressor(LinearRegressor):
     There is no weight for the Hessians: that of the squared error is the second moment of the features, whatever the
     coefficients, so on fixed features aligning it would change nothing.
 
-    Without `domains`, or with one domain only, this is scikit-learn's `Ridge(alpha=l2 * n)`.
+    Without `domains`, or with one domain only (both with a warning), this is scikit-learn's `Ridge(alpha=l2 * n)`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.
-        l2: Weight of half the squared norm of the coefficients.
+        l2: Weight of half the squared norm of the coefficients; None is 1/n, that of `Ridge()`.
         scaling: Divisor of the spread: `"relative"` its largest possible value, `"none"` 1, `"classes"` the number o of
             outputs, `"parameters"` (do)².
         fit_intercept: Whether to fit an intercept.
@@ -56,7 +56,7 @@ class MomentAlignedRegressor(LinearRegressor):
         self,
         gradient_weight: float = 1.0,
         *,
-        l2: float = 1e-2,
+        l2: float | None = None,
         scaling: str = "relative",
         fit_intercept: bool = True,
         tol: float = 1e-6,
@@ -71,8 +71,10 @@ class MomentAlignedRegressor(LinearRegressor):
 
     def _check_parameters(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
-        for name in ("gradient_weight", "l2", "tol"):
+        for name in ("gradient_weight", "tol"):
             check_weight(name, getattr(self, name))
+        if self.l2 is not None:
+            check_weight("l2", self.l2)
         check_count("max_iter", self.max_iter, 1)
 
     def _fit(self, rows: FitRows) -> None:
@@ -83,7 +85,7 @@ class MomentAlignedRegressor(LinearRegressor):
             rows.domains,
             self.gradient_weight * unit,
             sample_weight=rows.weights,
-            l2=self.l2,
+            l2=rows.unit_l2 if self.l2 is None else self.l2,
             scaling=self.scaling,
             bias=self.fit_intercept,
             tol=self.tol,
@@ -93,37 +95,43 @@ class MomentAlignedRegressor(LinearRegressor):
 
 
 class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
-    r""":class:`MomentAlignedRegressor` with its weight chosen inside the training domains, plain ridge among them.
+    r"""Ridge regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
-    Every training domain is left out in turn, the candidates are fitted on the others and scored on that one by R². Two
-    steps: the L2 of plain ridge regressions, in which all rows count alike, with the largest mean score; then, at that
-    L2, the grid of weights, in which all domains count alike. A weight is taken only if it scores at least as high as
-    ridge on *every* domain left out; of those, the largest mean score.
-
-    With two domains, leaving one out leaves one, in which there is nothing to align. They still choose L2, each in turn
-    against the other; the weights are scored on held-out folds of both, by the worse of the two, and a gain over ridge
-    counts only if it exceeds its standard error. Without `domains`: ridge with the first of `l2s`.
+    The incumbent is `Ridge()` as scikit-learn ships it: L2 = 1/n (alpha = 1), all rows count alike. Folds, steps and
+    rule are those of :class:`MomentAlignedClassifierCV`: to another L2, then to a loss in which all domains count
+    alike, alone or with a weight, each only if its mean gain exceeds one standard error over the folds and no fold
+    loses more than a point. Gains in errors are relative to the incumbent's error on the fold, and a point is 1% of it;
+    of other scores, such as `"r2"`, a point is 0.01. With two domains, one, or none (with a warning), this is the
+    incumbent.
 
     Args:
-        gradient_weights: Candidates for the weight of the gradients' spread; 0 is added.
-        l2s: Candidates for the weight of half the squared norm of the coefficients.
+        gradient_weights: Candidates for the weight of the gradients' spread; 0 is always tried.
+        l2_factors: Candidates for L2, times 1/n, that is alpha; 1 is always tried.
+        scoring: Name of a scikit-learn score, or a scorer. None is
+            `"neg_root_mean_squared_error"`: R² on a left-out domain mostly tells how far its mean is off.
         rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
-        folds: Number of folds where folds are used.
+        folds: Largest number of folds of domains; None is 10.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
         fit_intercept: Whether to fit an intercept.
         tol: Largest entry of the gradient at the solution, relative to that at zero (relative scaling); ten times as
-            much for the fits that are only compared.
+            much for aligned fits that are only compared.
         max_iter: Maximum number of iterations of a fit (relative scaling).
-        random_state: Seed of the folds.
+        n_jobs: Folds that are fitted at the same time, as in scikit-learn; the result does not depend on it.
+        verbose: 1 prints all candidates with their scores and the reason, and the progress of long searches.
         callback: Called after each split of the search with the number of finished splits and the total.
 
     Attributes:
+        reason_: What was chosen and why, a sentence.
         gradient_weight_: Chosen weight of the gradients' spread.
-        l2_: Chosen L2.
+        l2_: Chosen L2, the weight of half the squared norm of the coefficients.
+        l2_factor_: Chosen L2 times n.
         balanced_: Whether domains count alike in the loss of the chosen setting; if not, rows do.
-        candidates_: The settings, a dictionary each: plain models with every L2, then the weights at the chosen one.
-        scores_: Score of each candidate, shape (m,); NaN where nothing could be scored.
-        standard_errors_: Of the gain over the plain model with the chosen L2, shape (m,).
+        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then the weights at the chosen one.
+        scores_: Mean score of each candidate, shape (m,); NaN where a candidate was dropped before its last fold.
+        standard_errors_: Of the gain over the incumbent, or over the chosen plain model, shape (m,).
+        outcomes_: What became of each candidate, m short texts.
+        fold_scores_: Score of each candidate on each left-out fold, shape (m, F).
+        folds_: Domains of each left-out fold.
         coef_: Shape (d,), or (o, d) for targets of shape (n, o); of the fit on all rows.
         intercept_: A number, or shape (o,).
         domains_: Labels of the training domains; empty without them.
@@ -134,52 +142,60 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
 
     Example:
         >>> X, y, site = np.arange(12.0)[:, None] % 5, np.arange(12.0) % 5, np.repeat(["a", "b", "c"], 4)
-        >>> reg = MomentAlignedRegressorCV(l2s=(1e-6, 1.0)).fit(X, y, domains=site)
-        >>> reg.l2_, reg.predict([[10.0]]).round(2)
+        >>> reg = MomentAlignedRegressorCV(l2_factors=(1e-6, 10.0)).fit(X, y, domains=site)
+        >>> reg.l2_factor_, reg.predict([[10.0]]).round(2)
         (1e-06, array([10.]))
     """
 
+    incumbent = "Ridge"
     selection = "leave_one_domain_out"
+    random_state = None
 
     def __init__(
         self,
-        gradient_weights: Sequence[float] = (0.0, 1.0, 10.0),
-        l2s: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+        gradient_weights: Sequence[float] = (1.0,),
+        l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0),
         *,
+        scoring: str | Scorer | None = None,
         rule: str = "cautious",
-        folds: int = 5,
+        folds: int | None = None,
         scaling: str = "relative",
         fit_intercept: bool = True,
         tol: float = 1e-6,
         max_iter: int = 1000,
-        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
     ) -> None:
         self.gradient_weights = gradient_weights
-        self.l2s = l2s
+        self.l2_factors = l2_factors
+        self.scoring = scoring
         self.rule = rule
         self.folds = folds
         self.scaling = scaling
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
-        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
         self.callback = callback
 
     def _fit(self, rows: FitRows) -> None:
-        self._totals = _variances(rows)
         chosen = self._search(rows)
-        del self._totals
         self._store(self._path(rows, [chosen], self.tol)[0])
+
+    def _default_scoring(self) -> str:
+        return "neg_root_mean_squared_error"
+
+    def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
+        labels: NDArray[Any] = targets[:, 0] if self._single else targets
+        return labels
 
     def _weights(self) -> list[tuple[float, float]]:
         weights = {0.0, *(check_weight("gradient_weights", weight) for weight in self.gradient_weights)}
         return [(weight, 0.0) for weight in sorted(weights)]
 
-    def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
-        return np.zeros(len(targets), dtype=np.int64)
-
-    def _path(self, rows: FitRows, settings: list[Setting], tol: float) -> list[LinearHead]:
+    def _path(self, rows: FitRows, settings: Sequence[Setting], tol: float) -> list[LinearHead]:
         domains = rows.domains if settings[0]["balanced"] else None
         unit = _unit_of_weights(self.scaling, rows.targets, domains, rows.weights)
         return fit_least_squares_path(
@@ -188,27 +204,12 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
             domains,
             [setting["gradient_weight"] * unit for setting in settings],
             sample_weight=rows.weights,
-            l2=[setting["l2"] for setting in settings],
+            l2=[setting["l2_factor"] * rows.unit_l2 for setting in settings],
             scaling=self.scaling,
             bias=self.fit_intercept,
             tol=tol,
             max_iter=self.max_iter,
         )
-
-    def _scores(self, head: LinearHead, rows: FitRows) -> Array:
-        """One less the squared error in units of the domain's variance: its mean over a domain is R²."""
-        assert rows.domains is not None
-        errors = np.square(rows.features @ head.coef.T + head.intercept - rows.targets).sum(1)
-        scores: Array = 1.0 - errors / self._totals[rows.domains]
-        return scores
-
-
-def _variances(rows: FitRows) -> Array:
-    """Variance of the targets in each domain, (K,); 1 where it is 0."""
-    if rows.domains is None:
-        return np.ones(1)
-    each = [rows.targets[rows.domains == domain].var(0).sum() for domain in range(int(rows.domains.max()) + 1)]
-    return np.array([variance if variance > 0 else 1.0 for variance in each])
 
 
 def _unit_of_weights(scaling: str, targets: Array, codes: NDArray[np.int64] | None, weights: Array | None) -> float:

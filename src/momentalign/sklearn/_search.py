@@ -1,70 +1,95 @@
 """Choose L2 and weights inside the training domains, for the estimators with CV in their names.
 
-Two steps instead of a full grid: plain models are cheap, so their L2 is chosen first, and one path of weights at that
-L2 follows. The fewer candidates, the less often the best of them is so by luck.
+The search starts at scikit-learn's model with its defaults and takes at most two steps, each only on evidence: first
+to another L2, for plain models are cheap, then to alignment weights at that L2. The fewer candidates, the less often
+the best of them is so by luck.
 """
 
+import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from itertools import count
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Any, TypedDict
 
+import joblib  # type: ignore[import-untyped]  # comes with scikit-learn
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import LeaveOneGroupOut, PredefinedSplit
+from numpy.typing import NDArray
+from sklearn.metrics import check_scoring, log_loss, make_scorer
+from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.utils import check_random_state
 
+from momentalign._format import format_duration
 from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead
-from momentalign.sklearn._base import FitRows, LinearEstimator, encode_labels
+from momentalign.sklearn._base import FitRows, LinearEstimator
+from momentalign.sklearn._rule import Outcome, Step, choose_for_worst, choose_step, lose_a_point
 
 _LOOSER = 10.0
-"""Factor of `tol` for the fits inside the search, which are compared only."""
+"""Factor of `tol` for aligned fits inside the search, which are compared only."""
+
+_DOMAIN_FOLDS, _ROW_FOLDS = 10, 5
+_QUIET_SECONDS = 10.0
 
 FitSplit = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Rows to fit and rows to score."""
 
+Scorer = Callable[[Any, Any, Any], float]
+"""Called with a fitted estimator, features and targets."""
+
 
 class Setting(TypedDict):
-    """A candidate: the weights, L2, and whether domains count alike in the loss or rows do."""
+    """A candidate: the weights, L2 in units of scikit-learn's default, and whether domains count alike in the loss."""
 
     gradient_weight: float
     hessian_weight: float
-    l2: float
+    l2_factor: float
     balanced: bool
 
 
 class WeightSearch(LinearEstimator):
     """The search, over abstract fits and scores."""
 
-    l2s: Sequence[float]
+    l2_factors: Sequence[float]
     selection: str
+    scoring: str | Scorer | None
     rule: str
+    folds: int | None
     scaling: str
-    folds: int
     tol: float
     max_iter: int
+    n_jobs: int | None
     random_state: int | np.random.RandomState | None
+    verbose: int
     callback: Callable[[int, int], None] | None
+
+    incumbent: str
+    """scikit-learn's estimator with its defaults."""
+
+    candidates_: list[Setting]
+    outcomes_: list[str]
+    folds_: list[list[Any]]
 
     @abstractmethod
     def _weights(self) -> list[tuple[float, float]]:
         """Gradient and Hessian weights of the candidates, 0 and 0 among them, smallest first."""
 
     @abstractmethod
-    def _path(self, rows: FitRows, settings: list[Setting], tol: float) -> list[LinearHead]:
+    def _path(self, rows: FitRows, settings: Sequence[Setting], tol: float) -> list[LinearHead]:
         """Fit settings that are all balanced or all not."""
 
     @abstractmethod
-    def _scores(self, head: LinearHead, rows: FitRows) -> Array:
-        """Score of a head on each row, larger is better."""
+    def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
+        """Targets as `fit` was given them."""
 
     @abstractmethod
+    def _default_scoring(self) -> str:
+        """Name of the score where `scoring` is None."""
+
     def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
         """Classes by which folds are stratified beside the domains."""
+        return np.zeros(len(targets), dtype=np.int64)
 
     def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
         """The head as it is scored."""
@@ -75,92 +100,287 @@ class WeightSearch(LinearEstimator):
         check_choice("rule", self.rule, ("cautious", "best"))
         check_weight("tol", self.tol)
         check_count("max_iter", self.max_iter, 1)
-        check_count("folds", self.folds, 2)
+        if self.folds is not None:
+            check_count("folds", self.folds, 2)
         self._weights()
         self._plain()
+        self._scorer()
 
     def _plain(self) -> list[Setting]:
-        """Candidates without weights."""
-        l2s = [check_weight("l2s", l2) for l2 in self.l2s]
-        if not l2s:
-            raise ValueError("'l2s' should hold at least one value, but is empty.")
-        return [Setting(gradient_weight=0.0, hessian_weight=0.0, l2=l2, balanced=False) for l2 in l2s]
+        """Candidates without weights, the incumbent first, then in order of their distance from it."""
+        factors = {check_weight("l2_factors", factor) for factor in self.l2_factors} - {1.0}
+        ranked = sorted(factors, key=lambda factor: (abs(np.log(max(factor, 1e-300))), factor))
+        return [
+            Setting(gradient_weight=0.0, hessian_weight=0.0, l2_factor=factor, balanced=False)
+            for factor in (1.0, *ranked)
+        ]
 
-    def _search(self, rows: FitRows, groups: ArrayLike | None = None) -> Setting:
-        """Choose a setting; sets its attributes, `aligned_`, `candidates_`, `scores_` and `standard_errors_`."""
-        chosen = self._choose_setting(rows, groups)
-        self.gradient_weight_, self.l2_, self.balanced_ = chosen["gradient_weight"], chosen["l2"], chosen["balanced"]
+    def _scorer(self) -> Scorer:
+        name = self._default_scoring() if self.scoring is None else self.scoring
+        if name == "neg_log_loss":  # classes that the left-out rows do not have are counted as well
+            options = {"labels": getattr(self, "classes_", None), "response_method": "predict_proba"}
+            likelihood: Scorer = make_scorer(log_loss, greater_is_better=False, **options)
+            return likelihood
+        scorer: Scorer = check_scoring(self, scoring=name)
+        return scorer
+
+    def _search(self, rows: FitRows) -> Setting:
+        """Choose a setting; sets the attributes that describe the choice, and prints them where asked to."""
+        chosen = self._choose_setting(rows)
+        self.gradient_weight_, self.balanced_ = chosen["gradient_weight"], chosen["balanced"]
+        self.l2_factor_, self.l2_ = chosen["l2_factor"], chosen["l2_factor"] * rows.unit_l2
         self.aligned_ = chosen["gradient_weight"] + chosen["hessian_weight"] > 0
+        if self.verbose:
+            print(self._summary())
         return chosen
 
-    def _choose_setting(self, rows: FitRows, groups: ArrayLike | None) -> Setting:
-        plain, weights = self._plain(), self._weights()
-        if rows.domains is None or len(self.domains_) < 2:
-            self.candidates_ = [*plain, *_aligned(weights, plain[0]["l2"])]
-            self.scores_ = self.standard_errors_ = np.full(len(self.candidates_), np.nan)
-            return plain[0]
-        units = self._units(rows, groups)
-        out = list(LeaveOneGroupOut().split(rows.features, groups=rows.domains))
-        folds = self._folds(rows, units)
-        # With two domains, leaving one out leaves nothing to align: that chooses L2, but not the weights.
-        first = out if self.selection == "leave_one_domain_out" else folds
-        second = first if len(self.domains_) > 2 else folds
+    def _choose_setting(self, rows: FitRows) -> Setting:
+        plain = self._plain()
         worst = self.selection == "worst_group"
-        finished, total = count(1), len(first) + len(second) * (1 if second is first else 2)
-
-        def tick() -> None:
-            if self.callback is not None:
-                self.callback(next(finished), total)
-
-        table = self._table(rows, plain, first, tick)
-        reference = choose(table, units, worst=worst, cautious=False).candidate
-        if second is not first:
-            table = self._table(rows, plain, second, tick)
-        aligned = _aligned(weights, plain[reference]["l2"])
-        table = np.vstack([table[reference], table, self._table(rows, aligned, second, tick)])
-        worst |= len(self.domains_) == 2
-        considered = [0, *range(1 + len(plain), len(table))]
-        choice = choose(table, units, worst=worst, cautious=self.rule == "cautious", considered=considered)
+        self.candidates_, self.outcomes_ = plain[:1], [Outcome.REFERENCE.value]
+        self.scores_ = self.standard_errors_ = np.full(1, np.nan)
+        self.fold_scores_, self.folds_ = np.empty((1, 0)), []
+        domains = len(self.domains_)
+        if rows.domains is None or domains < 2 or (domains == 2 and not worst):
+            found = ("no domains", "one domain", "two domains")[domains]
+            self.reason_ = f"{self.incumbent}: with {found} there is no left-out domain to judge by" + (
+                "." if domains < 2 else " a model that was fitted on several."
+            )
+            return plain[0]
+        splits = self._row_folds(rows) if worst else self._domain_folds(rows)
+        progress = _Progress(2 * len(splits), self.callback, verbose=bool(self.verbose))
+        evaluate = self._row_scores if worst else self._fold_scores
+        table = evaluate(rows, plain, splits, progress)
+        first = self._step(table, rows)
+        reference = plain[first.candidate]
+        aligned = [
+            Setting(gradient_weight=gradient, hessian_weight=hessian, l2_factor=reference["l2_factor"], balanced=True)
+            for gradient, hessian in self._weights()
+        ]
+        table = np.vstack([table, evaluate(rows, aligned, splits, progress, table[first.candidate])])
+        considered = [first.candidate, *range(len(plain), len(table))]
+        second = self._step(table[considered], rows)
         self.candidates_ = [*plain, *aligned]
-        self.scores_, self.standard_errors_ = choice.scores[1:], choice.errors[1:]
-        return plain[reference] if choice.candidate == 0 else self.candidates_[choice.candidate - 1]
+        self.outcomes_ = [outcome.value for outcome in (*first.outcomes, *second.outcomes[1:])]
+        if first.candidate and second.candidate:
+            self.outcomes_[first.candidate] = "chosen before alignment"
+        self.scores_ = self._means(table, rows)
+        self.standard_errors_ = np.concatenate([first.errors, second.errors[1:]])
+        self.fold_scores_ = np.empty((len(table), 0)) if worst else table
+        self.reason_ = self._reason([(plain, first), ([reference, *aligned], second)], len(splits))
+        chosen: Setting = self.candidates_[considered[second.candidate]]
+        return chosen
 
-    def _table(self, rows: FitRows, settings: list[Setting], splits: list[FitSplit], tick: Callable[[], None]) -> Array:
-        """Score of each row under each setting, fitted without the row."""
-        table = np.empty((len(settings), len(rows.features)))
-        for train, test in splits:
-            fitted, scored = rows.take(train), rows.take(test)
-            with warnings.catch_warnings():  # only the last fit warns about convergence
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                heads = self._path(fitted, settings, self.tol * _LOOSER)
-            for index, (head, setting) in enumerate(zip(heads, settings, strict=True)):
-                table[index, test] = self._scores(self._calibrate(head, fitted, setting), scored)
-            tick()
+    def _step(self, table: Array, rows: FitRows) -> Step:
+        """Apply the rule to the scores of some candidates."""
+        cautious = self.rule == "cautious"
+        if self.selection == "worst_group":
+            return choose_for_worst(table, self._groups(rows), cautious=cautious)
+        return choose_step(table, self._units(table[0]), cautious=cautious)
+
+    def _units(self, reference: Array) -> Array:
+        """Unit of gains on each fold: 1, or the reference's error where scores are errors."""
+        if not self._is_error():
+            return np.ones_like(reference)
+        units: Array = np.maximum(np.abs(reference), np.finfo(np.float64).tiny)
+        return units
+
+    def _is_error(self) -> bool:
+        return getattr(self._scorer(), "_sign", 1) < 0
+
+    def _means(self, table: Array, rows: FitRows) -> Array:
+        """Score of each candidate: mean over folds, or of the worst group; NaN where a candidate was dropped."""
+        if self.selection == "worst_group":
+            groups = self._groups(rows)
+            each = [table[:, groups == group].mean(1) for group in range(int(groups.max()) + 1)]
+            lowest: Array = np.min(each, axis=0)
+            return lowest
+        means: Array = table[:, np.isfinite(table[0])].mean(1) if np.isfinite(table[0]).any() else table[:, 0]
+        return means
+
+    def _fold_scores(
+        self,
+        rows: FitRows,
+        settings: list[Setting],
+        splits: list[FitSplit],
+        progress: "_Progress",
+        reference: Array | None = None,
+    ) -> Array:
+        """Score of each setting on each left-out fold, (m, F).
+
+        A setting that loses more than a point against the reference cannot be chosen any more: its later scores are
+        NaN, and most of them are not computed.
+        """
+        table = np.full((len(settings), len(splits)), np.nan)
+        drop = reference is not None and self.rule == "cautious"
+        alive = list(range(len(settings)))
+        size = max(1, joblib.effective_n_jobs(self.n_jobs)) if drop else len(splits)
+        for start in range(0, len(splits), size):
+            wave = range(len(splits))[start : start + size]
+            results = self._run(rows, [settings[index] for index in alive], [splits[fold] for fold in wave])
+            for fold, scores in zip(wave, results, strict=True):
+                table[alive, fold] = scores
+                progress.tick()
+            if drop and reference is not None:
+                units = self._units(reference)
+                for fold in wave:
+                    lost = lose_a_point(np.vstack([reference, table])[:, [fold]], units[[fold]])[1:]
+                    table[lost, fold + 1 :] = np.nan
+                    alive = [index for index in alive if not lost[index]]
+            if not alive:
+                progress.skip(len(splits) - 1 - wave[-1])
+                break
         return table
 
-    def _units(self, rows: FitRows, groups: ArrayLike | None) -> NDArray[np.int64]:
-        """Index of each row's domain, or group, over which scores are averaged."""
+    def _row_scores(
+        self,
+        rows: FitRows,
+        settings: list[Setting],
+        splits: list[FitSplit],
+        progress: "_Progress",
+        reference: Array | None = None,
+    ) -> Array:
+        """Whether each setting, fitted without the row's fold, predicts it: (m, n)."""
+        table = np.empty((len(settings), len(rows.features)))
+        for (_, test), hits in zip(splits, self._run(rows, settings, splits), strict=True):
+            table[:, test] = hits
+            progress.tick()
+        return table
+
+    def _run(self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit]) -> Iterator[list[Any]]:
+        """Fit and score the settings on each split, `n_jobs` splits at a time; in the order of the splits."""
+        worker = copy(self)
+        worker.callback = None  # may not be sendable to another process
+        tasks = (joblib.delayed(_score_split)(worker, rows, settings, split) for split in splits)
+        results: Iterator[list[Any]] = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks)
+        return results
+
+    def _score(self, head: LinearHead, rows: FitRows) -> Any:
+        """Score of a head on left-out rows: a number, NaN where undefined; for groups whether it predicts each row."""
+        fitted: Any = copy(self)
+        fitted.__dict__.pop("feature_names_in_", None)
+        fitted._store(head)
+        targets = self._labels(rows.targets)
+        if self.selection == "worst_group":
+            return (fitted.predict(rows.features) == targets).astype(np.float64)
+        try:
+            return float(self._scorer()(fitted, rows.features, targets))
+        except ValueError:
+            # Ranking scores need rows of all classes.
+            if len(np.unique(self._strata(rows.targets))) < len(getattr(self, "classes_", [0])):
+                return np.nan
+            raise
+
+    def _domain_folds(self, rows: FitRows) -> list[FitSplit]:
+        """Each domain left out in turn, or folds of domains of about as many rows; sets `folds_`."""
+        number = min(self.folds or _DOMAIN_FOLDS, len(self.domains_))
+        splits = list(GroupKFold(number).split(rows.features, groups=rows.domains))
+        if number == len(self.domains_):
+            splits.sort(key=lambda split: rows.domains[split[1][0]])  # type: ignore[index]
+        self.folds_ = [self.domains_[np.unique(rows.domains[test])].tolist() for _, test in splits]  # type: ignore[index]
+        return splits
+
+    def _row_folds(self, rows: FitRows) -> list[FitSplit]:
+        """Folds of rows, stratified by group, domain and class."""
         assert rows.domains is not None
-        if self.selection != "worst_group":
-            return rows.domains
-        if groups is not None:
-            return encode_labels(groups, len(rows.features), name="groups")[1]
+        groups, strata = self._groups(rows), self._strata(rows.targets)
+        codes = (groups * len(self.domains_) + rows.domains) * (strata.max() + 1) + strata
+        number = min(self.folds or _ROW_FOLDS, len(codes))
+        return stratified_folds(codes, number, check_random_state(self.random_state))
+
+    def _groups(self, rows: FitRows) -> NDArray[np.int64]:
+        """Index of each row's group; by default the pairs of domain and class that occur."""
+        assert rows.domains is not None
+        if rows.groups is not None:
+            return rows.groups
         strata = self._strata(rows.targets)
         pairs: NDArray[np.int64] = np.unique(rows.domains * (strata.max() + 1) + strata, return_inverse=True)[1]
         return pairs
 
-    def _folds(self, rows: FitRows, units: NDArray[np.int64]) -> list[FitSplit]:
-        assert rows.domains is not None
-        strata = self._strata(rows.targets)
-        codes = (units * len(self.domains_) + rows.domains) * (strata.max() + 1) + strata
-        return stratified_folds(codes, min(self.folds, len(units)), check_random_state(self.random_state))
+    def _reason(self, steps: list[tuple[list[Setting], Step]], folds: int) -> str:
+        """What was chosen, and the evidence for each step."""
+        worst = self.selection == "worst_group"
+        metric = "accuracy of the worst group" if worst else self._metric()
+        where = f"{folds} held-out folds" if worst else f"{folds} left-out {self._unit(folds)}"
+        taken = [(settings[step.candidate], step) for settings, step in steps if step.candidate]
+        if not taken:
+            number = sum(len(step.gains) for _, step in steps) - 2
+            loss = "" if worst else " and lost a point on none of them"
+            return (
+                f"{self.incumbent}: none of {number} candidates gained more than a standard error in {metric} on "
+                f"{where}{loss}."
+            )
+        parts = []
+        for setting, step in taken:
+            gain, error = step.gains[step.candidate], step.errors[step.candidate]
+            amount = f"{gain:.2%} ± {error:.2%}" if self._is_error() else f"{gain:.4f} ± {error:.4f}"
+            parts.append(f"{_describe(setting)} gained {amount}")
+        return f"{self.incumbent}'s model was left: on {where}, by {metric}, {'; then '.join(parts)}."
+
+    def _metric(self) -> str:
+        return self._default_scoring() if self.scoring is None else str(getattr(self.scoring, "__name__", self.scoring))
+
+    def _unit(self, folds: int) -> str:
+        return "domains" if folds == len(self.domains_) else "folds of domains"
+
+    def _summary(self) -> str:
+        """The table of candidates, and the reason."""
+        lines = [f"{'score':>9} {'gain ±':>9}  candidate"]
+        for setting, score, error, outcome in zip(
+            self.candidates_, self.scores_, self.standard_errors_, self.outcomes_, strict=True
+        ):
+            lines.append(f"{_number(score):>9} {_number(error):>9}  {_describe(setting)}: {outcome}")
+        return "\n".join([*lines, self.reason_])
 
 
-def _aligned(weights: list[tuple[float, float]], l2: float) -> list[Setting]:
-    """Candidates with weights."""
-    return [
-        Setting(gradient_weight=gradient, hessian_weight=hessian, l2=l2, balanced=True) for gradient, hessian in weights
+def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], split: FitSplit) -> list[Any]:
+    """Fit settings on one part of the rows and score them on another."""
+    fitted, scored = rows.take(split[0]), rows.take(split[1])
+    tol = search.tol * _LOOSER if settings[0]["balanced"] else search.tol
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # only the last fit warns about convergence; scores about missing classes
+        heads = search._path(fitted, settings, tol)
+        return [
+            search._score(search._calibrate(head, fitted, setting), scored)
+            for head, setting in zip(heads, settings, strict=True)
+        ]
+
+
+class _Progress:
+    """Counts finished splits for the callback, and prints them from ten seconds on."""
+
+    def __init__(self, total: int, callback: Callable[[int, int], None] | None, *, verbose: bool) -> None:
+        self.done, self.total, self.callback, self.verbose = 0, total, callback, verbose
+        self.start = self.printed = time.monotonic()
+
+    def tick(self) -> None:
+        self.done += 1
+        if self.callback is not None:
+            self.callback(self.done, self.total)
+        now = time.monotonic()
+        if self.verbose and now - self.printed > _QUIET_SECONDS:
+            self.printed = now
+            left = (now - self.start) / self.done * (self.total - self.done)
+            print(f"{self.done} of {self.total} splits, about {format_duration(left)} left")
+
+    def skip(self, splits: int) -> None:
+        """Leave splits out that have become needless."""
+        for _ in range(splits):
+            self.tick()
+
+
+def _describe(setting: Setting) -> str:
+    weights = [
+        f"{name} weight {setting[key]:g}"  # type: ignore[literal-required]
+        for name, key in (("gradient", "gradient_weight"), ("Hessian", "hessian_weight"))
+        if setting[key]  # type: ignore[literal-required]
     ]
+    counted = [] if weights or not setting["balanced"] else ["domains counted alike"]
+    return ", ".join([f"L2 {setting['l2_factor']:g}/n", *weights, *counted])
+
+
+def _number(value: float) -> str:
+    return "–" if value != value else f"{value:.4g}"
 
 
 def stratified_folds(strata: NDArray[np.int64], folds: int, random: np.random.RandomState) -> list[FitSplit]:
@@ -169,49 +389,3 @@ def stratified_folds(strata: NDArray[np.int64], folds: int, random: np.random.Ra
     fold = np.empty(len(strata), dtype=np.int64)
     fold[shuffled[np.argsort(strata[shuffled], kind="stable")]] = np.arange(len(strata)) % folds
     return list(PredefinedSplit(fold).split())
-
-
-class Choice(NamedTuple):
-    """The chosen candidate, all candidates' scores, and the standard errors of their gains over the first."""
-
-    candidate: int
-    scores: Array
-    errors: Array
-
-
-def choose(
-    scores: Array, units: NDArray[np.int64], *, worst: bool, cautious: bool, considered: Sequence[int] | None = None
-) -> Choice:
-    """Choose the candidate with the largest gain over the first one; ties go to the earlier candidate.
-
-    A cautious choice by the mean over units takes only candidates that lose on no unit: few domains tell little about
-    the spread of a gain, but whether it was one everywhere is known. A cautious choice by the worst unit, which may
-    differ between candidates, takes only gains that exceed their standard error.
-
-    Args:
-        scores: Score of each row under each candidate, larger is better, shape (candidates, n).
-        units: Domain or group of each row, 0 … U − 1, shape (n,).
-        worst: Score by the worst unit instead of the mean over units.
-        cautious: As above.
-        considered: Candidates to choose among, the first of all included; None is all.
-    """
-    members = [units == unit for unit in range(int(units.max()) + 1)]
-    each = np.stack([scores[:, rows].mean(1) for rows in members])
-    gains, every = each - each[:, :1], np.arange(len(scores))
-    noise = np.sqrt([(scores - scores[0])[:, rows].var(1) / rows.sum() for rows in members])
-    if worst:
-        total: Array = each.min(0)
-        errors = noise[each.argmin(0), every]
-        allowed = total - total[0] > errors
-    else:
-        total = each.mean(0)
-        between = gains.std(0, ddof=1) if len(members) > 1 else np.zeros(len(scores))
-        # Three domains that happen to agree would make the error next to nothing: not smaller than the rows' noise.
-        errors = np.maximum(between / np.sqrt(len(members)), np.sqrt(np.square(noise).sum(0)) / len(members))
-        allowed = (gains >= -1e-12).all(0)
-    allowed |= not cautious
-    if considered is not None:
-        allowed &= np.isin(every, considered)
-    allowed[0] = True
-    ranked = np.where(allowed, total, -np.inf)
-    return Choice(int((ranked > ranked.max() - 1e-12).argmax()), total, errors)

@@ -30,16 +30,18 @@ from momentalign.tables._table import Table, read_table
 _WIDE = 500
 _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
-_SEARCH_FOLDS = 5
+_SEARCH_FOLDS = 10
+"""Most folds of a search."""
 
 
 @dataclass(frozen=True, eq=False)
 class TableResult:
-    """Scores of both models on held-out rows, the aligned model, its chosen weights, and notes on the test rows."""
+    """Scores of both models on held-out rows, the aligned model, its chosen weights and why, notes on the test rows."""
 
     scores: TableScores
     model: TableModel
     chosen: dict[str, Any]
+    reason: str
     notes: tuple[str, ...]
 
 
@@ -90,7 +92,7 @@ class TableProbe:
                 encoder, encoded, _ = fit_encoder(self.table.features.iloc[fold.train], self.components)
                 features = encoder.transform(encoded.matrix)
             watch = _watch_search(progress, fold.name, index, searches)
-            model, chosen = self._fit_aligned(encoder, features, fold.train, watch)
+            model, chosen, reason = self._fit_aligned(encoder, features, fold.train, watch)
             plain = self._fit_plain(encoder, features, fold.train)
             watch(1, 1)
             test = encoder.encode(self.table.features.iloc[fold.test])
@@ -101,7 +103,7 @@ class TableProbe:
                 predicted.append(self._predict(one, test.matrix))
         if searches > 1:
             watch = _watch_search(progress, "all domains", searches - 1, searches)
-            model, chosen = self._fit_aligned(self.encoder, self.features, self.rows, watch)
+            model, chosen, reason = self._fit_aligned(self.encoder, self.features, self.rows, watch)
             watch(1, 1)
         test_rows = np.concatenate([fold.test for fold in self.folds])
         scores = score_predictions(
@@ -111,19 +113,19 @@ class TableProbe:
             None if self.table.groups is None else self.table.groups[test_rows],
             classify=self.classes is not None,
         )
-        model = replace(model, about={**self.about, "chosen": chosen})
-        return TableResult(scores, model, chosen, tuple(notes))
+        model = replace(model, about={**self.about, "chosen": chosen, "reason": reason})
+        return TableResult(scores, model, chosen, reason, tuple(notes))
 
     def _searches(self) -> list[Integers]:
         """Training rows of each search over weights."""
         return [*(fold.train for fold in self.folds), *([self.rows] if len(self.folds) > 1 else [])]
 
     def _search_fits(self, rows: Integers) -> int:
-        """Number of paths that a search on these rows fits."""
+        """Number of paths that a search on these rows fits: of L2s, of weights, and the last one."""
         domains = len(np.unique(self.table.domains[rows]))
         if self.table.groups is not None and self.classes is not None:
-            return 2 * _SEARCH_FOLDS
-        return 2 * domains if domains > 2 else domains + 2 * _SEARCH_FOLDS
+            return 2 * _SEARCH_FOLDS + 1
+        return 2 * min(domains, _SEARCH_FOLDS) + 1 if domains > 2 else 1
 
     def _present(self, rows: Integers) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
         """Classes that occur in these rows, and the rows' targets; other classes are never predicted."""
@@ -141,25 +143,25 @@ class TableProbe:
 
     def _fit_aligned(
         self, encoder: TableEncoder, features: Array, rows: Integers, watch: Callable[[int, int], None]
-    ) -> tuple[TableModel, dict[str, Any]]:
-        """The estimator that chooses its weights inside the training domains, and what it chose."""
+    ) -> tuple[TableModel, dict[str, Any], str]:
+        """The estimator that chooses its weights inside the training domains, what it chose and why."""
         classes, targets = self._present(rows)
         table = self.table
-        common: dict[str, Any] = {"folds": _SEARCH_FOLDS, "random_state": self.seed, "callback": watch}
+        common: dict[str, Any] = {"folds": _SEARCH_FOLDS, "callback": watch}
         estimator: Any
         if classes is None:
             estimator = MomentAlignedRegressorCV(**common).fit(features, targets, domains=table.domains[rows])
         else:
             groups = None if table.groups is None else table.groups[rows]
             selection = "leave_one_domain_out" if groups is None else "worst_group"
-            estimator = MomentAlignedClassifierCV(selection=selection, **common)
+            estimator = MomentAlignedClassifierCV(selection=selection, random_state=self.seed, **common)
             estimator.fit(features, targets, domains=table.domains[rows], groups=groups)
         chosen = {"gradient_weight": estimator.gradient_weight_}
         if classes is not None:
             chosen["hessian_weight"] = estimator.hessian_weight_
         chosen |= {"l2": estimator.l2_, "domains_count_alike": bool(estimator.balanced_)}
         coef, intercept = np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)
-        return TableModel(encoder, coef, intercept, classes), chosen
+        return TableModel(encoder, coef, intercept, classes), chosen, estimator.reason_
 
     def _predict(self, model: TableModel, numbers: Array) -> NDArray[Any]:
         """Indices into this table's classes, or numbers."""

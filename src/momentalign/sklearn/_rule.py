@@ -1,0 +1,99 @@
+"""Rules of the search: which step away from a model its scores on left-out rows justify."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentalign._types import Array
+
+POINT = 0.01
+"""Most that a step may lose on a fold of domains, in the fold's unit."""
+
+LEAST_FOLDS = 3
+"""Folds of domains without which no step is taken: with two, each is fitted on one domain alone."""
+
+
+class Outcome(StrEnum):
+    """What became of a candidate."""
+
+    REFERENCE = "reference"
+    CHOSEN = "chosen"
+    LOSES = "loses more than a point on a left-out fold"
+    UNCERTAIN = "gains no more than a standard error"
+    SMALLER = "gains less than the chosen one"
+
+
+class Step(NamedTuple):
+    """The chosen candidate, 0 for none, with mean gains over candidate 0, their standard errors, and outcomes (m,)."""
+
+    candidate: int
+    gains: Array
+    errors: Array
+    outcomes: list[Outcome]
+
+
+def lose_a_point(scores: Array, units: Array) -> NDArray[np.bool_]:
+    """Whether each candidate loses more than a point on one of the folds, shape (m,); see :func:`choose_step`."""
+    lost: NDArray[np.bool_] = ((scores - scores[0]) / units < -POINT * (1.0 + 1e-9)).any(1)
+    return lost
+
+
+def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Step:
+    """Choose the candidate with the largest mean gain over candidate 0; ties go to the earlier one.
+
+    A step needs evidence: a mean gain over more than one standard error, and no fold on which it loses more than a
+    point. Scores of fewer than three folds are no evidence.
+
+    Args:
+        scores: Score of each candidate on each left-out fold of domains, larger is better, shape (m, F). NaN columns
+            are folds that have no score; other NaNs are of candidates that :func:`lose_a_point` has dropped.
+        units: Unit of gains on each fold, shape (F,): 1, or the reference's error where scores are errors.
+        cautious: False takes the largest mean gain, whatever the evidence.
+    """
+    scored = np.isfinite(scores[0])
+    gains = ((scores - scores[0]) / units)[:, scored]
+    folds = gains.shape[1]
+    if folds < LEAST_FOLDS:
+        return _step(np.full(len(scores), np.nan), np.full(len(scores), np.nan), [Outcome.UNCERTAIN] * len(scores))
+    mean = gains.mean(1)
+    errors: Array = gains.std(1, ddof=1) / np.sqrt(folds)
+    outcomes = []
+    for candidate, lost in enumerate(lose_a_point(scores[:, scored], units[scored])):
+        dropped = lost or not np.isfinite(mean[candidate])
+        certain = mean[candidate] > errors[candidate]
+        if cautious and (dropped or not certain):
+            outcomes.append(Outcome.LOSES if dropped else Outcome.UNCERTAIN)
+        else:
+            outcomes.append(Outcome.SMALLER)
+    return _step(mean, errors, outcomes)
+
+
+def choose_for_worst(scores: Array, groups: NDArray[np.int64], *, cautious: bool = True) -> Step:
+    """Choose the candidate whose worst group scores highest; a step's gain has to exceed its standard error.
+
+    Args:
+        scores: Score of each row under each candidate, larger is better, shape (m, n).
+        groups: Group of each row, 0 … G − 1, shape (n,).
+        cautious: False takes the highest score, whatever the evidence.
+    """
+    members = [groups == group for group in range(int(groups.max()) + 1)]
+    each = np.stack([scores[:, rows].mean(1) for rows in members])
+    noise = np.sqrt([(scores - scores[0])[:, rows].var(1) / rows.sum() for rows in members])
+    gains = each.min(0) - each[:, 0].min()
+    errors: Array = noise[each.argmin(0), np.arange(len(scores))]
+    certain = (gains > errors) | (not cautious)
+    return _step(gains, errors, [Outcome.SMALLER if allowed else Outcome.UNCERTAIN for allowed in certain])
+
+
+def _step(gains: Array, errors: Array, outcomes: list[Outcome]) -> Step:
+    """The largest gain above 0 among the candidates that may be taken."""
+    outcomes[0] = Outcome.REFERENCE
+    ranked = np.array(
+        [gain if outcome is Outcome.SMALLER else 0.0 for gain, outcome in zip(gains, outcomes, strict=True)]
+    )
+    candidate = int((ranked > ranked.max() - 1e-12).argmax())
+    if candidate:
+        outcomes[candidate] = Outcome.CHOSEN
+    return Step(candidate, gains, errors, outcomes)
