@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from momentalign.sklearn._rule import Outcome, choose_for_worst, choose_step, lose_a_point
+from momentalign.sklearn._rule import Verdict, choose_for_worst, choose_step, lose_a_point
 
 UNITS = np.ones(4)
 
@@ -18,7 +18,7 @@ def test_a_step_needs_more_than_a_standard_error_and_loses_no_point() -> None:
     )
     step = choose_step(scores, UNITS)
     assert step.candidate == 1
-    assert step.outcomes == ["reference", "chosen", Outcome.UNCERTAIN, Outcome.LOSES, Outcome.SMALLER]
+    assert step.outcomes == ["reference", "chosen", Verdict.UNCERTAIN, Verdict.LOSES, Verdict.SMALLER]
     np.testing.assert_allclose(step.gains, [0, 0.015, 0.0675, 0.07, 0.01])
     np.testing.assert_allclose(step.errors[1], np.std([0.02, 0.02, 0.01, 0.01], ddof=1) / 2)
     assert choose_step(scores[[0, 2, 3]], UNITS).candidate == 0
@@ -44,14 +44,14 @@ def test_two_folds_are_no_evidence() -> None:
     scores = np.array([[0.5, 0.5], [0.9, 0.9]])
     assert choose_step(scores, UNITS[:2]).candidate == 0
     assert choose_step(np.insert(scores, 1, np.nan, axis=1), UNITS[:3]).candidate == 0
-    assert choose_step(scores[:, :1], UNITS[:1]).outcomes == ["reference", Outcome.UNCERTAIN]
+    assert choose_step(scores[:, :1], UNITS[:1]).outcomes == ["reference", Verdict.UNCERTAIN]
 
 
 def test_folds_without_a_score_do_not_count_and_dropped_candidates_lose() -> None:
     scores = np.array([[0.5, np.nan, 0.5, 0.5], [0.6, np.nan, 0.6, 0.6], [0.4, np.nan, np.nan, np.nan]])
     step = choose_step(scores, UNITS)
     assert step.candidate == 1
-    assert step.outcomes[2] is Outcome.LOSES
+    assert step.outcomes[2] is Verdict.LOSES
     assert step.gains[1] == pytest.approx(0.1)
 
 

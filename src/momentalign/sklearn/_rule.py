@@ -15,7 +15,7 @@ LEAST_FOLDS = 3
 """Folds of domains without which no step is taken: with two, each is fitted on one domain alone."""
 
 
-class Outcome(StrEnum):
+class Verdict(StrEnum):
     """What became of a candidate."""
 
     REFERENCE = "reference"
@@ -25,13 +25,13 @@ class Outcome(StrEnum):
     SMALLER = "gains less than the chosen one"
 
 
-class Step(NamedTuple):
+class Choice(NamedTuple):
     """The chosen candidate, 0 for none, with mean gains over candidate 0, their standard errors, and outcomes (m,)."""
 
     candidate: int
     gains: Array
     errors: Array
-    outcomes: list[Outcome]
+    outcomes: list[Verdict]
 
 
 def lose_a_point(scores: Array, units: Array) -> NDArray[np.bool_]:
@@ -40,7 +40,7 @@ def lose_a_point(scores: Array, units: Array) -> NDArray[np.bool_]:
     return lost
 
 
-def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Step:
+def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Choice:
     """Choose the candidate with the largest mean gain over candidate 0; ties go to the earlier one.
 
     A step needs evidence: a mean gain over more than one standard error, and no fold on which it loses more than a
@@ -56,7 +56,7 @@ def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Step:
     gains = ((scores - scores[0]) / units)[:, scored]
     folds = gains.shape[1]
     if folds < LEAST_FOLDS:
-        return _step(np.full(len(scores), np.nan), np.full(len(scores), np.nan), [Outcome.UNCERTAIN] * len(scores))
+        return _step(np.full(len(scores), np.nan), np.full(len(scores), np.nan), [Verdict.UNCERTAIN] * len(scores))
     mean = gains.mean(1)
     errors: Array = gains.std(1, ddof=1) / np.sqrt(folds)
     outcomes = []
@@ -64,13 +64,13 @@ def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Step:
         dropped = lost or not np.isfinite(mean[candidate])
         certain = mean[candidate] > errors[candidate]
         if cautious and (dropped or not certain):
-            outcomes.append(Outcome.LOSES if dropped else Outcome.UNCERTAIN)
+            outcomes.append(Verdict.LOSES if dropped else Verdict.UNCERTAIN)
         else:
-            outcomes.append(Outcome.SMALLER)
+            outcomes.append(Verdict.SMALLER)
     return _step(mean, errors, outcomes)
 
 
-def choose_for_worst(scores: Array, groups: NDArray[np.int64], *, cautious: bool = True) -> Step:
+def choose_for_worst(scores: Array, groups: NDArray[np.int64], *, cautious: bool = True) -> Choice:
     """Choose the candidate whose worst group scores highest; a step's gain has to exceed its standard error.
 
     Args:
@@ -84,16 +84,16 @@ def choose_for_worst(scores: Array, groups: NDArray[np.int64], *, cautious: bool
     gains = each.min(0) - each[:, 0].min()
     errors: Array = noise[each.argmin(0), np.arange(len(scores))]
     certain = (gains > errors) | (not cautious)
-    return _step(gains, errors, [Outcome.SMALLER if allowed else Outcome.UNCERTAIN for allowed in certain])
+    return _step(gains, errors, [Verdict.SMALLER if allowed else Verdict.UNCERTAIN for allowed in certain])
 
 
-def _step(gains: Array, errors: Array, outcomes: list[Outcome]) -> Step:
+def _step(gains: Array, errors: Array, outcomes: list[Verdict]) -> Choice:
     """The largest gain above 0 among the candidates that may be taken."""
-    outcomes[0] = Outcome.REFERENCE
+    outcomes[0] = Verdict.REFERENCE
     ranked = np.array(
-        [gain if outcome is Outcome.SMALLER else 0.0 for gain, outcome in zip(gains, outcomes, strict=True)]
+        [gain if outcome is Verdict.SMALLER else 0.0 for gain, outcome in zip(gains, outcomes, strict=True)]
     )
     candidate = int((ranked > ranked.max() - 1e-12).argmax())
     if candidate:
-        outcomes[candidate] = Outcome.CHOSEN
-    return Step(candidate, gains, errors, outcomes)
+        outcomes[candidate] = Verdict.CHOSEN
+    return Choice(candidate, gains, errors, outcomes)

@@ -8,23 +8,25 @@ the best of them is so by luck.
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
 from typing import Any, TypedDict
 
-import joblib  # type: ignore[import-untyped]  # comes with scikit-learn
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring, log_loss, make_scorer
 from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
 
 from momentalign._format import format_duration
 from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead
 from momentalign.sklearn._base import FitRows, LinearEstimator
-from momentalign.sklearn._rule import Outcome, Step, choose_for_worst, choose_step, lose_a_point
+from momentalign.sklearn._rule import Choice, Verdict, choose_for_worst, choose_step, lose_a_point
 
 _LOOSER = 10.0
 """Factor of `tol` for aligned fits inside the search, which are compared only."""
@@ -137,7 +139,7 @@ class WeightSearch(LinearEstimator):
     def _choose_setting(self, rows: FitRows) -> Setting:
         plain = self._plain()
         worst = self.selection == "worst_group"
-        self.candidates_, self.outcomes_ = plain[:1], [Outcome.REFERENCE.value]
+        self.candidates_, self.outcomes_ = plain[:1], [Verdict.REFERENCE.value]
         self.scores_ = self.standard_errors_ = np.full(1, np.nan)
         self.fold_scores_, self.folds_ = np.empty((1, 0)), []
         domains = len(self.domains_)
@@ -171,7 +173,7 @@ class WeightSearch(LinearEstimator):
         chosen: Setting = self.candidates_[considered[second.candidate]]
         return chosen
 
-    def _step(self, table: Array, rows: FitRows) -> Step:
+    def _step(self, table: Array, rows: FitRows) -> Choice:
         """Apply the rule to the scores of some candidates."""
         cautious = self.rule == "cautious"
         if self.selection == "worst_group":
@@ -208,27 +210,23 @@ class WeightSearch(LinearEstimator):
     ) -> Array:
         """Score of each setting on each left-out fold, (m, F).
 
-        A setting that loses more than a point against the reference cannot be chosen any more: its later scores are
-        NaN, and most of them are not computed.
+        A setting that loses more than a point against the reference cannot be chosen any more: the folds are scored in
+        waves of 1, 2, 4, …, and after each of them such settings are dropped. Their other scores are NaN.
         """
         table = np.full((len(settings), len(splits)), np.nan)
-        drop = reference is not None and self.rule == "cautious"
         alive = list(range(len(settings)))
-        size = max(1, joblib.effective_n_jobs(self.n_jobs)) if drop else len(splits)
-        for start in range(0, len(splits), size):
-            wave = range(len(splits))[start : start + size]
-            results = self._run(rows, [settings[index] for index in alive], [splits[fold] for fold in wave])
-            for fold, scores in zip(wave, results, strict=True):
-                table[alive, fold] = scores
-                progress.tick()
+        drop = reference is not None and self.rule == "cautious"
+        first, size = 0, 1 if drop else len(splits)
+        while first < len(splits):
+            wave = slice(first, first + size)
+            scores = self._run(rows, [settings[index] for index in alive], splits[wave], progress)
+            table[alive, wave] = np.transpose(scores)
+            first, size = first + size, 2 * size
             if drop and reference is not None:
-                units = self._units(reference)
-                for fold in wave:
-                    lost = lose_a_point(np.vstack([reference, table])[:, [fold]], units[[fold]])[1:]
-                    table[lost, fold + 1 :] = np.nan
-                    alive = [index for index in alive if not lost[index]]
+                lost = lose_a_point(np.vstack([reference, table]), self._units(reference))[1:]
+                alive = [index for index in alive if not lost[index]]
             if not alive:
-                progress.skip(len(splits) - 1 - wave[-1])
+                progress.skip(len(splits) - first)
                 break
         return table
 
@@ -242,17 +240,26 @@ class WeightSearch(LinearEstimator):
     ) -> Array:
         """Whether each setting, fitted without the row's fold, predicts it: (m, n)."""
         table = np.empty((len(settings), len(rows.features)))
-        for (_, test), hits in zip(splits, self._run(rows, settings, splits), strict=True):
+        for (_, test), hits in zip(splits, self._run(rows, settings, splits, progress), strict=True):
             table[:, test] = hits
-            progress.tick()
         return table
 
-    def _run(self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit]) -> Iterator[list[Any]]:
+    def _run(
+        self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit], progress: "_Progress"
+    ) -> list[list[Any]]:
         """Fit and score the settings on each split, `n_jobs` splits at a time; in the order of the splits."""
         worker = copy(self)
         worker.callback = None  # may not be sendable to another process
-        tasks = (joblib.delayed(_score_split)(worker, rows, settings, split) for split in splits)
-        results: Iterator[list[Any]] = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks)
+        # Threads: the work is in BLAS, and other processes would have to import everything first.
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        one_thread = threadpool_limits(1, user_api="blas") if self.n_jobs not in (None, 1) else nullcontext()
+        results = []
+        # Warnings are switched off here, not in each thread: only the last fit warns about convergence.
+        with warnings.catch_warnings(), one_thread:
+            warnings.simplefilter("ignore")
+            for result in parallel(delayed(_score_split)(worker, rows, settings, split) for split in splits):
+                results.append(result)
+                progress.tick()
         return results
 
     def _score(self, head: LinearHead, rows: FitRows) -> Any:
@@ -297,7 +304,7 @@ class WeightSearch(LinearEstimator):
         pairs: NDArray[np.int64] = np.unique(rows.domains * (strata.max() + 1) + strata, return_inverse=True)[1]
         return pairs
 
-    def _reason(self, steps: list[tuple[list[Setting], Step]], folds: int) -> str:
+    def _reason(self, steps: list[tuple[list[Setting], Choice]], folds: int) -> str:
         """What was chosen, and the evidence for each step."""
         worst = self.selection == "worst_group"
         metric = "accuracy of the worst group" if worst else self._metric()
@@ -337,13 +344,11 @@ def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], s
     """Fit settings on one part of the rows and score them on another."""
     fitted, scored = rows.take(split[0]), rows.take(split[1])
     tol = search.tol * _LOOSER if settings[0]["balanced"] else search.tol
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # only the last fit warns about convergence; scores about missing classes
-        heads = search._path(fitted, settings, tol)
-        return [
-            search._score(search._calibrate(head, fitted, setting), scored)
-            for head, setting in zip(heads, settings, strict=True)
-        ]
+    heads = search._path(fitted, settings, tol)
+    return [
+        search._score(search._calibrate(head, fitted, setting), scored)
+        for head, setting in zip(heads, settings, strict=True)
+    ]
 
 
 class _Progress:
