@@ -185,7 +185,9 @@ def execute(job: Job, root: Path, images: Path | None, encoder: str | None) -> d
         "last": tested[-1],
         "selected": tested[validated.index(max(validated))],
         "validation": validated[-1],
-        "curve": [round(value, 4) for value in tested],
+        "records": steps,
+        "accuracies": {key: [round(curve[step][key], 5) for step in steps] for key in curve[steps[0]]},
+        "rows": {name: len(data.domains[name]["out"]) for name in trained},
         "hparams": dict(config.hparams),
         "seconds": round(time.perf_counter() - started, 2),
     }
