@@ -69,6 +69,23 @@ def test_a_captured_run_that_was_cut_goes_on(tmp_path: Path) -> None:
     assert curve(tmp_path / "cut") == pytest.approx(curve(tmp_path / "whole"), rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["ema", "sma", "swad"])
+def test_a_captured_average_equals_an_eager_one(kind: str, tmp_path: Path) -> None:
+    data, config = three_domains(), config_of("cma", average=kind, record_every=2)
+    run(config, tmp_path / "captured", data=data, accelerator="cuda", capture=True)
+    run(config, tmp_path / "eager", data=data, accelerator="cuda", capture=False)
+    with cut_at(11):
+        run(config, tmp_path / "cut", data=data, accelerator="cuda", capture=True, checkpoint_every=1)
+    run(config, tmp_path / "cut", data=data, accelerator="cuda", capture=True)
+    for name in ("captured", "cut"):
+        for key, tensor in weights(tmp_path / "eager").items():
+            assert_equal(weights(tmp_path / name)[key], tensor, 1e-2)
+        averaged = ("averaged_cross_entropy",)
+        assert curve(tmp_path / name, averaged) == pytest.approx(
+            curve(tmp_path / "eager", averaged), rel=1e-2, abs=1e-3
+        )
+
+
 def test_a_schedule_reaches_into_the_graph(tmp_path: Path) -> None:
     data = three_domains()
     config = small_config(data, hparams={"schedule": "linear", "lr": 1e-2, "clip": 0.5})

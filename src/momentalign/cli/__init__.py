@@ -25,6 +25,7 @@ from momentalign.cli._evaluate import evaluate_command
 from momentalign.cli._probe import diagnose, probe
 from momentalign.cli._report import report
 from momentalign.cli._reproduce import reproduce
+from momentalign.cli._soup import soup
 from momentalign.cli._sweep import sweep
 from momentalign.cli._table import table
 from momentalign.cli._train import train_command
@@ -74,6 +75,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "probe": probe,
     "report": report,
     "reproduce": reproduce,
+    "soup": soup,
     "sweep": sweep,
     "table": table,
     "train": train_command,

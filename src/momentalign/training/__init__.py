@@ -1,7 +1,8 @@
 """Train networks end to end: one readable loop, records, checkpoints to resume from, and models to use.
 
 :func:`make_config` makes the configuration of a run; :func:`run` trains it into a folder; :func:`load_run` loads the
-network, and :func:`evaluate` scores it on other data. `momentalign.runs` describes the folder.
+network, and :func:`evaluate` scores it on other data. :func:`make_soup` averages the weights of several runs.
+`momentalign.runs` describes the folder.
 """
 
 from momentalign._files import DiskFullError
@@ -15,6 +16,7 @@ from momentalign.training._loop import run
 from momentalign.training._options import Clock, Options, Progress
 from momentalign.training._predictor import Predictor, load_run
 from momentalign.training._presets import augmentation_note, preset_note
+from momentalign.training._soup import SoupPlan, SoupScore, make_soup, plan_soups
 
 __all__ = [
     "Clock",
@@ -25,6 +27,8 @@ __all__ = [
     "RunConfig",
     "RunCost",
     "Score",
+    "SoupPlan",
+    "SoupScore",
     "augmentation_note",
     "check_installed",
     "check_precision",
@@ -33,7 +37,9 @@ __all__ = [
     "find_position",
     "load_run",
     "make_config",
+    "make_soup",
     "peak_memory",
+    "plan_soups",
     "preset_note",
     "run",
 ]

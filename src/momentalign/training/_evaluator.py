@@ -39,7 +39,7 @@ def count_held_out(rows: DatasetRows, held_out: Sequence[tuple[str, str]], optio
         if first == end:
             raise ValueError(
                 f"'{option}' needs held-out rows of every training domain, but {domain!r} has none in split {split!r}. "
-                "Use a larger --holdout, or omit it."
+                "Use a larger --holdout."
             )
         numbers.append(end - first)
     return numbers

@@ -1,0 +1,65 @@
+"""`momentalign soup`."""
+
+import math
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from momentalign._format import pluralize
+from momentalign.cli._options import AcceleratorOption, RootOption, SkipBadFilesOption, WorkersOption
+from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar
+
+
+def soup(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs: a sweep's --out.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the soups' folders.", show_default=False)],
+    mix: Annotated[bool, typer.Option("--mix", help="Average runs of different algorithms too.")] = False,
+    root: RootOption = None,
+    device: AcceleratorOption = "auto",
+    workers: WorkersOption = None,
+    skip_bad_files: SkipBadFilesOption = False,
+) -> None:
+    """Average the weights of a sweep's runs from one initialisation: all of them, and the greedy choice."""
+    from momentalign._files import check_folder, check_writable
+    from momentalign._format import printable
+    from momentalign.training import make_soup, plan_soups
+
+    check_folder(out)
+    check_writable(out.absolute())
+    console = make_console()
+    with exit_on_interrupt(console, "Interrupted. Run the same command again."), print_warnings(console):
+        plans, problems = plan_soups(folders, mix=mix)
+        for problem in problems:
+            typer.echo(printable(problem), err=True)
+        number = sum(len(plan.folders) for plan in plans)
+        console.print(f"{pluralize(number, 'run')} in {pluralize(len(plans), 'group')} of one initialisation.")
+        with progress_bar(console) as bar:
+            for position, plan in enumerate(plans):
+                task = bar.add_task(f"evaluations, {position + 1} of {len(plans)}")
+                scores = make_soup(
+                    plan,
+                    out,
+                    root=root,
+                    accelerator=device,
+                    workers=workers,
+                    skip_bad_files=skip_bad_files,
+                    progress=lambda done, total, task=task: bar.update(task, completed=done, total=total),  # type: ignore[misc]
+                )
+                bar.remove_task(task)
+                title = f"{plan.describe()}: accuracy, %"
+                table = Table(title=title, title_justify="left")
+                table.add_column("weights")
+                for head in ("runs", "held out", "test"):
+                    table.add_column(head, justify="right")
+                for score in scores:
+                    test = "–" if math.isnan(score.test) else f"{100 * score.test:.1f}"
+                    table.add_row(score.name, str(len(score.runs)), f"{100 * score.held_out:.1f}", test)
+                console.print(table)
+    console.print(
+        "Held out: mean over the training domains, which the greedy choice maximises. Test rows chose nothing."
+    )
+    following = shlex.join(["momentalign", "evaluate", str(scores[-1].folder), plan.config.dataset])
+    console.print(f"Saved the soups to {out}. Next: {following}")
