@@ -100,19 +100,12 @@ def spreads(
     present = weights.sum(0) > 0
     grams = grams_by_route(route, orders, batch, weights, loss=loss, bias=bias)
     means = mean_energies(orders, batch, loss=loss, bias=bias) if with_energies else []
-    return divided([present_spread(gram, present) for gram in grams], divisors), means
+    return divided([closed_form.present_spread(gram, present) for gram in grams], divisors), means
 
 
 def divided(values: list[Tensor], divisors: Sequence[float] | None) -> list[Tensor]:
     """Values divided by their divisors, if any."""
     return values if divisors is None else [value / by for value, by in zip(values, divisors, strict=True)]
-
-
-def present_spread(gram: Tensor, present: Tensor) -> Tensor:
-    """Spread of a domain Gram over the domains that `present` (K,) marks."""
-    mask = present.to(gram.dtype)
-    number = mask.sum()
-    return (gram.diagonal() * mask).sum() / number - mask @ gram @ mask / number.square()
 
 
 def energies(orders: Sequence[int], batch: HeadBatch, *, loss: str, bias: bool) -> list[Tensor]:

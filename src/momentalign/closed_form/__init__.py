@@ -1,6 +1,7 @@
 """Mathematics on tensors: no state, no files, no randomness, no validation of inputs."""
 
 from momentalign.closed_form._coral_distances import coral_distances, pairs_per_spread
+from momentalign.closed_form._decayed_spreads import decayed_spreads
 from momentalign.closed_form._direct import (
     DIRECT_LIMIT,
     direct_size,
@@ -16,6 +17,7 @@ from momentalign.closed_form._domains import (
     index_domains,
     mean_over_domains,
     norms,
+    present_spread,
     same,
     shares,
     spread,
@@ -47,6 +49,7 @@ __all__ = [
     "cheapest_route",
     "coral_distances",
     "cross_grams",
+    "decayed_spreads",
     "direct_size",
     "distances",
     "domain_coordinates",
@@ -60,6 +63,7 @@ __all__ = [
     "norms",
     "pairs_per_spread",
     "pairwise_grams",
+    "present_spread",
     "product_spreads",
     "same",
     "sample_grams",

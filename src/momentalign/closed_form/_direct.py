@@ -28,7 +28,8 @@ def direct_size(order: int, residuals: type[Residuals], dimension: int, classes:
     if order == 1:
         return classes * dimension
     if residuals is SoftmaxResiduals:
-        return classes * (classes + 1) // 2 * dimension**2 if order == 2 else None
+        blocks = 1 if classes == 2 else classes * (classes + 1) // 2
+        return blocks * dimension**2 if order == 2 else None
     return int(dimension**order)
 
 

@@ -104,6 +104,13 @@ def spread(domain_gram: Tensor) -> Tensor:
     return domain_gram.diagonal().mean() - domain_gram.mean()
 
 
+def present_spread(domain_gram: Tensor, present: Tensor) -> Tensor:
+    """Spread of a domain Gram over the domains that `present` (K,) marks."""
+    mask = present.to(domain_gram.dtype)
+    number = mask.sum()
+    return (domain_gram.diagonal() * mask).sum() / number - mask @ domain_gram @ mask / number.square()
+
+
 def norms(domain_gram: Tensor) -> Tensor:
     r"""Mean squared norm of the domains' derivatives, :math:`\frac1K \sum_e \|D_e\|^2`.
 

@@ -106,7 +106,11 @@ class SoftmaxResiduals(Residuals):
         return P[:, a] * P[:, b]
 
     def isometric(self, order: int, blocks: Tensor) -> Tensor:
-        return blocks if order == 1 else torch.cat([blocks * 2**0.5, self._diagonal(blocks)])
+        if order == 1:
+            return blocks
+        if len(blocks) == 1:  # two classes: the four blocks of a Hessian are the same up to the sign
+            return 2 * blocks
+        return torch.cat([blocks * 2**0.5, self._diagonal(blocks)])
 
     def dense(self, order: int, blocks: Tensor) -> Tensor:
         if order == 1:

@@ -35,28 +35,35 @@ if AVAILABLE:
         store_shares(i, domains, share, n, BLOCK_I, BLOCK_J)
 
     @triton.jit
+    def residuals(logits, targets, i, c, n, C, z_n, z_c):
+        """R, G, mass and likeliest class of the rows i; zero in columns outside."""
+        here = i < n
+        z = tl.load(logits + i[:, None] * z_n + c * z_c, mask=here[:, None] & (c < C), other=0.0)
+        z = tl.where(c < C, z, float("-inf"))
+        top = tl.argmax(z, 1)
+        likeliest = c == top[:, None]
+        powers = tl.exp(z - tl.max(z, 1)[:, None])
+        P = powers / tl.sum(powers, 1)[:, None]
+        others = tl.where(likeliest, 0.0, P)
+        mass = tl.sum(others, 1)
+        R = tl.where(likeliest, -mass[:, None], others)
+        right = c == tl.load(targets + i, mask=here, other=0)[:, None]
+        G = tl.where(right, tl.where(likeliest, R, P - 1.0), P)
+        return R, G, mass, top
+
+    @triton.jit
     def rows(
         logits, targets, domains, R, G, mass, top, share, n, C, z_n, z_c,
         BLOCK_I: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr,
     ):  # fmt: skip
         """R, G, mass, likeliest class and share of each row."""
         i, c = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_C)[None, :]
-        here = i < n
-        inside = here[:, None] & (c < C)
-        z = tl.load(logits + i[:, None] * z_n + c * z_c, mask=inside, other=0.0)
-        z = tl.where(c < C, z, float("-inf"))
-        likeliest = c == tl.argmax(z, 1)[:, None]
-        powers = tl.exp(z - tl.max(z, 1)[:, None])
-        P = powers / tl.sum(powers, 1)[:, None]
-        others = tl.where(likeliest, 0.0, P)
-        a = tl.sum(others, 1)
-        r = tl.where(likeliest, -a[:, None], others)
-        right = c == tl.load(targets + i, mask=here, other=0)[:, None]
-        g = tl.where(right, tl.where(likeliest, r, P - 1.0), P)
+        inside = (i < n)[:, None] & (c < C)
+        r, g, a, likeliest = residuals(logits, targets, i, c, n, C, z_n, z_c)
         tl.store(R + i[:, None] * C + c, r, mask=inside)
         tl.store(G + i[:, None] * C + c, g, mask=inside)
-        tl.store(mass + i, a, mask=here)
-        tl.store(top + i, tl.argmax(z, 1), mask=here)
+        tl.store(mass + i, a, mask=i < n)
+        tl.store(top + i, likeliest, mask=i < n)
         store_shares(i, domains, share, n, BLOCK_I, BLOCK_J)
 
     @triton.jit

@@ -57,9 +57,7 @@ class Fishr(DomainPenalty):
         """Spread of the averaged variances."""
         residuals = HEADS[self.loss](batch.logits, batch.targets).gradient
         labels = self.sums.extended_labels(batch.domains)
-        past = self.sums.past("variance", labels)
-        if past is not None:
-            past = past.to(residuals.dtype)  # the module may have been cast since it was written
+        past = self.sums.past(labels, residuals.dtype).get("variance")
         value, sums = closed_form.variance_spread(
             residuals, batch.features, batch.domains, labels, past, self.sums.decay, bias=self.bias
         )

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign._dispatch import present_spread
 from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign._validation import check_count
 from momentalign.closed_form import HEADS, Residuals
@@ -68,7 +67,7 @@ class Hutchinson(DomainPenalty):
         else:
             _, weights = closed_form.index_domains(batch.domains, self.num_domains, X.dtype)
             diagonals = _sampled_diagonals(residuals, X, weights, self.samples)
-            hessian = present_spread(diagonals @ diagonals.T, weights.sum(0) > 0)
+            hessian = closed_form.present_spread(diagonals @ diagonals.T, weights.sum(0) > 0)
         return {"gradient": gradient, "hessian": hessian}
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:

@@ -80,23 +80,23 @@ class DecayedSums(DomainMemory):
 
     def __init__(self, names: list[str], num_domains: int | None, decay: float) -> None:
         super().__init__(num_domains, decay)
+        self.names = names
         for name in names:
             self.register_buffer(name, torch.zeros(0, 0))
 
     def forward(self, values: dict[str, Tensor], labels: Tensor, *, update: bool) -> dict[str, Tensor]:
         """Add the past to this batch's values, shape (K, N) over `labels`, zero for a missing domain."""
-        sums = {}
-        for name, value in values.items():
-            past = self.past(name, labels)
-            sums[name] = value if past is None else torch.add(value, past, alpha=self.decay)
+        sums = dict(values)
+        for name, past in self.past(labels, next(iter(values.values())).dtype).items():
+            sums[name] = torch.add(values[name], past, alpha=self.decay)
         if update:
             self.remember(sums, labels)
         return sums
 
-    def past(self, name: str, labels: Tensor) -> Tensor | None:
-        """Stored sums, expanded to `labels`; None before the first batch."""
-        kept = self.get_buffer(name)
-        return self.expanded(kept, labels) if kept.numel() else None
+    def past(self, labels: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Stored sums, expanded to `labels`, cast as the module may have been; empty before the first batch."""
+        kept = {name: self.get_buffer(name) for name in self.names}
+        return {name: self.expanded(sums, labels).to(dtype) for name, sums in kept.items() if sums.numel()}
 
     def remember(self, sums: dict[str, Tensor], labels: Tensor) -> None:
         """Store the sums for the next batch."""

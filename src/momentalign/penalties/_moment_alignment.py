@@ -1,6 +1,6 @@
 """Alignment of derivatives of any orders, which CMA and its relatives are cases of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, Unpack
 
 import torch
@@ -77,7 +77,7 @@ class AlignmentPenalty(DomainPenalty):
         constant = self.scaling in ("classes", "parameters")
         divisors = [self._divisor(order, batch) for order in orders] if constant else None
         if self.momentum:
-            spreads = _dispatch.divided(self._spreads_with_past(batch, update), divisors)
+            spreads = self._spreads_with_past(batch, divisors, update)
             energies = self._energies_with_past(batch, update) if relative else []
         else:
             spreads, energies = _dispatch.spreads(
@@ -99,27 +99,35 @@ class AlignmentPenalty(DomainPenalty):
             self.route, orders, batch, loss=self.loss, bias=self.bias, num_domains=self.num_domains, past=past
         )
 
-    def _spreads_with_past(self, batch: HeadBatch, update: bool) -> list[Tensor]:
-        """Spreads of the decaying sums, by the route of the first batch."""
+    def _spreads_with_past(self, batch: HeadBatch, divisors: Sequence[float] | None, update: bool) -> list[Tensor]:
+        """Spreads of the decaying sums, divided, by the route of the first batch."""
         if self.bank.grams.numel():
             route = "gram"
         elif self.sums.get_buffer(term_name(self.orders[0])).numel():
             route = "direct"
         else:
             route = self._route(self.orders, batch, past=self.bank.batches * len(batch.features))
-        memory = self.bank if route == "gram" else self.sums
-        labels, weights = memory.index(batch.domains, batch.features.dtype)
         if route == "gram":
+            labels, weights = self.bank.index(batch.domains, batch.features.dtype)
             grams = self.bank(batch, labels, weights, update=update)
-        else:
-            residuals = HEADS[self.loss](batch.logits, batch.targets)
-            vectors = {
-                term_name(order): closed_form.domain_coordinates(order, residuals, batch.features, weights, self.bias)
-                for order in self.orders
-            }
-            grams = [total @ total.T for total in self.sums(vectors, labels, update=update).values()]
-        present = weights.sum(0) > 0
-        return [_dispatch.present_spread(gram, present) for gram in grams]
+            present = weights.sum(0) > 0
+            return _dispatch.divided([closed_form.present_spread(gram, present) for gram in grams], divisors)
+        labels = self.sums.extended_labels(batch.domains)
+        past = self.sums.past(labels, batch.features.dtype)
+        spreads, sums = closed_form.decayed_spreads(
+            self.orders,
+            HEADS[self.loss],
+            *batch,
+            labels,
+            list(past.values()) or None,
+            self.momentum,
+            bias=self.bias,
+            divisors=divisors,
+            overwrite=update,
+        )
+        if update:
+            self.sums.remember(dict(zip(map(term_name, self.orders), sums, strict=True)), labels)
+        return spreads
 
     def _divisor(self, order: int, batch: HeadBatch) -> float:
         """Constant divisor of a term."""
