@@ -31,8 +31,8 @@ _ROWS, _CLASSES, _DOMAINS = 1024, 16, 16
 _SIZE = 2**25
 """Numbers in all domains' derivatives up to which the kernels are used."""
 
-_FORWARD_ROWS = 64
-"""Rows that the forward kernel reads at a time."""
+_FORWARD_ROWS, _FORWARD_COLUMNS = 64, 16
+"""Rows that the forward kernel reads at a time, and rows and columns of its tile of a Hessian."""
 
 _BACKWARD_ROWS, _BACKWARD_COLUMNS, _DEPTH = 16, 16, 64
 """Tile of the backward kernel, and rows of a Hessian that it reads at a time."""
@@ -157,14 +157,14 @@ class _FusedDecayedSpreads(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         (n, C), d, K = logits.shape, features.shape[1], len(labels)
         deviations = _Intermediates(torch.empty_like(gradients), torch.empty_like(hessians), logits.new_empty(K))
-        block_K, block = max(2, triton.next_power_of_2(K)), 32 if K <= 4 else 16
-        tiles = triton.cdiv(d + bias, block)
+        tiles = triton.cdiv(d + bias, _FORWARD_COLUMNS)
         blocks = 1 if C == 2 else C * (C + 1) // 2
         values = logits.new_empty(2, blocks * tiles * tiles)
         kernels.spreads[tiles, 1 + blocks * tiles](
             features.contiguous(), logits, targets, domains, labels, past_gradients, past_hessians, gradients,
             hessians, *deviations, values, n, d, K, *logits.stride(), float(decay), *divisors,
-            C=C, BIAS=int(bias), BLOCK_N=_FORWARD_ROWS, BLOCK_D=block, BLOCK_K=block_K, BLOCK_C=_padded(C),
+            C=C, BIAS=int(bias), BLOCK_N=_FORWARD_ROWS, BLOCK_D=_FORWARD_COLUMNS,
+            BLOCK_K=max(2, triton.next_power_of_2(K)), BLOCK_C=_padded(C),
         )  # fmt: skip
         gradient, hessian = values.sum(1).unbind()
         return gradient, hessian, *deviations
