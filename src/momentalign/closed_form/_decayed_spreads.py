@@ -164,7 +164,7 @@ class _FusedDecayedSpreads(torch.autograd.Function):
             features.contiguous(), logits, targets, domains, labels, past_gradients, past_hessians, gradients,
             hessians, *deviations, values, n, d, K, *logits.stride(), float(decay), *divisors,
             C=C, BIAS=int(bias), BLOCK_N=_FORWARD_ROWS, BLOCK_D=_FORWARD_COLUMNS,
-            BLOCK_K=max(2, triton.next_power_of_2(K)), BLOCK_C=_padded(C),
+            BLOCK_K=max(2, triton.next_power_of_2(K)), BLOCK_C=max(16, triton.next_power_of_2(C)),
         )  # fmt: skip
         gradient, hessian = values.sum(1).unbind()
         return gradient, hessian, *deviations
@@ -188,7 +188,7 @@ class _FusedDecayedSpreads(torch.autograd.Function):
             features.contiguous(), logits, targets, domains, labels, *saved, *grads, dX, dlogits, n, d, K,
             *logits.stride(), *ctx.divisors,
             C=C, BIAS=int(ctx.bias), SPAN=_SPAN, BLOCK_I=_BACKWARD_ROWS, BLOCK_J=_DEPTH, BLOCK_D=_BACKWARD_COLUMNS,
-            BLOCK_C=_padded(C),
+            BLOCK_C=max(16, triton.next_power_of_2(C)),
         )  # fmt: skip
         whole = dlogits.sum(0) if spans > 1 else dlogits[0]
         needs = ctx.needs_input_grad
@@ -214,7 +214,3 @@ def _recomputed(
         for vector, deviation in zip(now, (saved.gradients, saved.hessians), strict=True)
     ]
     return _divided_spreads(centred, weights, divisors)
-
-
-def _padded(C: int) -> int:
-    return max(16, triton.next_power_of_2(C))
