@@ -15,7 +15,12 @@ from tests.report.sweeps import HOSTILE, hostile, mixed
 
 pytestmark = pytest.mark.slow
 
-TABS = {"Oracle": "oracle", "Training domains": "training-domain", "Leave one domain out": "leave-one-domain-out"}
+TABS = {
+    "Oracle (test labels)": "oracle",
+    "Training domains": "training-domain",
+    "Extrapolated": "extrapolated",
+    "Leave one domain out": "leave-one-domain-out",
+}
 TABLES = """panel => [...panel.querySelectorAll('table.results')].map(table =>
   [...table.tBodies[0].rows].map(row => [...row.cells].slice(1).map(cell => cell.textContent)))"""
 
@@ -75,7 +80,7 @@ def test_tabs_switch_and_show_the_numbers_of_their_rule(path: Path, sweep: Sweep
 
 def test_tooltips_answer_with_the_numbers_of_the_table(path: Path, sweep: Sweep, browser: Browser) -> None:
     page = drawn(browser.open(path))
-    section = accuracy_table(sweep, "oracle").sections[0]
+    section = accuracy_table(sweep, "training-domain").sections[0]
     marks = page.locator("#panel-accuracy-0 .chart").first.locator(".mark-symbol path")
     assert marks.count() == len(section.rows) * len(section.columns)
     told = set()
@@ -121,7 +126,7 @@ def test_paper_shows_all_tabs_in_dark_letters(path: Path, browser: Browser) -> N
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 30, 33)"
-    assert len(list(shown_panels(page))) == 4
+    assert len(list(shown_panels(page))) == 5
     assert not page.locator("nav").is_visible()
     page.set_viewport_size({"width": 720, "height": 1000})
     assert not browser.scrolls_sideways(page)
@@ -130,7 +135,7 @@ def test_paper_shows_all_tabs_in_dark_letters(path: Path, browser: Browser) -> N
 
 def test_tables_need_no_script(path: Path, browser: Browser) -> None:
     page = browser.open(path, java_script_enabled=False)
-    assert page.locator("#accuracy table").count() == page.locator("#accuracy table:visible").count() == 4
+    assert page.locator("#accuracy table").count() == page.locator("#accuracy table:visible").count() == 5
     assert page.get_by_text("Charts need JavaScript; tables do not.").is_visible()
     # Chromium says that it kept scripts from running; that is what was asked for.
     browser.complaints.clear()
