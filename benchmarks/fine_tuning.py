@@ -152,7 +152,7 @@ def plan(study: str, steps: int | None = None, seeds: Sequence[int] = SEEDS) -> 
 
 
 def execute(job: Job, root: Path, images: Path | None, encoder: str | None) -> dict[str, Any]:
-    """Train one run and describe it: accuracy on the test domain at the last and at the selected record."""
+    """Train one run and describe it: accuracy on the test domain at the last record, averaged and selected."""
     data = _load(job.dataset, job.seed, root, images)
     config = make_config(
         data,
@@ -163,15 +163,18 @@ def execute(job: Job, root: Path, images: Path | None, encoder: str | None) -> d
         steps=job.steps,
         record_every=max(1, job.steps // 4),
         encoder=encoder,
+        average="sma",
     )
     started = time.perf_counter()
     curve: dict[int, dict[str, float]] = {}
+    averaged: dict[int, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         run(config, folder, data=data, save=False)
         for line in Path(folder, "records.jsonl").read_text().splitlines():
             record = json.loads(line)
-            if record["metric"] == "accuracy":
-                curve.setdefault(record["step"], {})[f"{record['domain']}/{record['split']}"] = record["value"]
+            if record["metric"] in ("accuracy", "averaged_accuracy") and record["domain"] is not None:
+                into = curve if record["metric"] == "accuracy" else averaged
+                into.setdefault(record["step"], {})[f"{record['domain']}/{record['split']}"] = record["value"]
     steps = sorted(curve)
     tested = [curve[step][f"{job.domain}/in"] for step in steps]
     trained = [name for name in data.names if name != job.domain]
@@ -183,6 +186,7 @@ def execute(job: Job, root: Path, images: Path | None, encoder: str | None) -> d
         "setting": job.setting.label,
         "steps": job.steps,
         "last": tested[-1],
+        "averaged": averaged[steps[-1]][f"{job.domain}/in"],
         "selected": tested[validated.index(max(validated))],
         "validation": validated[-1],
         "records": steps,
@@ -267,7 +271,8 @@ def tables(lines: Sequence[Mapping[str, Any]], score: str = "last") -> list[str]
             if not chosen:
                 continue
             title = "confirmed on" if confirming else "settled on"
-            text += ["", f"{dataset}, {title} seed {', '.join(map(str, seeds))} ({score} record)", ""]
+            what = "averaged weights, last record" if score == "averaged" else f"{score} record"
+            text += ["", f"{dataset}, {title} seed {', '.join(map(str, seeds))} ({what})", ""]
             text += [f"| setting | {' | '.join(domains)} | mean − ERM | worst − ERM | runs |"]
             text += ["|---|" + "--:|" * (len(domains) + 3)]
             for setting in dict.fromkeys(x["setting"] for x in chosen):
@@ -297,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.study == "show":
         lines = [line for file in given.files for line in _read(file)]
-        print("\n".join([*tables(lines), *tables(lines, "selected")]))
+        print("\n".join([*tables(lines), *tables(lines, "averaged"), *tables(lines, "selected")]))
         return 0
     if given.data is None:
         parser.error("no data folder: pass --data or set MOMENTALIGN_DATA.")
