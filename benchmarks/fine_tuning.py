@@ -164,6 +164,7 @@ def execute(job: Job, root: Path, images: Path | None, encoder: str | None) -> d
         record_every=max(1, job.steps // 4),
         encoder=encoder,
         average="sma",
+        preset="published",
     )
     started = time.perf_counter()
     curve: dict[int, dict[str, float]] = {}
