@@ -14,9 +14,7 @@ from momentalign.data import DomainDataset
 from momentalign.runs import read_records, read_run
 from momentalign.training import evaluate, run
 from momentalign.training._steps import Training
-from tests.references import assert_equal
 from tests.training.problems import (
-    TIMES,
     assert_same_weights,
     cut_at,
     grouped,
@@ -140,22 +138,6 @@ def test_captured_steps_average_the_same_weights(kind: str, tmp_path: Path, monk
         run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True, checkpoint_every=1)
     run(config, tmp_path / "cut", data=data, accelerator="cpu", capture=True)
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "False")
-
-
-def test_two_ranks_have_the_average_of_one(tmp_path: Path) -> None:
-    data = three_domains()
-    config = small_config(data, "cma", average="swad", record_every=2, steps=16, hparams={"lr": 1e-2})
-    run(config, tmp_path / "one", data=data, accelerator="cpu")
-    run(config, tmp_path / "two", data=data, accelerator="cpu", devices=2)
-    alone, together = (
-        {k: v for step in range(16) for k, v in metrics(tmp_path / name, step).items() if k[-1] not in TIMES}
-        for name in ("one", "two")
-    )
-    assert alone.keys() == together.keys()
-    for key, value in alone.items():
-        assert together[key] == pytest.approx(value, rel=1e-3, abs=1e-4), key
-    for name, tensor in weights(tmp_path / "one").items():
-        assert_equal(weights(tmp_path / "two")[name], tensor, 1e-3)
 
 
 def test_groups_are_recorded_too(tmp_path: Path) -> None:

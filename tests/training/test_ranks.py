@@ -30,7 +30,8 @@ def curves(folder: Path) -> dict[tuple[object, ...], float]:
 
 def test_two_ranks_are_one(tmp_path: Path) -> None:
     data = three_domains()
-    config = small_config(data, "cma", hparams={"anneal_steps": 5, "gradient_weight": 10.0, "hessian_weight": 1.0})
+    hparams = {"anneal_steps": 5, "gradient_weight": 10.0, "hessian_weight": 1.0}
+    config = small_config(data, "cma", hparams=hparams, average="swad", record_every=2)
     run(config, tmp_path / "one", data=data, accelerator="cpu")
     last = run(config, tmp_path / "two", data=data, accelerator="cpu", devices=2)
     alone, together = curves(tmp_path / "one"), curves(tmp_path / "two")
@@ -40,6 +41,7 @@ def test_two_ranks_are_one(tmp_path: Path) -> None:
     for name, tensor in weights(tmp_path / "one").items():
         assert_equal(weights(tmp_path / "two")[name], tensor, 1e-4)
     assert {record["step"] for record in last} == {19}
+    assert "averaged_accuracy" in {record["metric"] for record in last}
 
 
 def test_batches_that_cannot_be_shared_out_are_refused_at_once(tmp_path: Path) -> None:

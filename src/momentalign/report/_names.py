@@ -15,6 +15,7 @@ _TERM_LABELS = {"cross_entropy": "cross-entropy of the batches"}
 for _spec in reversed(_ALGORITHMS.values()):
     _TERM_LABELS |= _spec.term_labels
 _AVERAGES = {"ema": "EMA", "sma": "SMA", "swad": "SWAD"}
+_AVERAGES |= {"uniform-soup": "uniform soup", "greedy-soup": "greedy soup"}
 _TABLES = (".csv.gz", ".csv", ".parquet", ".npz")
 # Abbreviations that are common in papers; other data sets show their domains' names in full.
 _HEADS = {
