@@ -27,7 +27,13 @@ from torch import Tensor
 from momentalign.bench._measure import captured
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._step import training_step, vit_small
-from momentalign.closed_form import _coral_distances, _product_spreads, _softmax_spreads, _variance_spread
+from momentalign.closed_form import (
+    _coral_distances,
+    _decayed_spreads,
+    _product_spreads,
+    _softmax_spreads,
+    _variance_spread,
+)
 from momentalign.data import DomainDataset, Split
 from momentalign.encoders import MNIST_CNN, _networks
 from momentalign.penalties import CMA, CORAL, HGP, Fishr
@@ -63,7 +69,7 @@ PATCHES: dict[str, list[tuple[Any, str, Any]]] = {
     "norm, channels last": [(MNIST_CNN, "forward", channels_last_forward)],
     "penalty": [
         (module, "_can_fuse", never)
-        for module in (_softmax_spreads, _product_spreads, _coral_distances, _variance_spread)
+        for module in (_softmax_spreads, _decayed_spreads, _product_spreads, _coral_distances, _variance_spread)
     ],
 }
 """What is replaced, by name."""
@@ -82,6 +88,7 @@ VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
         "plain and compiled": ("norm",),
     },
     "cma": PENALTY_VARIANTS,
+    "cma-momentum": PENALTY_VARIANTS,
     "hgp": PENALTY_VARIANTS,
     "fishr": PENALTY_VARIANTS,
     "coral": PENALTY_VARIANTS,

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from momentalign import CMA, Fishr, MomentAlignment
+from momentalign.closed_form import _decayed_spreads
 from momentalign.penalties import DomainPenalty, _memory
+from tests.kernels import DEVICE, needs_device
 from tests.penalties.agreement import assert_agrees, differentiated
 from tests.references import ReferenceBatch, assert_equal, dense_derivatives, linear, make_batch
 
@@ -105,6 +107,7 @@ REMEMBERING = {
     "gram": partial(CMA, momentum=DECAY, route="gram"),
     "direct": partial(CMA, momentum=DECAY, route="direct"),
     "relative": partial(CMA, momentum=DECAY, route="gram", scaling="relative"),
+    "direct and relative": partial(CMA, momentum=DECAY, route="direct", scaling="relative"),
     "fishr": Fishr,
 }
 all_forms = pytest.mark.parametrize("make", REMEMBERING.values(), ids=REMEMBERING)
@@ -152,6 +155,32 @@ def test_half_precision_is_remembered_in_float32(make: Callable[..., DomainPenal
     kept = [buffer for buffer in penalty.buffers() if buffer.is_floating_point() and buffer.numel()]
     assert kept
     assert all(buffer.dtype == torch.float32 for buffer in kept)
+
+
+@needs_device
+@pytest.mark.parametrize("scaling", ["classes", "relative"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_kernels_remember_as_float64_does(classes: int, scaling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_decayed_spreads, "_can_fuse", lambda features, *_: features.dtype == torch.float32)
+    single, double = (
+        CMA(0.3, 2.0, momentum=DECAY, route="direct", scaling=scaling, num_domains=3).to(DEVICE) for _ in range(2)
+    )
+    pending = []
+    for seed, drawn in enumerate([(0, 1), (0, 1, 2), (1, 2), (0, 1, 2)]):
+        batch = make_batch("cross_entropy", n=19, d=5, C=classes, domains=drawn, seed=seed)
+        features, logits, targets, domains = (tensor.to(DEVICE) for tensor in batch.inputs)
+        leaves = features.float().requires_grad_(), logits.float().requires_grad_()
+        exact = tuple(leaf.detach().double().requires_grad_() for leaf in leaves)
+        before = {name: buffer.clone() for name, buffer in single.named_buffers()}
+        single.terms(*leaves, targets, domains)
+        single.eval()(*leaves, targets, domains)
+        assert all(torch.equal(buffer, before[name]) for name, buffer in single.named_buffers())
+        found, expected = single.train()(*leaves, targets, domains), double(*exact, targets, domains)
+        torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-7)
+        pending.append((found, leaves, torch.autograd.grad(expected, exact)))
+    for value, leaves, gradients in pending:  # the sums have been written over since
+        for mine, its in zip(torch.autograd.grad(value, leaves), gradients, strict=True):
+            assert (mine.double() - its).norm() <= 1e-4 * its.norm()
 
 
 def test_momentum_zero_keeps_nothing() -> None:

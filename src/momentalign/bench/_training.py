@@ -14,7 +14,7 @@ from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
 from momentalign.data import DomainDataset, Split, load_dataset
 from momentalign.training import Clock, make_config, run
 
-BENCHMARKED = ("erm", "cma", "fishr", "coral", "hgp", "erm", "cma")
+BENCHMARKED = ("erm", "cma", "cma-momentum", "fishr", "coral", "hgp", "erm", "cma")
 """Algorithms of the runs; the second runs of ERM and CMA show the noise."""
 
 _STEPS = 5001
@@ -41,7 +41,7 @@ def training_plan(device: torch.device, *, quick: bool, memory_limit: int = 0) -
             f"ColoredMNIST, {steps} steps, {title}", partial(training_rows, device, "colored-mnist", steps, **setting)
         )
         if number == 0:
-            for name in ("erm", "cma"):
+            for name in ("erm", "cma", "cma-momentum"):
                 yield BenchmarkGroup(f"kernels of a step, {name}", partial(kernel_rows, device, name))
 
 
