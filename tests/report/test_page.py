@@ -139,6 +139,17 @@ def test_half_finished_sweeps_say_what_is_missing(tmp_path: Path) -> None:
     assert "no method has finished runs with different hyper-parameters" in words
 
 
+def test_averaged_weights_are_a_method_and_no_run_of_their_own(tmp_path: Path) -> None:
+    for folder in write_fake_sweep(tmp_path / "runs", algorithms=("erm", "cma"), hparams=1, average="sma"):
+        lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+        averaged = [line.replace('"accuracy"', '"averaged_accuracy"') for line in lines if '"accuracy"' in line]
+        (folder / "records.jsonl").write_text("".join([*lines, *averaged]))
+    words = read(read_runs(tmp_path / "runs"), tmp_path).words()
+    assert "ERM, ERM + SMA, CMA, CMA + SMA on colored-digits." in words
+    assert "12 runs finished" in words
+    assert "No difference from ERM found for ERM + SMA" in words  # the same numbers
+
+
 def test_runs_without_any_record(tmp_path: Path) -> None:
     write_run(tmp_path / "runs", make_config(), [], status="running")
     words = read(read_runs(tmp_path / "runs"), tmp_path).words()

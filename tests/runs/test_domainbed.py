@@ -19,6 +19,10 @@ def test_folders_of_domainbed_are_read_and_selected(tmp_path):
     run = sweep.runs.loc["f00d"]
     assert (run.dataset, run.algorithm, run.test_domains, run.steps) == ("colored-mnist", "erm", ("+90%",), 5001)
     assert run.domains == ("+90%", "+80%", "-90%")
+    assert sweep.runs["rows"].tolist() == [{}, {}]
+    extrapolated = select(sweep, "extrapolated").iloc[0]
+    assert (extrapolated.run, extrapolated.step) == ("beef", 5000)
+    assert extrapolated.validation == pytest.approx(0.1 - 2 * 0.05)
     oracle = select(sweep, "oracle").iloc[0]
     assert (oracle.run, oracle.step, oracle.validation, oracle.test) == ("f00d", 5000, 0.6, 0.4)
     training = select(sweep, "training-domain").iloc[0]

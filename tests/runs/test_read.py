@@ -27,6 +27,13 @@ def test_a_sweep_becomes_two_frames(tmp_path):
         assert (row.domain == line["domain"]) if line["domain"] else (row.domain != row.domain)
 
 
+def test_numbers_of_rows_are_read_where_they_are_recorded(tmp_path):
+    rows = {"+90%": {"in": 8, "out": 2}}
+    write_run(tmp_path, make_config(trial=0), LINES, name="new", rows=rows)
+    write_run(tmp_path, make_config(trial=1), LINES, name="old")
+    assert dict(read_runs(tmp_path).runs["rows"]) == {"new": rows, "old": {}}
+
+
 def test_groups_are_kept(tmp_path):
     write_fake_probes(tmp_path, hparams=1)
     records = read_runs(tmp_path).records

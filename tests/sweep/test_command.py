@@ -145,6 +145,11 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
         (["colored-digits", "--algorithms", "erm", "--set", "lr"], "'--set' should look like NAME=VALUE"),
         (["colored-digits", "--algorithms", "erm", "--jobs", "0"], "'jobs' should be at least 1"),
         (["colored-digits", "--algorithms", "erm", "--out", "pyproject.toml"], "'--out' should name a folder"),
+        (["colored-digits", "--algorithms", "erm", "--reach=-1"], "'--reach' should be finite and not below 0"),
+        (
+            ["colored-digits", "--algorithms", "erm", "--select", "oracle", "--reach", "3"],
+            "'--reach' is for extrapolated selection, but --select is oracle. Omit it.",
+        ),
         (["colored-digits", "--algorithms", "erm", "--preset", "save"], "Did you mean 'safe'?"),
         (["x.csv", "--algorithms", "erm", "--setting", "probe", "--preset", "safe"], "'--preset' is for --setting"),
         (["x.csv", "--algorithms", "erm", "--setting", "probe", "--steps", "5"], "'--steps' is for --setting finetune"),

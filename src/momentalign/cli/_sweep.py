@@ -135,6 +135,10 @@ def sweep(
                 holdout=holdout,
                 **common,
             )
+        if reach is not None and "extrapolated" not in plan.rules:
+            raise ValueError(
+                f"'--reach' is for extrapolated selection, but --select is {','.join(plan.rules)}. Omit it."
+            )
         console.print(plan.describe())
         if setting == "finetune":
             notes = [(preset_note(run, preset), augmentation_note(run, augment)) for run in plan.all_runs]
