@@ -14,10 +14,12 @@ def main() -> int:
     """Run the missing cells, print the tables, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.estimators",
-        description="Leave-one-domain-out on real tables. Finished cells are saved: run it again to resume.",
+        description="Searches against scikit-learn on left-out domains. Saves finished cells; run it again to resume.",
     )
     parser.add_argument("--sets", default=",".join(SETS), help="sets, separated by commas (default: all)")
-    parser.add_argument("--seeds", type=int, default=5, help="number of seeds (default: 5)")
+    parser.add_argument(
+        "--draws", type=int, default=3, help="draws of small training sets besides all rows (default: 3)"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each (default: 1)")
     parser.add_argument(
         "--data", default=os.environ.get("MOMENTALIGN_DATA"), help="data folder (default: $MOMENTALIGN_DATA)"
@@ -32,7 +34,7 @@ def main() -> int:
         parser.error("no data folder: pass --data or set MOMENTALIGN_DATA.")
     root = Path(arguments.data)
     try:
-        cells = plan_cells(sets, range(arguments.seeds), root)
+        cells = plan_cells(sets, range(arguments.draws + 1), root)
         results = run_cells(
             cells, root, arguments.out, jobs=arguments.jobs, progress=lambda line: print(line, file=sys.stderr)
         )

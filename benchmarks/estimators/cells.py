@@ -1,4 +1,4 @@
-"""Cells (set × seed × domain left out), run in parallel; each finished one is saved to a JSON file."""
+"""Cells (set × draw of rows × fold of domains left out), run in parallel; each finished one is saved to a JSON file."""
 
 import json
 import platform
@@ -11,60 +11,71 @@ import joblib  # type: ignore[import-untyped]  # comes with scikit-learn
 import numpy as np
 import scipy
 import sklearn
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold
 
 import momentalign
-from benchmarks.estimators.methods import CellRows, all_methods
-from benchmarks.estimators.sets import SETS, draw_rows, read_set
+from benchmarks.estimators.methods import SEARCHES, CellRows, all_methods
+from benchmarks.estimators.sets import OUTER_FOLDS, SETS, prepare, read_set
 from momentalign._files import atomic_write
-from momentalign.sklearn import (
-    MomentAlignedClassifier,
-    MomentAlignedClassifierCV,
-    MomentAlignedRegressor,
-    MomentAlignedRegressorCV,
-)
+
+SMALL_ROWS = 200
+"""Rows of each training domain in the small draws."""
 
 CellResults = dict[str, dict[str, Any]]
 """Results by the cells' names."""
 
 
 class Cell(NamedTuple):
-    """One domain left out of one set under one seed."""
+    """One fold of domains left out of one set. Draw 0 has all training rows, the others at most 200 of a domain."""
 
     set: str
-    seed: int
-    domain: str
+    draw: int
+    fold: int
 
     def __str__(self) -> str:
-        return f"{self.set}/{self.seed}/{self.domain}"
+        return f"{self.set}/{self.draw}/{self.fold}"
 
 
-def plan_cells(sets: Sequence[str], seeds: Sequence[int], root: Path) -> list[Cell]:
-    """All cells, slow sets first."""
-    slow = ["pacs", "amazon", "beijing"]
-    order = sorted(sets, key=lambda name: slow.index(name) if name in slow else len(slow))
+def plan_cells(sets: Sequence[str], draws: Sequence[int], root: Path) -> list[Cell]:
+    """All cells, in the order of the sets."""
     return [
-        Cell(name, seed, str(domain))
-        for name in order
-        for seed in seeds
-        for domain in np.unique(read_set(name, root).domains)
+        Cell(name, draw, fold)
+        for name in sets
+        for draw in draws
+        for fold in range(len(outer_folds(read_set(name, root).domains)))
     ]
 
 
+def outer_folds(domains: NDArray[np.str_]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Rows to fit and to score: each domain left out in turn, or folds of domains of about as many rows."""
+    number = min(len(np.unique(domains)), OUTER_FOLDS)
+    return list(GroupKFold(number).split(domains, groups=domains))
+
+
+def draw_rows(domains: NDArray[np.str_], draw: int) -> NDArray[np.bool_]:
+    """Mask (n,) of a draw's rows; a domain's rows are the same whichever domain is left out."""
+    if draw == 0:
+        return np.ones(len(domains), dtype=bool)
+    rng, drawn = np.random.default_rng(draw), np.zeros(len(domains), dtype=bool)
+    for domain in np.unique(domains):
+        drawn[rng.permutation(np.flatnonzero(domains == domain))[:SMALL_ROWS]] = True
+    return drawn
+
+
 def run_cell(cell: Cell, root: Path) -> tuple[Cell, dict[str, Any]]:
-    """Run every method on a cell; returns the cell with its results, row counts and CPU seconds."""
-    start = time.process_time()
-    X, y, domains = read_set(cell.set, root)
-    trained, tested = draw_rows(cell.set, domains, cell.seed)
-    train, test = trained & (domains != cell.domain), tested & (domains == cell.domain)
-    prepare = SETS[cell.set].prepare().fit(X[train])
-    rows = CellRows(prepare.transform(X[train]), y[train], domains[train], prepare.transform(X[test]), y[test])
-    methods = all_methods(rows, is_regression=SETS[cell.set].regression)
+    """Run every method on a cell; returns the cell with its results and row counts."""
+    frame, y, domains = read_set(cell.set, root)
+    train, test = outer_folds(domains)[cell.fold]
+    train = train[draw_rows(domains, cell.draw)[train]]
+    pipeline = prepare(cell.set).fit(frame.iloc[train])
+    features = [pipeline.transform(frame.iloc[index]) for index in (train, test)]
+    rows = CellRows(features[0], y[train], domains[train], features[1], y[test], domains[test])
     return cell, {
-        "train_rows": int(train.sum()),
-        "test_rows": int(test.sum()),
-        "features": rows.train.shape[1],
-        "seconds": round(time.process_time() - start, 2),
-        "methods": methods,
+        "train_rows": len(train),
+        "test_rows": len(test),
+        "features": features[0].shape[1],
+        "methods": all_methods(rows, regression=SETS[cell.set].regression),
     }
 
 
@@ -85,7 +96,7 @@ def run_cells(
             saved[str(cell)] = result
             _write(out, saved)
             left = (time.perf_counter() - start) / number * (len(missing) - number)
-            progress(f"{number}/{len(missing)} {cell}: {result['seconds']:.0f} s, about {left / 60:.0f} min left")
+            progress(f"{number}/{len(missing)} {cell}: about {left / 60:.0f} min left")
     return {str(cell): saved[str(cell)] for cell in cells}
 
 
@@ -115,13 +126,7 @@ def _write(out: Path, cells: CellResults) -> None:
 
 
 def _estimators() -> dict[str, str]:
-    """The version and every estimator's defaults."""
-    estimators = (
-        MomentAlignedClassifier,
-        MomentAlignedClassifierCV,
-        MomentAlignedRegressor,
-        MomentAlignedRegressorCV,
-    )
+    """The version and the searches' defaults."""
     return {"momentalign": momentalign.__version__} | {
-        estimator.__name__: repr(sorted(estimator().get_params().items())) for estimator in estimators
+        search.__name__: repr(sorted(search().get_params().items())) for search in SEARCHES.values()
     }

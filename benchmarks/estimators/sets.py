@@ -1,4 +1,4 @@
-"""Data sets of the study: arrays with a domain for every row, and their preprocessing."""
+"""Data sets of the study: a data frame with a domain for every row, and the preprocessing all of them share."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,59 +7,82 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
-STATION_ROWS = 3000
-"""Rows drawn from each Beijing station, an eleventh of them, so that a cell takes seconds."""
+STATION_ROWS = 1000
+"""Rows drawn from each Beijing station, a thirtieth of them, so that a cell takes seconds."""
+PACS_COMPONENTS = 100
+OUTER_FOLDS = 10
+"""At most this many folds of domains are left out in turn."""
+HALVES = ("settle", "confirm")
+
+_HEART = [
+    "age",
+    "sex",
+    "cp",
+    "trestbps",
+    "chol",
+    "fbs",
+    "restecg",
+    "thalach",
+    "exang",
+    "oldpeak",
+    "slope",
+    "ca",
+    "thal",
+]
+_HEART_CATEGORIES = ["cp", "restecg", "slope", "thal"]
 
 
 class DomainRows(NamedTuple):
-    """Features (n, d), targets and domains (n,)."""
+    """A data frame of features (n, d), targets and domains (n,)."""
 
-    features: NDArray[np.float64]
+    features: Any
     targets: NDArray[Any]
     domains: NDArray[np.str_]
 
 
 class StudySet(NamedTuple):
-    """How a set is read, preprocessed (fitted on training rows) and scored."""
+    """How a set is read and scored; `components` of a PCA follow the preprocessing where they are given."""
 
     title: str
     read: Callable[[Path], DomainRows]
-    prepare: Callable[[], Pipeline]
     regression: bool = False
+    components: int | None = None
 
 
 def read_heart(root: Path) -> DomainRows:
-    """Four hospitals; 13 columns as numbers, missing values as NaN; whether there is disease."""
+    """Four hospitals; 13 columns, four of them categories; whether there is disease."""
     import pandas as pd
 
     folder = root / "heart-disease"
-    tables = [pd.read_csv(folder / f"processed.{name}.data", header=None, na_values="?") for name in HOSPITALS]
-    rows = pd.concat(tables)
+    tables = [
+        pd.read_csv(folder / f"processed.{name}.data", header=None, names=[*_HEART, "num"], na_values="?")
+        for name in HOSPITALS
+    ]
+    rows = pd.concat(tables, ignore_index=True)
+    for name in _HEART_CATEGORIES:
+        rows[name] = rows[name].map("{:g}".format, na_action="ignore").astype(object)
     hospitals = np.repeat(HOSPITALS, [len(table) for table in tables])
-    return DomainRows(rows.iloc[:, :13].to_numpy(float), (rows.iloc[:, 13] > 0).to_numpy().astype(np.int64), hospitals)
-
-
-def read_common(root: Path) -> DomainRows:
-    """The ten columns of heart disease that all four hospitals recorded for most patients."""
-    rows = read_heart(root)
-    return rows._replace(features=rows.features[:, :10])  # the last three are slope, ca and thal
+    return DomainRows(rows[_HEART], np.where(rows["num"] > 0, "disease", "none"), hospitals)
 
 
 def read_npz(path: Path) -> DomainRows:
     """Features from an archive with X, y, domain and the domains' names."""
+    import pandas as pd
+
     with np.load(path, allow_pickle=False) as archive:
         names = archive["domains"][archive["domain"]]
-        return DomainRows(archive["X"].astype(np.float64), archive["y"].astype(np.int64), names)
+        return DomainRows(pd.DataFrame(archive["X"].astype(np.float64)), archive["y"].astype(np.int64), names)
 
 
 def read_air(root: Path) -> DomainRows:
-    """Twelve stations: the other pollutants, weather, month and hour as angles, wind direction one-hot; PM2.5."""
+    """Twelve stations: the other pollutants, weather, month and hour as angles, wind direction; PM2.5."""
     import pandas as pd
 
     paths = sorted((root / "beijing-air").glob("PRSA_Data_*.csv.gz"))
@@ -67,43 +90,59 @@ def read_air(root: Path) -> DomainRows:
         raise FileNotFoundError(f"No PRSA_Data_*.csv.gz in {root / 'beijing-air'}.")
     table = pd.concat([pd.read_csv(path) for path in paths])
     table = table[table["PM2.5"].notna()]
-    numbers = table[["PM10", "SO2", "NO2", "CO", "O3", "TEMP", "PRES", "DEWP", "RAIN", "WSPM"]].to_numpy(float)
-    angles = [2 * np.pi * table[name].to_numpy(float) / period for name, period in (("month", 12), ("hour", 24))]
-    circles = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
-    wind = pd.get_dummies(table["wd"]).to_numpy(float)
-    return DomainRows(
-        np.column_stack([numbers, *circles, wind]), table["PM2.5"].to_numpy(float), table["station"].to_numpy(str)
-    )
+    table = table.groupby("station").sample(STATION_ROWS, random_state=0).reset_index(drop=True)
+    columns = table[["PM10", "SO2", "NO2", "CO", "O3", "TEMP", "PRES", "DEWP", "RAIN", "WSPM", "wd"]].copy()
+    for name, period in (("month", 12), ("hour", 24)):
+        angle = 2 * np.pi * table[name] / period
+        columns[f"{name} sine"], columns[f"{name} cosine"] = np.sin(angle), np.cos(angle)
+    return DomainRows(columns, table["PM2.5"].to_numpy(float), table["station"].to_numpy(str))
+
+
+def read_parquet(path: Path) -> DomainRows:
+    """A table with columns `target` and `domain`; `group` holds the target and is left out."""
+    import pandas as pd
+
+    table = pd.read_parquet(path)
+    features = table.drop(columns=["target", "domain", "group"], errors="ignore")
+    for name in features.columns:
+        if features[name].dtype.kind not in "fiub":
+            features[name] = features[name].astype(object).where(features[name].notna(), np.nan)
+    return DomainRows(features, table["target"].to_numpy(), table["domain"].to_numpy(str))
+
+
+def _parquet(name: str, title: str, *, regression: bool = False) -> StudySet:
+    return StudySet(title, lambda root: read_parquet(root / "tables" / f"{name}.parquet"), regression)
+
+
+def _archive(path: str, title: str, components: int | None = None) -> StudySet:
+    return StudySet(title, lambda root: read_npz(root / path), components=components)
 
 
 SETS = {
-    "heart": StudySet(
-        "Heart disease, missing values marked",
-        read_heart,
-        lambda: make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()),
-    ),
-    "heart-unmarked": StudySet(
-        "Heart disease, missing values not marked", read_heart, lambda: make_pipeline(SimpleImputer(), StandardScaler())
-    ),
-    "heart-common": StudySet(
-        "Heart disease, columns that all hospitals recorded",
-        read_common,
-        lambda: make_pipeline(SimpleImputer(), StandardScaler()),
-    ),
-    "pacs": StudySet(
-        "PACS features",
-        lambda root: read_npz(root / "pacs" / "PACS_efficientnet_lite0_1280d_fp16.npz"),
-        lambda: make_pipeline(StandardScaler(), PCA(100, random_state=0)),
-    ),
-    "amazon": StudySet(
-        "Amazon reviews",
-        lambda root: read_npz(root / "amazon-reviews" / "amazon_minilm_384d_fp16.npz"),
-        lambda: make_pipeline(StandardScaler()),
-    ),
-    "beijing": StudySet(
-        "Beijing air", read_air, lambda: make_pipeline(SimpleImputer(), StandardScaler()), regression=True
-    ),
+    "amazon-reviews": _archive("amazon-reviews/amazon_minilm_384d_fp16.npz", "Reviews: four kinds of product"),
+    "cannabis-country": _parquet("cannabis-country", "Cannabis in the last year: four countries"),
+    "diabetes-readmission": _parquet("diabetes-readmission", "Readmission: six admission sources"),
+    "heart-disease": StudySet("Heart disease: four hospitals", read_heart),
+    "law-school-bar": _parquet("law-school-bar", "Passing the bar: six tiers of law schools"),
+    "pacs": _archive("pacs/PACS_efficientnet_lite0_1280d_fp16.npz", "PACS features: four styles", PACS_COMPONENTS),
+    "penguin-sex": _parquet("penguin-sex", "Sex of penguins: three species"),
+    "rand-doctor-visit": _parquet("rand-doctor-visit", "Any doctor visit: six sites"),
+    "rodent-genus": _parquet("rodent-genus", "Genus of rodents: five types of plot"),
+    "wisdm-activity": _parquet("wisdm-activity", "Activity by phone: 36 users"),
+    "auto-mpg": _parquet("auto-mpg", "Miles per gallon: three origins", regression=True),
+    "beijing-air": StudySet("PM2.5 in Beijing: twelve stations", read_air, regression=True),
+    "chemistry-alevel": _parquet("chemistry-alevel", "A-level chemistry: 20 authorities", regression=True),
+    "cps-wage": _parquet("cps-wage", "Log wage: four regions", regression=True),
+    "developer-salary": _parquet("developer-salary", "Log salary of developers: five countries", regression=True),
+    "parkinsons-updrs": _parquet("parkinsons-updrs", "Parkinson score: 42 patients", regression=True),
+    "seoul-bikes": _parquet("seoul-bikes", "Rented bicycles: four seasons", regression=True),
 }
+
+
+def half(name: str) -> str:
+    """Half of a set: sets of a kind in alphabetical order, the first to settle the rule, the second to confirm it."""
+    kind = sorted(other for other in SETS if SETS[other].regression == SETS[name].regression)
+    return HALVES[kind.index(name) % 2]
 
 
 @cache
@@ -112,17 +151,19 @@ def read_set(name: str, root: Path) -> DomainRows:
     return SETS[name].read(root)
 
 
-def draw_rows(name: str, domains: NDArray[np.str_], seed: int, share: float = 0.8) -> tuple[NDArray[np.bool_], ...]:
-    """Masks (n,) of a seed's training and test rows; a domain's rows are the same whichever domain is left out.
+def prepare(name: str) -> Pipeline:
+    """Preprocessing of a set, to be fitted on training rows.
 
-    Training takes `share` of each domain; testing takes all rows, or `STATION_ROWS` per Beijing station.
+    Numbers: median, standardised. Text: missing values as a category of their own, one column of 0 and 1 a category.
     """
-    rng = np.random.default_rng(seed)
-    train, test = np.zeros(len(domains), dtype=bool), np.zeros(len(domains), dtype=bool)
-    for domain in np.unique(domains):
-        rows = rng.permutation(np.flatnonzero(domains == domain))
-        if SETS[name].regression:
-            rows = rows[:STATION_ROWS]
-        test[rows] = True
-        train[rows[: int(share * len(rows))]] = True
-    return train, test
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    texts = make_pipeline(
+        SimpleImputer(strategy="constant", fill_value="missing"),
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+    )
+    columns = make_column_transformer(
+        (numbers, make_column_selector(dtype_include="number")),
+        (texts, make_column_selector(dtype_exclude="number")),
+    )
+    components = SETS[name].components
+    return make_pipeline(columns) if components is None else make_pipeline(columns, PCA(components, random_state=0))

@@ -1,94 +1,112 @@
-"""Tables of the cells: mean over domains, worst domain, both averaged over seeds, as Markdown."""
+"""Tables of the cells as Markdown: mean over domains and worst domain of every method, by half and kind of set."""
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.estimators.cells import CellResults
-from benchmarks.estimators.sets import SETS
-
-_BASELINES = {False: "LogisticRegression", True: "Ridge"}
-
-
-class MethodScores(NamedTuple):
-    """A method on a set: (seeds, domains) of its scores."""
-
-    method: str
-    scores: NDArray[np.float64]
+from benchmarks.estimators.methods import BASELINES, SCORES, SEARCHES, TUNED
+from benchmarks.estimators.sets import HALVES, SETS, half
 
 
-def method_scores(cells: CellResults, name: str, metric: str) -> list[MethodScores]:
-    """Scores of every method on a set by "accuracy", "r2" or "rmse"; only seeds that have all domains."""
-    grid: dict[str, dict[str, Any]] = {}
+class Summary(NamedTuple):
+    """Scores of a method on a set in some draws: mean over domains and worst domain, (draws,) each."""
+
+    mean: NDArray[np.float64]
+    worst: NDArray[np.float64]
+
+
+def summarize(cells: CellResults, name: str, score: str, *, small: bool) -> dict[str, Summary]:
+    """Summary of every method on a set; the draw of all rows, or those of few that have every fold."""
+    draws: dict[str, list[CellResults]] = {}
     for key, cell in cells.items():
-        set_name, seed, domain = key.split("/", 2)
-        if set_name == name:
-            grid.setdefault(seed, {})[domain] = cell["methods"]
-    most = max((len(domains) for domains in grid.values()), default=0)
-    complete = [dict(sorted(domains.items())) for _, domains in sorted(grid.items()) if len(domains) == most]
+        set_name, draw, _ = key.split("/")
+        if set_name == name and (draw != "0") == small:
+            draws.setdefault(draw, []).append(cell["methods"])
+    most = max((len(folds) for folds in draws.values()), default=0)
+    complete = [folds for _, folds in sorted(draws.items()) if len(folds) == most]
     if not complete:
-        return []
-    methods = next(iter(complete[0].values()))
-    return [
-        MethodScores(method, np.array([[cell[method][metric] for cell in domains.values()] for domains in complete]))
-        for method in methods
-    ]
+        return {}
+    worst = max if SETS[name].regression else min
+    summaries = {}
+    for method in complete[0][0]:
+        values = [[value for fold in folds for value in fold[method]["scores"][score].values()] for folds in complete]
+        summaries[method] = Summary(np.array([np.mean(each) for each in values]), np.array([worst(v) for v in values]))
+    return summaries
 
 
 def markdown_tables(cells: CellResults) -> Iterator[str]:
-    """Yield a titled Markdown table for each set that occurs."""
-    for name, study_set in SETS.items():
-        score, scale = ("r2", 100.0) if study_set.regression else ("accuracy", 100.0)
-        rows = method_scores(cells, name, score)
-        if not rows:
-            continue
-        domains = sorted({key.split("/", 2)[2] for key in cells if key.startswith(f"{name}/")})
-        yield f"### {study_set.title}\n"
-        yield f"{len(rows[0].scores)} seeds. Columns: {', '.join(domains)}.\n" if len(domains) <= 4 else ""
-        baseline = next(row.scores for row in rows if row.method == _BASELINES[study_set.regression]) * scale
-        yield _table(rows, baseline, domains if len(domains) <= 4 else [], scale, "R²" if study_set.regression else "%")
-        if study_set.regression:
-            errors = method_scores(cells, name, "rmse")
-            yield _table(errors, next(row.scores for row in errors if row.method == "Ridge"), [], 1.0, "RMSE")
-        yield _choices(cells, name)
+    """Yield a titled table for each half, kind of set and size of the training sets that occurs."""
+    for part in HALVES:
+        for regression in (False, True):
+            for small in (False, True):
+                lines = [
+                    line
+                    for name in SETS
+                    if half(name) == part and SETS[name].regression == regression
+                    for line in _row(cells, name, small=small)
+                ]
+                if lines:
+                    kind = "regression" if regression else "classification"
+                    rows = "200 rows of each domain" if small else "all rows"
+                    yield f"### {part}: {kind}, {rows}\n"
+                    yield "\n".join([*_head(regression=regression), *lines, ""])
 
 
-def _table(rows: list[MethodScores], baseline: NDArray[np.float64], domains: list[str], scale: float, unit: str) -> str:
-    head = [f"mean, {unit}", f"worst domain, {unit}", "gain in the mean", *domains]
-    text = [f"| | {' | '.join(head)} |", "|---|" + "--:|" * len(head)]
-    for method, raw in rows:
-        scores = raw * scale
-        worst = scores.max(1) if unit == "RMSE" else scores.min(1)
-        columns = [
-            _plus_minus(scores.mean(1)),
-            _plus_minus(worst),
-            _plus_minus(scores.mean(1) - baseline.mean(1), sign="+"),
-            *(f"{value:.1f}" for value in scores.mean(0)[: len(domains)]),
-        ]
-        text.append(f"| {method} | {' | '.join(columns)} |")
-    return "\n".join(text) + "\n"
+def _head(*, regression: bool) -> list[str]:
+    unit = "RMSE" if regression else "accuracy"
+    against = ["against RidgeCV"] if regression else ["against the better", "balanced accuracy, gain"]
+    columns = [*BASELINES[regression], SEARCHES[regression].__name__, *against, "chosen", "time"]
+    return [f"| {unit}, mean / worst | {' | '.join(columns)} |", "|---|" + "--:|" * (len(columns) - 2) + "---|--:|"]
 
 
-def _plus_minus(values: NDArray[np.float64], sign: str = "") -> str:
-    """Mean over seeds and its standard error (ddof 1)."""
-    mean = f"{values.mean():{sign}.1f}"
-    return mean if len(values) < 2 else f"{mean} ± {values.std(ddof=1) / np.sqrt(len(values)):.1f}"
+def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[str]:
+    """Line of a set, none without cells."""
+    regression = SETS[name].regression
+    score = next(iter(SCORES[regression]))
+    summaries = summarize(cells, name, score, small=small)
+    if not summaries:
+        return
+    scale, digits = (1.0, 3) if regression else (100.0, 1)
+    columns = [f"{_number(s.mean * scale, digits)} / {_number(s.worst * scale, digits)}" for s in summaries.values()]
+    ours = summaries[SEARCHES[regression].__name__]
+    if regression:
+        reference = summaries[TUNED[True]]
+        columns.append(_pair(*(100 * (mine / other - 1) for mine, other in zip(ours, reference, strict=True)), " %"))
+    else:
+        rivals = [summaries[baseline] for baseline in BASELINES[False]]
+        gains = (mine - np.max(others, 0) for mine, *others in zip(ours, *rivals, strict=True))
+        columns.append(_pair(*(100 * gain for gain in gains)))
+        balanced = summarize(cells, name, "balanced accuracy", small=small)
+        better = np.max([balanced[baseline].mean for baseline in BASELINES[False]], 0)
+        columns.append(_number(100 * (balanced[SEARCHES[False].__name__].mean - better), 1, sign="+"))
+    yield f"| {name} | {' | '.join([*columns, *_choices(cells, name, small=small)])} |"
 
 
-def _choices(cells: CellResults, name: str) -> str:
-    """How often the searches chose what, over all cells of a set."""
-    text = []
-    for method in ("CV", "CV, rule best", "CV, by accuracy", "CV, pairs of weights"):
-        chosen: Counter[str] = Counter()
-        for key, cell in cells.items():
-            result = cell["methods"].get(method)
-            if key.startswith(f"{name}/") and result is not None:
-                weights = f"gradient {result['gradient_weight']:g}, Hessian {result.get('hessian_weight', 0):g}"
-                kind = weights if result["balanced"] else "plain"
-                chosen[f"{kind} at L2 {result['l2']:g}"] += 1
-        if chosen:
-            text.append(f"{method}: " + "; ".join(f"{kind} {count}×" for kind, count in chosen.most_common()) + ".")
-    return "\n".join(text) + "\n"
+def _choices(cells: CellResults, name: str, *, small: bool) -> tuple[str, str]:
+    """What the search chose in the cells of a set, and its time as a multiple of scikit-learn's search."""
+    chosen: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    for key, cell in cells.items():
+        set_name, draw, _ = key.split("/")
+        if set_name == name and (draw != "0") == small:
+            for method, result in cell["methods"].items():
+                seconds[method] += result["seconds"]
+                if "chosen" in result:
+                    chosen[result["chosen"] if result["stepped"] else "stayed"] += 1
+    regression = SETS[name].regression
+    ratio = seconds[SEARCHES[regression].__name__] / max(seconds[TUNED[regression]], 1e-3)
+    return "; ".join(f"{setting}: {count}" for setting, count in chosen.most_common()), f"{ratio:.1f}"
+
+
+def _pair(mean: NDArray[np.float64], worst: NDArray[np.float64], unit: str = "") -> str:
+    return f"{_number(mean, 1, sign='+')} / {_number(worst, 1, sign='+')}{unit}"
+
+
+def _number(values: NDArray[np.float64], digits: int, sign: str = "") -> str:
+    """Mean over draws, with its standard error (ddof 1) if there are several."""
+    mean = f"{values.mean():{sign}.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"

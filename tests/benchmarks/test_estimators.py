@@ -4,14 +4,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from benchmarks.estimators.__main__ import main
-from benchmarks.estimators.cells import plan_cells, run_cells
-from benchmarks.estimators.sets import SETS, DomainRows, StudySet, draw_rows, read_set
-from benchmarks.estimators.tables import markdown_tables, method_scores
+from benchmarks.estimators.cells import CellResults, draw_rows, outer_folds, plan_cells, run_cells
+from benchmarks.estimators.sets import HALVES, SETS, DomainRows, StudySet, half, prepare, read_set
+from benchmarks.estimators.tables import markdown_tables, summarize
 
 pytestmark = pytest.mark.slow
 
@@ -20,43 +19,46 @@ DATA = os.environ.get("MOMENTALIGN_DATA")
 
 def small(root: Path, *, regression: bool = False) -> DomainRows:
     rng = np.random.default_rng(0)
-    X, domains = rng.normal(size=(120, 3)), np.repeat(["a", "b", "c"], 40)
-    noisy = X[:, 0] + 0.5 * rng.normal(size=120)
-    return DomainRows(X, noisy if regression else (noisy > 0).astype(np.int64), domains)
+    frame = pd.DataFrame({"number": rng.normal(size=120), "text": rng.choice(["red", "blue"], 120).astype(object)})
+    frame.loc[::7, "number"] = np.nan
+    noisy = frame["number"].fillna(0).to_numpy() + 0.5 * rng.normal(size=120)
+    return DomainRows(frame, noisy if regression else np.where(noisy > 0, "b", "a"), np.repeat(["x", "y", "z"], 40))
 
 
 @pytest.fixture
 def sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare = lambda: make_pipeline(StandardScaler())  # noqa: E731
-    monkeypatch.setitem(SETS, "heart", StudySet("Small", small, prepare))
-    regression = StudySet("Numbers", lambda root: small(root, regression=True), prepare, regression=True)
-    monkeypatch.setitem(SETS, "beijing", regression)
+    monkeypatch.setitem(SETS, "heart-disease", StudySet("Small", small))
+    regression = StudySet("Numbers", lambda root: small(root, regression=True), regression=True)
+    monkeypatch.setitem(SETS, "cps-wage", regression)
+    read_set.cache_clear()
 
 
 @pytest.mark.usefixtures("sets")
 def test_finished_cells_are_kept_and_the_others_run(tmp_path: Path) -> None:
-    out, lines = tmp_path / "estimators.json", []
-    cells = plan_cells(["heart", "beijing"], [0], tmp_path)
-    assert [str(cell) for cell in cells] == [f"{name}/0/{domain}" for name in ("beijing", "heart") for domain in "abc"]
+    out, lines = tmp_path / "estimators.json", list[str]()
+    cells = plan_cells(["heart-disease", "cps-wage"], [0], tmp_path)
+    assert [str(cell) for cell in cells] == [
+        f"{name}/0/{fold}" for name in ("heart-disease", "cps-wage") for fold in range(3)
+    ]
     results = run_cells(cells, tmp_path, out, jobs=1, progress=lines.append)
     assert len(lines) == 1 + 6
-    assert results["heart/0/a"]["train_rows"] == 64
-    assert results["heart/0/a"]["test_rows"] == 40
-    assert results["heart/0/a"]["methods"]["LogisticRegression"]["accuracy"] > 0.6
-    assert results["beijing/0/a"]["methods"]["CV"]["r2"] > 0.5
+    first = results["heart-disease/0/0"]
+    assert (first["train_rows"], first["test_rows"], first["features"]) == (80, 40, 3)
+    ours = first["methods"]["MomentAlignedClassifierCV"]
+    assert min(ours["scores"]["accuracy"].values()) > 0.6
+    assert (ours["chosen"], ours["stepped"]) == ("1/n", False)  # two training domains
     content = json.loads(out.read_text())
-    del content["cells"]["heart/0/b"]
-    content["cells"]["heart/0/a"]["seconds"] = -1.0
+    del content["cells"]["cps-wage/0/1"]
+    content["cells"]["cps-wage/0/0"]["train_rows"] = -1
     out.write_text(json.dumps(content))
     lines.clear()
     again = run_cells(cells, tmp_path, out, jobs=1, progress=lines.append)
     assert len(lines) == 1 + 1
-    assert again["heart/0/a"]["seconds"] == -1.0  # not run again
-    assert again["heart/0/b"]["methods"] == results["heart/0/b"]["methods"]
+    assert again["cps-wage/0/0"]["train_rows"] == -1  # not run again
     text = "\n".join(markdown_tables(again))
-    assert "### Small" in text
-    assert "### Numbers" in text
-    assert "RMSE" in text
+    assert "### confirm: classification, all rows" in text
+    assert "### confirm: regression, all rows" in text
+    assert "stayed: 3" in text
 
 
 @pytest.mark.usefixtures("sets")
@@ -64,52 +66,76 @@ def test_cells_of_other_defaults_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "estimators.json"
     out.write_text(json.dumps({"estimators": {"momentalign": "0"}, "cells": {}}))
     with pytest.raises(ValueError, match="other defaults or of another version"):
-        run_cells(plan_cells(["heart"], [0], tmp_path), tmp_path, out, jobs=1, progress=print)
+        run_cells(plan_cells(["heart-disease"], [0], tmp_path), tmp_path, out, jobs=1, progress=print)
 
 
-def test_tables_are_means_over_domains_and_worst_domains_over_seeds() -> None:
-    accuracies = {"0": (0.5, 0.9), "1": (0.7, 0.7)}
-    cells = {
-        f"heart/{seed}/{domain}": {
-            "methods": {"LogisticRegression": {"accuracy": value}, "CV": {"accuracy": value + 0.1}}
-        }
-        for seed, values in accuracies.items()
-        for domain, value in zip("ab", values, strict=True)
-    }
-    for cell in cells.values():
-        cell["methods"]["CV"] |= {"gradient_weight": 1.0, "hessian_weight": 0.0, "l2": 0.1, "balanced": True}
-    cells["heart/2/a"] = cells["heart/0/a"]  # a seed without all domains does not count
-    assert method_scores(cells, "heart", "accuracy")[0].scores.tolist() == [[0.5, 0.9], [0.7, 0.7]]
+def test_tables_give_the_mean_and_the_worst_domain_against_the_better_baseline() -> None:
+    def cell(first: float, second: float) -> dict[str, object]:
+        def result(gain: float, seconds: float) -> dict[str, object]:
+            scores = {"one": first + gain, "two": second + gain}
+            return {"scores": {"accuracy": scores, "balanced accuracy": scores}, "seconds": seconds}
+
+        ours = result(0.1, 2.0) | {"chosen": "10/n", "stepped": True}
+        names = ("LogisticRegression", "LogisticRegressionCV", "MomentAlignedClassifierCV")
+        return {"methods": dict(zip(names, (result(0.0, 0.1), result(0.02, 1.0), ours), strict=True))}
+
+    cells: CellResults = {"heart-disease/0/0": cell(0.5, 0.7), "heart-disease/1/0": cell(0.5, 0.7)}
+    cells["heart-disease/2/0"] = cell(0.6, 0.6)
+    summary = summarize(cells, "heart-disease", "accuracy", small=True)["LogisticRegression"]
+    assert np.allclose(summary.mean, 0.6)
+    assert np.allclose(summary.worst, [0.5, 0.6])
     text = "\n".join(markdown_tables(cells))
-    assert "| LogisticRegression | 70.0 ± 0.0 | 60.0 ± 10.0 | +0.0 ± 0.0 | 60.0 | 80.0 |" in text
-    assert "| CV | 80.0 ± 0.0 | 70.0 ± 10.0 | +10.0 ± 0.0 | 70.0 | 90.0 |" in text
-    assert "gradient 1, Hessian 0 at L2 0.1 5×" in text
+    all_rows = "| heart-disease | 60.0 / 50.0 | 62.0 / 52.0 | 70.0 / 60.0 | +8.0 / +8.0 | +8.0 | 10/n: 1 | 2.0 |"
+    assert all_rows in text
+    assert "| heart-disease | 60.0 ± 0.0 / 55.0 ± 5.0 |" in text
 
 
-def test_a_seed_draws_the_same_rows_whichever_domain_is_left_out() -> None:
-    domains = np.repeat(["a", "b"], [50, 10])
-    train, test = draw_rows("heart", domains, 3)
-    assert (train[:50].sum(), train[50:].sum(), test.sum()) == (40, 8, 60)
-    again, other = draw_rows("heart", domains, 3)[0], draw_rows("heart", domains, 4)[0]
-    assert (train == again).all()
-    assert (train != other).any()
+def test_halves_alternate_and_are_of_both_kinds() -> None:
+    kinds = {(half(name), SETS[name].regression) for name in SETS}
+    assert kinds == {(part, regression) for part in HALVES for regression in (False, True)}
+    assert (half("amazon-reviews"), half("cannabis-country"), half("auto-mpg")) == ("settle", "confirm", "settle")
+
+
+def test_draws_and_folds_keep_domains_whole() -> None:
+    domains = np.repeat([f"user {index:02}" for index in range(12)], [300] + [50] * 11)
+    drawn = draw_rows(domains, 3)
+    assert (drawn[:300].sum(), drawn[300:].sum()) == (200, 550)
+    assert (drawn == draw_rows(domains, 3)).all()
+    assert draw_rows(domains, 0).all()
+    folds = outer_folds(domains)
+    assert len(folds) == 10
+    assert all(not set(domains[train]) & set(domains[test]) for train, test in folds)
+    assert sorted(index for _, test in folds for index in test) == list(range(len(domains)))
+
+
+def test_categories_are_0_and_1_and_numbers_standardised() -> None:
+    frame = small(Path()).features
+    matrix = prepare("heart-disease").fit(frame).transform(frame)
+    assert np.allclose(matrix[:, 0].mean(), 0)
+    assert np.allclose(matrix[:, 0].std(), 1)
+    assert set(np.unique(matrix[:, 1:])) == {0.0, 1.0}
 
 
 @pytest.mark.skipif(DATA is None, reason="MOMENTALIGN_DATA does not name a folder with the sets")
 @pytest.mark.parametrize(
-    ("name", "rows", "features", "domains"),
-    [("heart", 920, 13, 4), ("amazon", 8000, 384, 4), ("pacs", 9991, 1280, 4), ("beijing", 412_029, 30, 12)],
+    ("name", "rows", "columns", "domains"),
+    [
+        ("heart-disease", 920, 13, 4),
+        ("pacs", 9991, 1280, 4),
+        ("beijing-air", 12_000, 15, 12),
+        ("diabetes-readmission", 9313, 29, 6),
+    ],
 )
-def test_real_sets_are_read(name: str, rows: int, features: int, domains: int) -> None:
+def test_real_sets_are_read(name: str, rows: int, columns: int, domains: int) -> None:
     found = read_set(name, Path(str(DATA)))
-    assert found.features.shape == (rows, features)
+    assert found.features.shape == (rows, columns)
     assert len(found.targets) == rows
     assert len(np.unique(found.domains)) == domains
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--sets", "hart"], "--sets should name some of heart"), (["--data", "nowhere"], "nowhere")],
+    [(["--sets", "hart"], "--sets should name some of amazon-reviews"), (["--data", "nowhere"], "nowhere")],
 )
 def test_bad_arguments_are_one_line_and_exit_code_2(
     arguments: list[str],
