@@ -16,10 +16,10 @@ from sklearn.model_selection import GroupKFold
 
 import momentalign
 from benchmarks.estimators.methods import SEARCHES, CellRows, all_methods
-from benchmarks.estimators.sets import OUTER_FOLDS, SETS, prepare, read_set
+from benchmarks.estimators.sets import OUTER_FOLDS, SETS, half, prepare, read_set
 from momentalign._files import atomic_write
 
-SMALL_ROWS = 200
+SMALL_ROWS = 100
 """Rows of each training domain in the small draws."""
 
 CellResults = dict[str, dict[str, Any]]
@@ -27,7 +27,7 @@ CellResults = dict[str, dict[str, Any]]
 
 
 class Cell(NamedTuple):
-    """One fold of domains left out of one set. Draw 0 has all training rows, the others at most 200 of a domain."""
+    """One fold of domains left out of one set. Draw 0 has all training rows, the others at most 100 of a domain."""
 
     set: str
     draw: int
@@ -75,7 +75,9 @@ def run_cell(cell: Cell, root: Path) -> tuple[Cell, dict[str, Any]]:
         "train_rows": len(train),
         "test_rows": len(test),
         "features": features[0].shape[1],
-        "methods": all_methods(rows, regression=SETS[cell.set].regression),
+        "methods": all_methods(
+            rows, regression=SETS[cell.set].regression, variants=cell.draw == 0 and half(cell.set) == "settle"
+        ),
     }
 
 

@@ -29,6 +29,26 @@ SEARCHES = {False: MomentAlignedClassifierCV, True: MomentAlignedRegressorCV}
 TUNED = {False: "LogisticRegressionCV", True: "RidgeCV"}
 """scikit-learn's own search, against which times are given."""
 
+VARIANTS: dict[bool, dict[str, dict[str, Any]]] = {
+    False: {
+        "no alignment: L2, domains alike": {"gradient_weights": ()},
+        "gradient weight 10 as well": {"gradient_weights": (1.0, 10.0)},
+        "Hessian weights 1, 10 as well": {"hessian_weights": (1.0, 10.0)},
+        "L2 0.001/n and 1000/n as well": {"l2_factors": (0.001, 0.01, 0.1, 10.0, 100.0, 1000.0)},
+        "by accuracy": {"scoring": "accuracy"},
+        "by log loss": {"scoring": "neg_log_loss"},
+        "largest mean gain": {"rule": "best"},
+    },
+    True: {
+        "no alignment: L2, domains alike": {"gradient_weights": ()},
+        "gradient weight 10 as well": {"gradient_weights": (1.0, 10.0)},
+        "L2 0.001/n and 1000/n as well": {"l2_factors": (0.001, 0.01, 0.1, 10.0, 100.0, 1000.0)},
+        "by R²": {"scoring": "r2"},
+        "largest mean gain": {"rule": "best"},
+    },
+}
+"""Other settings of the searches, compared on the sets that settle the rule."""
+
 MethodResult = dict[str, Any]
 
 
@@ -43,24 +63,20 @@ class CellRows(NamedTuple):
     test_domains: NDArray[np.str_]
 
 
-def all_methods(rows: CellRows, *, regression: bool) -> dict[str, MethodResult]:
-    """Result of every method, all with their defaults: score of each domain, CPU seconds of the fit, what it chose."""
-    results = {}
+def all_methods(rows: CellRows, *, regression: bool, variants: bool = False) -> dict[str, MethodResult]:
+    """Result of every method: score of each domain, CPU seconds of the fit, what it chose.
+
+    All have their defaults; with `variants` those of `VARIANTS` follow.
+    """
+    search = SEARCHES[regression]
+    models = {name: estimator() for name, estimator in BASELINES[regression].items()} | {search.__name__: search()}
+    if variants:
+        models |= {name: search(**options) for name, options in VARIANTS[regression].items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about defaults that scikit-learn will change
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "y_pred contains classes not in y_true")
-        for name, estimator in BASELINES[regression].items():
-            results[name] = _fit_and_score(estimator(), rows, regression=regression)
-        search = SEARCHES[regression]()
-        ours = _fit_and_score(search, rows, regression=regression, domains=rows.train_domains)
-    results[type(search).__name__] = ours | {
-        "chosen": describe_choice(search),
-        "stepped": bool(search.balanced_ or search.l2_factor_ != 1),
-        "aligned": bool(search.aligned_),
-        "reason": search.reason_,
-    }
-    return results
+        return {name: _fit_and_score(model, rows, regression=regression) for name, model in models.items()}
 
 
 def describe_choice(search: MomentAlignedClassifierCV | MomentAlignedRegressorCV) -> str:
@@ -72,7 +88,9 @@ def describe_choice(search: MomentAlignedClassifierCV | MomentAlignedRegressorCV
     return ", ".join(parts)
 
 
-def _fit_and_score(model: Any, rows: CellRows, *, regression: bool, **options: Any) -> MethodResult:
+def _fit_and_score(model: Any, rows: CellRows, *, regression: bool) -> MethodResult:
+    is_search = isinstance(model, SEARCHES[regression])
+    options = {"domains": rows.train_domains} if is_search else {}
     start = time.process_time()
     model.fit(rows.train, rows.train_targets, **options)
     seconds = time.process_time() - start
@@ -82,4 +100,8 @@ def _fit_and_score(model: Any, rows: CellRows, *, regression: bool, **options: A
         name: {domain: float(score(rows.test_targets[here], predictions[here])) for domain, here in members.items()}
         for name, score in SCORES[regression].items()
     }
-    return {"scores": scores, "seconds": round(seconds, 3)}
+    result = {"scores": scores, "seconds": round(seconds, 3)}
+    if not is_search:
+        return result
+    stepped = bool(model.balanced_ or model.l2_factor_ != 1)
+    return result | {"chosen": describe_choice(model), "stepped": stepped, "reason": model.reason_}

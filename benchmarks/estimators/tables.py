@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.estimators.cells import CellResults
-from benchmarks.estimators.methods import BASELINES, SCORES, SEARCHES, TUNED
+from benchmarks.estimators.cells import SMALL_ROWS, CellResults
+from benchmarks.estimators.methods import BASELINES, SCORES, SEARCHES, TUNED, VARIANTS
 from benchmarks.estimators.sets import HALVES, SETS, half
 
 
@@ -51,9 +51,33 @@ def markdown_tables(cells: CellResults) -> Iterator[str]:
                 ]
                 if lines:
                     kind = "regression" if regression else "classification"
-                    rows = "200 rows of each domain" if small else "all rows"
+                    rows = f"{SMALL_ROWS} rows of each domain" if small else "all rows"
                     yield f"### {part}: {kind}, {rows}\n"
                     yield "\n".join([*_head(regression=regression), *lines, ""])
+    for regression in (False, True):
+        yield from _variants(cells, regression=regression)
+
+
+def _variants(cells: CellResults, *, regression: bool) -> Iterator[str]:
+    """Yield a titled table of the searches' other settings, as gains over scikit-learn's defaults."""
+    score, baseline = next(iter(SCORES[regression])), next(iter(BASELINES[regression]))
+    sets = {name: summarize(cells, name, score, small=False) for name in SETS if SETS[name].regression == regression}
+    sets = {name: summaries for name, summaries in sets.items() if VARIANTS[regression].keys() <= summaries.keys()}
+    if not sets:
+        return
+    yield f"### settle: {'regression' if regression else 'classification'}, other settings\n"
+    lines = [f"| {score}, mean / worst | {' | '.join(sets)} |", "|---|" + "--:|" * len(sets)]
+    for method in (SEARCHES[regression].__name__, *VARIANTS[regression]):
+        columns = []
+        for summaries in sets.values():
+            ours, reference = summaries[method], summaries[baseline]
+            if regression:
+                gains, unit = [100 * (a / b - 1) for a, b in zip(ours, reference, strict=True)], " %"
+            else:
+                gains, unit = [100 * (a - b) for a, b in zip(ours, reference, strict=True)], ""
+            columns.append(_pair(gains[0], gains[1], unit))
+        lines.append(f"| {method} | {' | '.join(columns)} |")
+    yield "\n".join([*lines, ""])
 
 
 def _head(*, regression: bool) -> list[str]:
@@ -71,7 +95,11 @@ def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[str]:
     if not summaries:
         return
     scale, digits = (1.0, 3) if regression else (100.0, 1)
-    columns = [f"{_number(s.mean * scale, digits)} / {_number(s.worst * scale, digits)}" for s in summaries.values()]
+    compared = [*BASELINES[regression], SEARCHES[regression].__name__]
+    columns = [
+        f"{_number(s.mean * scale, digits)} / {_number(s.worst * scale, digits)}"
+        for s in map(summaries.__getitem__, compared)
+    ]
     ours = summaries[SEARCHES[regression].__name__]
     if regression:
         reference = summaries[TUNED[True]]
@@ -88,6 +116,7 @@ def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[str]:
 
 def _choices(cells: CellResults, name: str, *, small: bool) -> tuple[str, str]:
     """What the search chose in the cells of a set, and its time as a multiple of scikit-learn's search."""
+    search = SEARCHES[SETS[name].regression].__name__
     chosen: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
     for key, cell in cells.items():
@@ -95,15 +124,14 @@ def _choices(cells: CellResults, name: str, *, small: bool) -> tuple[str, str]:
         if set_name == name and (draw != "0") == small:
             for method, result in cell["methods"].items():
                 seconds[method] += result["seconds"]
-                if "chosen" in result:
-                    chosen[result["chosen"] if result["stepped"] else "stayed"] += 1
-    regression = SETS[name].regression
-    ratio = seconds[SEARCHES[regression].__name__] / max(seconds[TUNED[regression]], 1e-3)
+            ours = cell["methods"][search]
+            chosen[ours["chosen"] if ours["stepped"] else "stayed"] += 1
+    ratio = seconds[search] / max(seconds[TUNED[SETS[name].regression]], 1e-3)
     return "; ".join(f"{setting}: {count}" for setting, count in chosen.most_common()), f"{ratio:.1f}"
 
 
 def _pair(mean: NDArray[np.float64], worst: NDArray[np.float64], unit: str = "") -> str:
-    return f"{_number(mean, 1, sign='+')} / {_number(worst, 1, sign='+')}{unit}"
+    return f"{_number(mean, 2, sign='+')} / {_number(worst, 1, sign='+')}{unit}"
 
 
 def _number(values: NDArray[np.float64], digits: int, sign: str = "") -> str:

@@ -29,16 +29,16 @@ def small(root: Path, *, regression: bool = False) -> DomainRows:
 def sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SETS, "heart-disease", StudySet("Small", small))
     regression = StudySet("Numbers", lambda root: small(root, regression=True), regression=True)
-    monkeypatch.setitem(SETS, "cps-wage", regression)
+    monkeypatch.setitem(SETS, "developer-salary", regression)
     read_set.cache_clear()
 
 
 @pytest.mark.usefixtures("sets")
 def test_finished_cells_are_kept_and_the_others_run(tmp_path: Path) -> None:
     out, lines = tmp_path / "estimators.json", list[str]()
-    cells = plan_cells(["heart-disease", "cps-wage"], [0], tmp_path)
+    cells = plan_cells(["heart-disease", "developer-salary"], [0], tmp_path)
     assert [str(cell) for cell in cells] == [
-        f"{name}/0/{fold}" for name in ("heart-disease", "cps-wage") for fold in range(3)
+        f"{name}/0/{fold}" for name in ("heart-disease", "developer-salary") for fold in range(3)
     ]
     results = run_cells(cells, tmp_path, out, jobs=1, progress=lines.append)
     assert len(lines) == 1 + 6
@@ -48,16 +48,17 @@ def test_finished_cells_are_kept_and_the_others_run(tmp_path: Path) -> None:
     assert min(ours["scores"]["accuracy"].values()) > 0.6
     assert (ours["chosen"], ours["stepped"]) == ("1/n", False)  # two training domains
     content = json.loads(out.read_text())
-    del content["cells"]["cps-wage/0/1"]
-    content["cells"]["cps-wage/0/0"]["train_rows"] = -1
+    del content["cells"]["developer-salary/0/1"]
+    content["cells"]["developer-salary/0/0"]["train_rows"] = -1
     out.write_text(json.dumps(content))
     lines.clear()
     again = run_cells(cells, tmp_path, out, jobs=1, progress=lines.append)
     assert len(lines) == 1 + 1
-    assert again["cps-wage/0/0"]["train_rows"] == -1  # not run again
+    assert again["developer-salary/0/0"]["train_rows"] == -1  # not run again
     text = "\n".join(markdown_tables(again))
     assert "### confirm: classification, all rows" in text
-    assert "### confirm: regression, all rows" in text
+    assert "### settle: regression, all rows" in text
+    assert "### settle: regression, other settings" in text
     assert "stayed: 3" in text
 
 
@@ -85,7 +86,7 @@ def test_tables_give_the_mean_and_the_worst_domain_against_the_better_baseline()
     assert np.allclose(summary.mean, 0.6)
     assert np.allclose(summary.worst, [0.5, 0.6])
     text = "\n".join(markdown_tables(cells))
-    all_rows = "| heart-disease | 60.0 / 50.0 | 62.0 / 52.0 | 70.0 / 60.0 | +8.0 / +8.0 | +8.0 | 10/n: 1 | 2.0 |"
+    all_rows = "| heart-disease | 60.0 / 50.0 | 62.0 / 52.0 | 70.0 / 60.0 | +8.00 / +8.0 | +8.0 | 10/n: 1 | 2.0 |"
     assert all_rows in text
     assert "| heart-disease | 60.0 ± 0.0 / 55.0 ± 5.0 |" in text
 
@@ -99,7 +100,7 @@ def test_halves_alternate_and_are_of_both_kinds() -> None:
 def test_draws_and_folds_keep_domains_whole() -> None:
     domains = np.repeat([f"user {index:02}" for index in range(12)], [300] + [50] * 11)
     drawn = draw_rows(domains, 3)
-    assert (drawn[:300].sum(), drawn[300:].sum()) == (200, 550)
+    assert (drawn[:300].sum(), drawn[300:].sum()) == (100, 550)
     assert (drawn == draw_rows(domains, 3)).all()
     assert draw_rows(domains, 0).all()
     folds = outer_folds(domains)
