@@ -136,5 +136,6 @@ def _pair(mean: NDArray[np.float64], worst: NDArray[np.float64], unit: str = "")
 
 def _number(values: NDArray[np.float64], digits: int, sign: str = "") -> str:
     """Mean over draws, with its standard error (ddof 1) if there are several."""
-    mean = f"{values.mean():{sign}.{digits}f}"
-    return mean if len(values) < 2 else f"{mean} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+    mean = round(float(values.mean()), digits) + 0.0  # no minus zero
+    text = f"{mean:{sign if mean else ''}.{digits}f}".replace("-", "−")
+    return text if len(values) < 2 else f"{text} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
