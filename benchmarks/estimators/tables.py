@@ -68,14 +68,7 @@ def _variants(cells: CellResults, *, regression: bool) -> Iterator[str]:
     yield f"### settle: {'regression' if regression else 'classification'}, other settings\n"
     lines = [f"| {score}, mean / worst | {' | '.join(sets)} |", "|---|" + "--:|" * len(sets)]
     for method in (SEARCHES[regression].__name__, *VARIANTS[regression]):
-        columns = []
-        for summaries in sets.values():
-            ours, reference = summaries[method], summaries[baseline]
-            if regression:
-                gains, unit = [100 * (a / b - 1) for a, b in zip(ours, reference, strict=True)], " %"
-            else:
-                gains, unit = [100 * (a - b) for a, b in zip(ours, reference, strict=True)], ""
-            columns.append(_pair(gains[0], gains[1], unit))
+        columns = [_gain(summaries[method], summaries[baseline], relative=regression) for summaries in sets.values()]
         lines.append(f"| {method} | {' | '.join(columns)} |")
     yield "\n".join([*lines, ""])
 
@@ -102,15 +95,14 @@ def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[str]:
     ]
     ours = summaries[SEARCHES[regression].__name__]
     if regression:
-        reference = summaries[TUNED[True]]
-        columns.append(_pair(*(100 * (mine / other - 1) for mine, other in zip(ours, reference, strict=True)), " %"))
+        columns.append(_gain(ours, summaries[TUNED[True]], relative=True))
     else:
         rivals = [summaries[baseline] for baseline in BASELINES[False]]
-        gains = (mine - np.max(others, 0) for mine, *others in zip(ours, *rivals, strict=True))
-        columns.append(_pair(*(100 * gain for gain in gains)))
+        better = Summary(np.max([rival.mean for rival in rivals], 0), np.max([rival.worst for rival in rivals], 0))
+        columns.append(_gain(ours, better, relative=False))
         balanced = summarize(cells, name, "balanced accuracy", small=small)
-        better = np.max([balanced[baseline].mean for baseline in BASELINES[False]], 0)
-        columns.append(_number(100 * (balanced[SEARCHES[False].__name__].mean - better), 1, sign="+"))
+        most = np.max([balanced[baseline].mean for baseline in BASELINES[False]], 0)
+        columns.append(_number(100 * (balanced[SEARCHES[False].__name__].mean - most), 1, sign="+"))
     yield f"| {name} | {' | '.join([*columns, *_choices(cells, name, small=small)])} |"
 
 
@@ -130,8 +122,11 @@ def _choices(cells: CellResults, name: str, *, small: bool) -> tuple[str, str]:
     return "; ".join(f"{setting}: {count}" for setting, count in chosen.most_common()), f"{ratio:.1f}"
 
 
-def _pair(mean: NDArray[np.float64], worst: NDArray[np.float64], unit: str = "") -> str:
-    return f"{_number(mean, 2, sign='+')} / {_number(worst, 1, sign='+')}{unit}"
+def _gain(ours: Summary, reference: Summary, *, relative: bool) -> str:
+    """Gains in the mean and the worst domain, in points or % of the reference."""
+    pairs = zip(ours, reference, strict=True)
+    mean, worst = (100 * (mine / other - 1 if relative else mine - other) for mine, other in pairs)
+    return f"{_number(mean, 2, sign='+')} / {_number(worst, 1, sign='+')}{' %' if relative else ''}"
 
 
 def _number(values: NDArray[np.float64], digits: int, sign: str = "") -> str:
