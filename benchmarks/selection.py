@@ -6,11 +6,13 @@ domain's "in" split, averaged over test domains within a trial, then over trials
 """
 
 import argparse
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -146,13 +148,30 @@ def read_curves(sweep: Sweep) -> Iterator[Curves]:
             )
 
 
+def read_lines(file: Path) -> Iterator[Curves]:
+    """Curves of the runs that `benchmarks.fine_tuning` wrote, without losses and gaps; settings of CMA are its sets."""
+    for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        training, accuracies = list(line["rows"]), line["accuracies"]
+        algorithm = "erm" if line["setting"] == "ERM" else "cma"
+        yield Curves(
+            cell=(line["dataset"], algorithm, line["domain"], line["seed"]),
+            steps=np.array(line["records"]),
+            accuracy=np.column_stack([accuracies[f"{name}/out"] for name in training]),
+            loss=np.full((len(line["records"]), len(training)), np.nan),
+            gaps={},
+            rows=np.array(list(line["rows"].values())),
+            test=np.array(accuracies[f"{line['domain']}/in"]),
+            test_out=np.array(accuracies[f"{line['domain']}/out"]),
+        )
+
+
 def choose(curves: Sequence[Curves], rule: Rule) -> dict[tuple[str, str, str, int], float]:
     """Test accuracy of the chosen record in each cell, in percent."""
     best: dict[tuple[str, str, str, int], tuple[float, float]] = {}
     for run in curves:
         try:
             scores = rule(run)
-        except KeyError:  # averaged weights have no gaps
+        except KeyError:  # the run has no gaps
             continue
         if np.isnan(scores).all():
             continue
@@ -199,10 +218,12 @@ def _average(chosen: dict[tuple[str, str, str, int], float], algorithm: str, per
 def main() -> int:
     """Print the tables and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.selection", description=__doc__)
-    parser.add_argument("runs", nargs="+", help="folders of sweeps")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of sweeps, or files of benchmarks.fine_tuning")
     parser.add_argument("--per-domain", action="store_true", help="also print each test domain")
     arguments = parser.parse_args()
-    curves = [run for folder in arguments.runs for run in read_curves(read_runs(folder))]
+    curves = [
+        run for path in arguments.runs for run in (read_curves(read_runs(path)) if path.is_dir() else read_lines(path))
+    ]
     if not curves:
         print("error: there should be finished runs with one test domain, but there are none.", file=sys.stderr)
         return 2

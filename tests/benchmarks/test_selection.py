@@ -1,7 +1,10 @@
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from benchmarks.selection import Curves, choose, rules, tables
+from benchmarks.selection import Curves, choose, read_lines, rules, tables
 
 
 def colour_and_shape() -> list[Curves]:
@@ -44,3 +47,16 @@ def test_tables_have_a_row_for_each_rule() -> None:
     lines = tables(colour_and_shape())
     assert sum(line.startswith("| ") for line in lines) == len(rules()) + 1
     assert "| mean accuracy (training-domain) | 10.0 |" in lines
+
+
+def test_lines_of_the_fine_tuning_study_are_read(tmp_path: Path) -> None:
+    line = {
+        "dataset": "pacs", "domain": "c", "seed": 3, "setting": "relative 1, 1", "records": [0, 100],
+        "accuracies": {"a/out": [0.1, 0.8], "b/out": [0.2, 0.7], "c/in": [0.1, 0.6], "c/out": [0.1, 0.5]},
+        "rows": {"a": 10, "b": 20},
+    }  # fmt: skip
+    (tmp_path / "pacs.jsonl").write_text(json.dumps(line) + "\n")
+    (run,) = read_lines(tmp_path / "pacs.jsonl")
+    assert run.cell == ("pacs", "cma", "c", 3)
+    assert run.accuracy.tolist() == [[0.1, 0.2], [0.8, 0.7]]
+    assert list(choose([run], rules()["range, λ = 2"]).values()) == [pytest.approx(60)]
