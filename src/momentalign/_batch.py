@@ -1,6 +1,8 @@
 """The batch that penalties and functions take: its type and its checks."""
 
+import math
 import operator
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -9,6 +11,9 @@ from torch import Tensor
 from momentalign.closed_form import HEADS
 
 LOSSES = tuple(HEADS)
+
+_SWAPPED = " Are 'features' and 'logits' swapped? Features come first."
+_BY_CHANCE = math.log(1e6)
 
 
 class HeadBatch(NamedTuple):
@@ -79,7 +84,7 @@ def check_batch(
     if domains.dtype == torch.bool or domains.is_floating_point() or domains.is_complex():
         raise TypeError(f"'domains' should hold integers, but holds {domains.dtype}. Use domains.long().")
     if loss is not None:
-        _check_targets(targets, logits, loss)
+        _check_targets(targets, features, logits, loss)
     if rows and checks_values(validate, features):
         _check_values(features, logits, targets, domains, loss, num_domains)
     dtype = torch.promote_types(torch.promote_types(features.dtype, logits.dtype), torch.float32)
@@ -102,7 +107,7 @@ def _floating_matrix(name: str, value: object) -> Tensor:
     return tensor
 
 
-def _check_targets(targets: Tensor, logits: Tensor, loss: str) -> None:
+def _check_targets(targets: Tensor, features: Tensor, logits: Tensor, loss: str) -> None:
     rows, outputs = logits.shape
     integers = not (targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool)
     shape = tuple(targets.shape)
@@ -120,6 +125,7 @@ def _check_targets(targets: Tensor, logits: Tensor, loss: str) -> None:
         if outputs != 1:
             raise ValueError(
                 f"'logits' should have shape (n, 1) for loss 'logistic', but has shape {tuple(logits.shape)}."
+                + (_SWAPPED if features.shape[1] == 1 else "")
             )
         if targets.is_complex():
             raise TypeError(f"'targets' should hold 0 and 1, but holds {targets.dtype}.")
@@ -129,7 +135,16 @@ def _check_targets(targets: Tensor, logits: Tensor, loss: str) -> None:
         if targets.is_complex() or targets.dtype == torch.bool:
             raise TypeError(f"'targets' should hold real numbers, but holds {targets.dtype}.")
         if shape != (rows, outputs) and not (outputs == 1 and shape == (rows,)):
-            raise ValueError(f"'targets' should have the shape of 'logits' {(rows, outputs)}, but has shape {shape}.")
+            swapped = _SWAPPED if shape == tuple(features.shape) else ""
+            raise ValueError(
+                f"'targets' should have the shape of 'logits' {(rows, outputs)}, but has shape {shape}.{swapped}"
+            )
+
+
+def _look_swapped(features: Tensor, logits: Tensor, highest: float) -> bool:
+    """Whether there are more logits than features, though the targets would fit the features, hardly by chance."""
+    rows, columns, outputs = len(features), features.shape[1], logits.shape[1]
+    return highest < columns < outputs and rows * math.log(outputs / columns) > _BY_CHANCE
 
 
 def _check_values(
@@ -149,9 +164,19 @@ def _check_values(
         highest = logits.shape[1] - 1 if loss == "cross_entropy" else 1
         low, high = targets.min().item(), targets.max().item()
         if not 0 <= low <= high <= highest:
+            # One class too high is more likely a matter of counting from 1.
+            fits = loss == "cross_entropy" and low >= 0 and highest + 1 < high < features.shape[1]
+            swapped = _SWAPPED if fits else ""
             raise ValueError(
                 f"'targets' should lie between 0 and {highest} for loss '{loss}' and logits of shape "
-                f"{tuple(logits.shape)}, but lie between {low} and {high}."
+                f"{tuple(logits.shape)}, but lie between {low} and {high}.{swapped}"
+            )
+        if loss == "cross_entropy" and _look_swapped(features, logits, high):
+            warnings.warn(
+                f"All targets are below {high + 1}, and 'logits' of shape {tuple(logits.shape)} are wider than "
+                f"'features' of shape {tuple(features.shape)}.{_SWAPPED}",
+                UserWarning,
+                stacklevel=2,
             )
     if num_domains is not None:
         low, high = int(domains.min()), int(domains.max())

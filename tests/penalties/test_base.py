@@ -210,3 +210,34 @@ class Forgetful(CMA):
 def test_a_missing_term_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"Forgetful should compute the terms 'gradient', 'hessian', .* 'other'\."):
         Forgetful()(*changed())
+
+
+SWAPPED = {
+    "one logit": ("logistic", 1, 4, torch.arange(6) % 2, "'logits' should have shape \\(n, 1\\)"),
+    "real targets": ("squared_error", 2, 4, torch.ones(6, 2), "'targets' should have the shape of 'logits'"),
+    "many classes": ("cross_entropy", 9, 4, torch.arange(6) + 3, "'targets' should lie between 0 and 3"),
+}
+
+
+@pytest.mark.parametrize(("loss", "outputs", "size", "targets", "message"), SWAPPED.values(), ids=SWAPPED)
+def test_swapped_features_and_logits_are_named(
+    loss: str, outputs: int, size: int, targets: torch.Tensor, message: str
+) -> None:
+    features, logits, domains = torch.ones(6, size), torch.ones(6, outputs), torch.arange(6) % 2
+    penalty = CMA(loss=loss)
+    penalty(features, logits, targets, domains)
+    with pytest.raises(ValueError, match=f"{message}.* Are 'features' and 'logits' swapped"):
+        penalty(logits, features, targets, domains)
+
+
+def test_logits_that_are_wider_than_features_look_swapped() -> None:
+    features, logits, targets, domains = (
+        torch.ones(64, 100),
+        torch.ones(64, 7),
+        torch.arange(64) % 7,
+        torch.arange(64) % 2,
+    )
+    CMA()(features, logits, targets, domains)
+    with pytest.warns(UserWarning, match="wider than 'features' .* Are 'features' and 'logits' swapped"):
+        CMA()(logits, features, targets, domains)
+    CMA()(torch.ones(64, 7), torch.ones(64, 100), torch.arange(64), domains)  # a hundred classes of seven features

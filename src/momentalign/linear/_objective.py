@@ -31,6 +31,9 @@ _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 _DENSE, _SQUARE = 1024, 4096
 """Parameters up to which curvature is one exact matrix; features up to which it is one d × d matrix for all logits."""
 
+_DENSE_SQUARES = 256
+"""The former where the squares of all domains' matrices are needed, but no Hessian spread has them anyway."""
+
 _WIDE = 512
 """Number of features from which BLAS may use several threads."""
 
@@ -184,7 +187,8 @@ class AlignmentObjective(Objective):
     def curvatures(self, head: Array) -> Array:
         """Hessians of the domains' losses, (K, od, od); mean diagonal blocks (K, d, d), or (K, d), for large heads."""
         outputs, d = self.shape
-        if outputs * d > _DENSE:
+        squares = outputs > 1 and 1 in self.weights and 2 not in self.weights
+        if outputs * d > (min(_DENSE, _DENSE_SQUARES) if squares else _DENSE):
             return self._mean_blocks(head, diagonal=d > _SQUARE)
         moments = self._pair_moments(head)
         if outputs == 1:
