@@ -4,7 +4,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, log_loss
 
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedClassifierCV
-from momentalign.sklearn._search import stratified_folds
+from momentalign.sklearn._splits import SplitProgress, stratified_folds
 from tests.linear.problems import make_problem
 
 
@@ -232,9 +232,24 @@ def test_bad_parameters() -> None:
         ({"rule": "worst"}, "'rule' should be one of"),
         ({"scoring": "auc"}, "'scoring' parameter of check_scoring"),
         ({"scoring": "f1", "selection": "worst_group"}, "'scoring' should be 'accuracy' for the worst group"),
-        ({"folds": 1}, "'folds' should be at least 2"),
+        ({"folds": 2}, "'folds' should be at least 3"),
+        ({"folds": 1, "selection": "worst_group"}, "'folds' should be at least 2"),
         ({"l2_factors": (-1.0,)}, "'l2_factors' should be finite"),
         ({"gradient_weights": (-1.0,)}, "'gradient_weights' should be finite"),
     ]:
         with pytest.raises(ValueError, match=message):
             MomentAlignedClassifierCV(**parameters).fit(problem.features, problem.targets, domains=problem.domains)
+
+
+def test_progress_is_printed_from_ten_seconds_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter([0.0, 4.0, 8.0, 12.0, 16.0, 24.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    progress = SplitProgress(6, None, verbose=True)
+    for _ in range(5):
+        progress.tick()
+    assert capsys.readouterr().out.splitlines() == [
+        "3 of 6 splits, about 12 s left",
+        "5 of 6 splits, about 5 s left",
+    ]

@@ -88,7 +88,7 @@ def test_bad_parameters() -> None:
     X, y, site = shortcut_sites((1.0, 0.0), rows=20)
     for parameters, message in [
         ({"rule": "worst"}, "'rule' should be one of"),
-        ({"folds": 1}, "'folds' should be at least 2"),
+        ({"folds": 2}, "'folds' should be at least 3"),
         ({"scoring": "rmse"}, "'scoring' parameter of check_scoring"),
         ({"l2_factors": (np.inf,)}, "'l2_factors' should be finite"),
         ({"gradient_weights": (-1.0,)}, "'gradient_weights' should be finite"),

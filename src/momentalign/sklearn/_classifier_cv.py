@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from momentalign._validation import check_choice, check_weight
 from momentalign.linear import LinearHead, fit_path, rescale
 from momentalign.sklearn._base import FitRows, LinearClassifier
-from momentalign.sklearn._search import Scorer, Setting, WeightSearch
+from momentalign.sklearn._candidates import Setting
+from momentalign.sklearn._search import Scorer, WeightSearch
 
 
 class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):

@@ -10,7 +10,8 @@ from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead, fit_least_squares, fit_least_squares_path
 from momentalign.sklearn._base import FitRows, LinearRegressor
-from momentalign.sklearn._search import Scorer, Setting, WeightSearch
+from momentalign.sklearn._candidates import Setting
+from momentalign.sklearn._search import Scorer, WeightSearch
 
 
 class MomentAlignedRegressor(LinearRegressor):

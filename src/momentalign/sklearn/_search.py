@@ -5,49 +5,35 @@ to another L2, for plain models are cheap, then to alignment weights at that L2.
 the best of them is so by luck.
 """
 
-import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring, log_loss, make_scorer
-from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
 
-from momentalign._format import format_duration
 from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear import LinearHead
 from momentalign.sklearn._base import FitRows, LinearEstimator
-from momentalign.sklearn._rule import Choice, Verdict, choose_for_worst, choose_step, lose_a_point
+from momentalign.sklearn._candidates import Setting, explain_steps, format_candidates
+from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_for_worst, choose_step, lose_a_point
+from momentalign.sklearn._splits import FitSplit, SplitProgress, domain_folds, stratified_folds
 
 _LOOSER = 10.0
 """Factor of `tol` for aligned fits inside the search, which are compared only."""
 
 _DOMAIN_FOLDS, _ROW_FOLDS = 10, 5
-_QUIET_SECONDS = 10.0
-
-FitSplit = tuple[NDArray[np.intp], NDArray[np.intp]]
-"""Rows to fit and rows to score."""
 
 Scorer = Callable[[Any, Any, Any], float]
 """Called with a fitted estimator, features and targets."""
-
-
-class Setting(TypedDict):
-    """A candidate: the weights, L2 in units of scikit-learn's default, and whether domains count alike in the loss."""
-
-    gradient_weight: float
-    hessian_weight: float
-    l2_factor: float
-    balanced: bool
 
 
 class WeightSearch(LinearEstimator):
@@ -103,7 +89,7 @@ class WeightSearch(LinearEstimator):
         check_weight("tol", self.tol)
         check_count("max_iter", self.max_iter, 1)
         if self.folds is not None:
-            check_count("folds", self.folds, 2)
+            check_count("folds", self.folds, 2 if self.selection == "worst_group" else LEAST_FOLDS)
         self._weights()
         self._plain()
         self._scorer()
@@ -133,7 +119,8 @@ class WeightSearch(LinearEstimator):
         self.l2_factor_, self.l2_ = chosen["l2_factor"], chosen["l2_factor"] * rows.unit_l2
         self.aligned_ = chosen["gradient_weight"] + chosen["hessian_weight"] > 0
         if self.verbose:
-            print(self._summary())
+            print(format_candidates(self.candidates_, self.scores_, self.standard_errors_, self.outcomes_))
+            print(self.reason_)
         return chosen
 
     def _choose_setting(self, rows: FitRows) -> Setting:
@@ -150,7 +137,7 @@ class WeightSearch(LinearEstimator):
             )
             return plain[0]
         splits = self._row_folds(rows) if worst else self._domain_folds(rows)
-        progress = _Progress(2 * len(splits), self.callback, verbose=bool(self.verbose))
+        progress = SplitProgress(2 * len(splits), self.callback, verbose=bool(self.verbose))
         evaluate = self._row_scores if worst else self._fold_scores
         table = evaluate(rows, plain, splits, progress)
         first = self._step(table, rows)
@@ -169,7 +156,8 @@ class WeightSearch(LinearEstimator):
         self.scores_ = self._means(table, rows)
         self.standard_errors_ = np.concatenate([first.errors, second.errors[1:]])
         self.fold_scores_ = np.empty((len(table), 0)) if worst else table
-        self.reason_ = self._reason([(plain, first), ([reference, *aligned], second)], len(splits))
+        taken = [(reference, first), (self.candidates_[considered[second.candidate]], second)]
+        self.reason_ = self._reason([(setting, step) for setting, step in taken if step.candidate], len(splits))
         chosen: Setting = self.candidates_[considered[second.candidate]]
         return chosen
 
@@ -205,7 +193,7 @@ class WeightSearch(LinearEstimator):
         rows: FitRows,
         settings: list[Setting],
         splits: list[FitSplit],
-        progress: "_Progress",
+        progress: SplitProgress,
         reference: Array | None = None,
     ) -> Array:
         """Score of each setting on each left-out fold, (m, F).
@@ -235,7 +223,7 @@ class WeightSearch(LinearEstimator):
         rows: FitRows,
         settings: list[Setting],
         splits: list[FitSplit],
-        progress: "_Progress",
+        progress: SplitProgress,
         reference: Array | None = None,
     ) -> Array:
         """Whether each setting, fitted without the row's fold, predicts it: (m, n)."""
@@ -245,7 +233,7 @@ class WeightSearch(LinearEstimator):
         return table
 
     def _run(
-        self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit], progress: "_Progress"
+        self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit], progress: SplitProgress
     ) -> list[list[Any]]:
         """Fit and score the settings on each split, `n_jobs` splits at a time; in the order of the splits."""
         worker = copy(self)
@@ -279,12 +267,10 @@ class WeightSearch(LinearEstimator):
             raise
 
     def _domain_folds(self, rows: FitRows) -> list[FitSplit]:
-        """Each domain left out in turn, or folds of domains of about as many rows; sets `folds_`."""
-        number = min(self.folds or _DOMAIN_FOLDS, len(self.domains_))
-        splits = list(GroupKFold(number).split(rows.features, groups=rows.domains))
-        if number == len(self.domains_):
-            splits.sort(key=lambda split: rows.domains[split[1][0]])  # type: ignore[index]
-        self.folds_ = [self.domains_[np.unique(rows.domains[test])].tolist() for _, test in splits]  # type: ignore[index]
+        """Each domain left out in turn, or folds of domains; sets `folds_`."""
+        assert rows.domains is not None
+        splits = domain_folds(rows.domains, self.folds or _DOMAIN_FOLDS)
+        self.folds_ = [self.domains_[np.unique(rows.domains[test])].tolist() for _, test in splits]
         return splits
 
     def _row_folds(self, rows: FitRows) -> list[FitSplit]:
@@ -304,40 +290,20 @@ class WeightSearch(LinearEstimator):
         pairs: NDArray[np.int64] = np.unique(rows.domains * (strata.max() + 1) + strata, return_inverse=True)[1]
         return pairs
 
-    def _reason(self, steps: list[tuple[list[Setting], Choice]], folds: int) -> str:
-        """What was chosen, and the evidence for each step."""
-        worst = self.selection == "worst_group"
-        metric = "accuracy of the worst group" if worst else self._metric()
-        where = f"{folds} held-out folds" if worst else f"{folds} left-out {self._unit(folds)}"
-        taken = [(settings[step.candidate], step) for settings, step in steps if step.candidate]
-        if not taken:
-            number = sum(len(step.gains) for _, step in steps) - 2
-            loss = "" if worst else " and lost a point on none of them"
-            return (
-                f"{self.incumbent}: none of {number} candidates gained more than a standard error in {metric} on "
-                f"{where}{loss}."
-            )
-        parts = []
-        for setting, step in taken:
-            gain, error = step.gains[step.candidate], step.errors[step.candidate]
-            amount = f"{gain:.2%} ± {error:.2%}" if self._is_error() else f"{gain:.4f} ± {error:.4f}"
-            parts.append(f"{_describe(setting)} gained {amount}")
-        return f"{self.incumbent}'s model was left: on {where}, by {metric}, {'; then '.join(parts)}."
-
-    def _metric(self) -> str:
-        return self._default_scoring() if self.scoring is None else str(getattr(self.scoring, "__name__", self.scoring))
-
-    def _unit(self, folds: int) -> str:
-        return "domains" if folds == len(self.domains_) else "folds of domains"
-
-    def _summary(self) -> str:
-        """The table of candidates, and the reason."""
-        lines = [f"{'score':>9} {'gain ±':>9}  candidate"]
-        for setting, score, error, outcome in zip(
-            self.candidates_, self.scores_, self.standard_errors_, self.outcomes_, strict=True
-        ):
-            lines.append(f"{_number(score):>9} {_number(error):>9}  {_describe(setting)}: {outcome}")
-        return "\n".join([*lines, self.reason_])
+    def _reason(self, taken: list[tuple[Setting, Choice]], folds: int) -> str:
+        """What was chosen, and the evidence for each step that was taken."""
+        if self.selection == "worst_group":
+            metric, where = "accuracy of the worst group", f"{folds} held-out folds"
+        else:
+            metric = str(getattr(self.scoring, "__name__", self.scoring or self._default_scoring()))
+            where = f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
+        if taken:
+            return explain_steps(self.incumbent, taken, metric, where, relative=self._is_error())
+        loss = "" if self.selection == "worst_group" else " and lost a point on none of them"
+        return (
+            f"{self.incumbent}: none of {len(self.candidates_) - 1} candidates gained more than a standard error in "
+            f"{metric} on {where}{loss}."
+        )
 
 
 def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], split: FitSplit) -> list[Any]:
@@ -349,48 +315,3 @@ def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], s
         search._score(search._calibrate(head, fitted, setting), scored)
         for head, setting in zip(heads, settings, strict=True)
     ]
-
-
-class _Progress:
-    """Counts finished splits for the callback, and prints them from ten seconds on."""
-
-    def __init__(self, total: int, callback: Callable[[int, int], None] | None, *, verbose: bool) -> None:
-        self.done, self.total, self.callback, self.verbose = 0, total, callback, verbose
-        self.start = self.printed = time.monotonic()
-
-    def tick(self) -> None:
-        self.done += 1
-        if self.callback is not None:
-            self.callback(self.done, self.total)
-        now = time.monotonic()
-        if self.verbose and now - self.printed > _QUIET_SECONDS:
-            self.printed = now
-            left = (now - self.start) / self.done * (self.total - self.done)
-            print(f"{self.done} of {self.total} splits, about {format_duration(left)} left")
-
-    def skip(self, splits: int) -> None:
-        """Leave splits out that have become needless."""
-        for _ in range(splits):
-            self.tick()
-
-
-def _describe(setting: Setting) -> str:
-    weights = [
-        f"{name} weight {setting[key]:g}"  # type: ignore[literal-required]
-        for name, key in (("gradient", "gradient_weight"), ("Hessian", "hessian_weight"))
-        if setting[key]  # type: ignore[literal-required]
-    ]
-    counted = [] if weights or not setting["balanced"] else ["domains counted alike"]
-    return ", ".join([f"L2 {setting['l2_factor']:g}/n", *weights, *counted])
-
-
-def _number(value: float) -> str:
-    return "–" if value != value else f"{value:.4g}"
-
-
-def stratified_folds(strata: NDArray[np.int64], folds: int, random: np.random.RandomState) -> list[FitSplit]:
-    """Shuffled folds with every stratum spread evenly; unlike for StratifiedKFold, strata may have very few rows."""
-    shuffled = random.permutation(len(strata))
-    fold = np.empty(len(strata), dtype=np.int64)
-    fold[shuffled[np.argsort(strata[shuffled], kind="stable")]] = np.arange(len(strata)) % folds
-    return list(PredefinedSplit(fold).split())

@@ -1,0 +1,52 @@
+"""Candidates of the search, and how they and the choice among them are described."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from momentalign._types import Array
+from momentalign.sklearn._rule import Choice
+
+
+class Setting(TypedDict):
+    """A candidate: the weights, L2 in units of scikit-learn's default, and whether domains count alike in the loss."""
+
+    gradient_weight: float
+    hessian_weight: float
+    l2_factor: float
+    balanced: bool
+
+
+def explain_steps(
+    incumbent: str, taken: Sequence[tuple[Setting, Choice]], metric: str, where: str, *, relative: bool
+) -> str:
+    """Describe the steps away from the incumbent with their gains, which are shares of its error where relative."""
+    parts = []
+    for setting, step in taken:
+        gain, error = step.gains[step.candidate], step.errors[step.candidate]
+        amount = f"{gain:.2%} ± {error:.2%}" if relative else f"{gain:.4f} ± {error:.4f}"
+        parts.append(f"{_describe(setting)} gained {amount}")
+    return f"{incumbent}'s model was left: on {where}, by {metric}, {'; then '.join(parts)}."
+
+
+def format_candidates(
+    candidates: Sequence[Setting], scores: Array, standard_errors: Array, outcomes: Sequence[str]
+) -> str:
+    """Table of the candidates, one a line: score, standard error of the gain, setting, outcome."""
+    lines = [f"{'score':>9} {'gain ±':>9}  candidate"]
+    for setting, score, error, outcome in zip(candidates, scores, standard_errors, outcomes, strict=True):
+        lines.append(f"{_number(score):>9} {_number(error):>9}  {_describe(setting)}: {outcome}")
+    return "\n".join(lines)
+
+
+def _describe(setting: Setting) -> str:
+    weights = [
+        f"{name} weight {setting[key]:g}"  # type: ignore[literal-required]
+        for name, key in (("gradient", "gradient_weight"), ("Hessian", "hessian_weight"))
+        if setting[key]  # type: ignore[literal-required]
+    ]
+    counted = [] if weights or not setting["balanced"] else ["domains counted alike"]
+    return ", ".join([f"L2 {setting['l2_factor']:g}/n", *weights, *counted])
+
+
+def _number(value: float) -> str:
+    return "–" if value != value else f"{value:.4g}"
