@@ -150,6 +150,13 @@ def test_failed_and_unfinished_runs_are_kept_and_named(tmp_path):
     assert sweep.problems == ["a: failed (RuntimeError: no).", "Unfinished, 1 of 3 runs: b."]
 
 
+def test_runs_that_failed_alike_share_a_line(tmp_path):
+    for trial, error in enumerate(["busy", "busy", "no"]):
+        write_run(tmp_path, make_config(trial=trial), LINES, name=f"run{trial}", status="failed", error=error)
+    write_run(tmp_path, make_config(trial=3), LINES, name="good")
+    assert read_runs(tmp_path).problems == ["Failed, 2 of 4 runs (busy): run0, run1.", "run2: failed (no)."]
+
+
 def test_a_run_without_records_yet(tmp_path):
     folder = write_run(tmp_path, make_config(), [], status="running")
     (folder / "records.jsonl").unlink()

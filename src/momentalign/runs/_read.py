@@ -152,9 +152,14 @@ def _run_row(folder: Path) -> dict[str, Any]:
 
 
 def _list_unfinished(runs: pd.DataFrame, problems: list[str]) -> None:
-    for run, status, error in zip(runs.index, runs["status"], runs["error"], strict=True):
-        if status is RunState.FAILED:
-            problems.append(f"{run}: failed ({error}).")
+    failed = runs[runs["status"] == RunState.FAILED]
+    for error, same in failed.groupby("error", sort=False, dropna=False):
+        names = [str(run) for run in same.index]
+        problems.append(
+            f"{names[0]}: failed ({error})."
+            if len(names) == 1
+            else f"Failed, {len(names)} of {len(runs)} runs ({error}): {join_first(names)}."
+        )
     unfinished = [str(run) for run in runs.index[~runs["status"].isin([RunState.FINISHED, RunState.FAILED])]]
     if unfinished:
         problems.append(f"Unfinished, {len(unfinished)} of {len(runs)} runs: {join_first(unfinished)}.")
