@@ -2,9 +2,11 @@ import warnings
 
 import pytest
 import torch
+from torch import nn
 
-from momentalign.algorithms import find_algorithm
+from momentalign.algorithms import ERM, Network, find_algorithm
 from momentalign.data import DomainDataset, Split
+from momentalign.penalties import CMA, GradientMatching, HessianMatching, MomentAlignment
 from momentalign.published import VIT_SMALL
 from momentalign.training import augmentation_note, make_config, preset_note
 from tests.training.problems import three_domains
@@ -25,13 +27,24 @@ def pictures(classes: list[str], name: str = "pictures") -> DomainDataset:
 def test_safe_weights_are_relative_and_near_one(algorithm: str) -> None:
     spec = find_algorithm(algorithm)
     assert spec.has_safe_space
-    assert set(spec.space("image", 10, "safe")) == set(spec.space("image", 10))
+    assert set(spec.space("image", 10, "safe")) == {*spec.space("image", 10), "momentum"}
     for seed in range(20):
         config = make_config(three_domains(), algorithm, preset="safe", hparams_seed=seed)
         weights = [value for name, value in config.hparams.items() if name.endswith("_weight")]
         assert weights
-        assert all(0.1 <= weight <= 10 for weight in weights)
+        assert all(0.1 <= weight <= 1 for weight in weights)
+        assert 0.9 <= config.hparams["momentum"] <= 0.98
         assert (config.hparams["scaling"], config.hparams["anneal_steps"], config.preset) == ("relative", 0, "safe")
+
+
+@pytest.mark.parametrize("algorithm", ALIGNMENT)
+def test_safe_hyperparameters_reach_the_penalty(algorithm: str) -> None:
+    config = make_config(three_domains(), algorithm, preset="safe", hparams={"momentum": 0.9})
+    built = find_algorithm(algorithm).build(Network(nn.Flatten(), 64, 2), 2, config.hparams)
+    assert isinstance(built, ERM)
+    assert isinstance(built.penalty, CMA | GradientMatching | HessianMatching | MomentAlignment)
+    assert (built.penalty.scaling, built.penalty.momentum, built.penalty.anneal_steps) == ("relative", 0.9, 0)
+    assert set(built.penalty.weights.values()) == {1.0}
 
 
 def test_auto_is_published_where_the_paper_has_weights() -> None:
@@ -67,10 +80,10 @@ def test_weights_of_published_size_are_noticed_with_relative_scaling() -> None:
 def test_notes_say_what_was_chosen_and_why() -> None:
     config = make_config(three_domains(), "cma")
     assert preset_note(config) == (
-        "Preset safe for cma: relative scaling, because the paper has no weights for three; --preset published takes "
-        "the paper's."
+        "Preset safe for cma: relative scaling and momentum 0.95, because the paper has no weights for three; --preset "
+        "published takes the paper's."
     )
-    assert preset_note(config, "safe") == "Preset safe for cma: relative scaling."
+    assert preset_note(config, "safe") == "Preset safe for cma: relative scaling and momentum 0.95."
     assert preset_note(make_config("colored-digits", "cma")) is None
     digits = make_config(pictures([str(k) for k in range(10)]), encoder="hf:vit")
     note = augmentation_note(digits)

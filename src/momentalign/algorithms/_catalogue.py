@@ -87,14 +87,16 @@ class AlgorithmSpec:
             ValueError: A name is unknown or missing.
         """
         space = self.space("mnist", 1)  # names and types, which are the same for every recipe
-        checked = check_hyperparameters(space, hparams)
+        known = {**self.space("mnist", 1, "safe"), **space}
+        checked = check_hyperparameters(known, hparams)
         missing = [name for name in space if name not in checked]
         if missing:
             raise ValueError(
                 f"'hparams' of '{self.name}' should have all of {', '.join(space)}, but '{missing[0]}' is missing. "
                 "Take draw_hyperparameters(find_algorithm(name).space(recipe, steps), seed)."
             )
-        own = {name: checked[name] for name in self._own_space("mnist", 1)}
+        names = {**self._own_space("mnist", 1), **self._own_space("mnist", 1, "safe")}
+        own = {name: checked[name] for name in names if name in checked}
         parameters = inspect.signature(self.cls).parameters
         if issubclass(self.cls, Algorithm):
             return self.cls(network, num_domains, checked, **{name: own[name] for name in own if name in parameters})

@@ -43,8 +43,8 @@ PresetOption = Annotated[
     str,
     typer.Option(
         "--preset",
-        help="Search space of alignment penalties: published, safe (relative scaling), or auto for the published one "
-        "where the paper has weights for data set and encoder.",
+        help="Search space of alignment penalties: published, safe (relative scaling, momentum), or auto for the "
+        "published one where the paper has weights for data set and encoder.",
     ),
 ]
 AugmentOption = Annotated[

@@ -160,7 +160,7 @@ class DomainPenalty(nn.Module, ABC):
             steps: As for :meth:`search_space`.
 
         Returns:
-            Hyper-parameters by the same names.
+            Hyper-parameters by name: those of :meth:`search_space`, and any other arguments of the constructor.
         """
         return cls.search_space(recipe, steps)
 

@@ -6,6 +6,7 @@ from momentalign._search_space import Hyperparameter, SearchSpace, annealing, po
 from momentalign.penalties._moment_alignment import (
     GRADIENT_WEIGHT,
     HESSIAN_WEIGHT,
+    MOMENTUM,
     SAFE_WEIGHT,
     SCALING,
     AlignmentOptions,
@@ -73,7 +74,7 @@ class CMA(AlignmentPenalty):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Both weights with relative scaling, without annealing."""
+        """Both weights with relative scaling and momentum, without annealing."""
         return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT)
 
 
@@ -94,16 +95,15 @@ class CMAMomentum(CMA):
         return {
             "gradient_weight": Hyperparameter(100.0, power_of_ten(0.5, 3)),
             "hessian_weight": Hyperparameter(10.0, power_of_ten(-0.5, 2)),
-            "momentum": Hyperparameter(0.95, uniform(0.90, 0.98)),
+            "momentum": MOMENTUM,
             "anneal_steps": annealing(1500, whole(uniform(500, 4500)), steps),
             "scaling": SCALING,
         }
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """CMA's, with the published range of the momentum."""
-        momentum = cls.search_space(recipe, steps)["momentum"]
-        return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT, momentum=momentum)
+        """As CMA's, which has momentum there."""
+        return super().safe_search_space(recipe, steps)
 
 
 class GradientMatching(AlignmentPenalty):
@@ -129,7 +129,7 @@ class GradientMatching(AlignmentPenalty):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """The weight with relative scaling, without annealing."""
+        """The weight with relative scaling and momentum, without annealing."""
         return safe_space(gradient_weight=SAFE_WEIGHT)
 
 
@@ -157,5 +157,5 @@ class HessianMatching(AlignmentPenalty):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """The weight with relative scaling, without annealing."""
+        """The weight with relative scaling and momentum, without annealing."""
         return safe_space(hessian_weight=SAFE_WEIGHT)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from momentalign import _dispatch, closed_form
 from momentalign._batch import HeadBatch, check_order
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, one_of, power_of_ten
+from momentalign._search_space import Hyperparameter, SearchSpace, annealing, one_of, power_of_ten, uniform
 from momentalign._validation import SCALINGS, check_choice, check_decay
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
@@ -18,8 +18,9 @@ GRADIENT_WEIGHT = Hyperparameter(5000.0, power_of_ten(1, 4))
 HESSIAN_WEIGHT = Hyperparameter(1000.0, power_of_ten(1, 4))
 SCALING = Hyperparameter("classes", choices=SCALINGS)
 
-SAFE_WEIGHT = Hyperparameter(1.0, power_of_ten(-1, 1))
-"""Weight of a term with relative scaling: the range that did not harm in docs/results/fine-tuning.md."""
+MOMENTUM = Hyperparameter(0.95, uniform(0.90, 0.98))
+SAFE_WEIGHT = Hyperparameter(1.0, power_of_ten(-1, 0))
+"""Weight of a term with relative scaling and momentum: the range that did no harm in docs/results/fine-tuning.md."""
 
 _NAMES = {1: "gradient", 2: "hessian"}
 
@@ -177,7 +178,7 @@ class MomentAlignment(AlignmentPenalty):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Relative scaling of all three orders."""
+        """Relative scaling of all three orders, with momentum."""
         return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT, order_3_weight=SAFE_WEIGHT)
 
     @classmethod
@@ -195,10 +196,10 @@ def alignment_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
     return {**weights, "anneal_steps": anneal_steps, "scaling": SCALING}
 
 
-def safe_space(**hyperparameters: Hyperparameter) -> SearchSpace:
-    """Relative scaling with the given weights, without annealing."""
+def safe_space(**weights: Hyperparameter) -> SearchSpace:
+    """Relative scaling of the given weights, averaged over steps, without annealing."""
     relative = Hyperparameter("relative", choices=SCALINGS)
-    return {**hyperparameters, "anneal_steps": Hyperparameter(0), "scaling": relative}
+    return {**weights, "momentum": MOMENTUM, "anneal_steps": Hyperparameter(0), "scaling": relative}
 
 
 def term_name(order: int) -> str:

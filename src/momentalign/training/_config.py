@@ -54,9 +54,9 @@ def make_config(
         pool: Draw batches from all training domains together. If not given, only plain ERM on texts does, which is
             how text encoders are usually fine-tuned.
         average: "none", or the average of the weights to record beside them: "ema", "sma" or "swad".
-        preset: "published" for the paper's search spaces; "safe" for relative scaling of alignment penalties, which
-            does no harm to a pretrained network; "auto" for the published one where the paper has weights for the data
-            set with its encoder, and the safe one otherwise.
+        preset: "published" for the paper's search spaces; "safe" for relative scaling and momentum of alignment
+            penalties, which does no harm to a pretrained network; "auto" for the published one where the paper has
+            weights for the data set with its encoder, and the safe one otherwise.
         augment: Augmentation of images: "domainbed", "no-flip", "none", or "auto" for DomainBed's, without flips where
             the classes are named like digits or letters.
         root: Data folder.

@@ -55,7 +55,8 @@ def preset_note(config: RunConfig, asked: str = "auto") -> str | None:
     if asked == "auto":
         encoder = f" with {config.encoder}" if config.encoder else ""
         why = f", because the paper has no weights for {config.dataset}{encoder}; --preset published takes the paper's"
-    return f"Preset safe for {config.algorithm}: {config.hparams['scaling']} scaling{why}."
+    momentum = f" and momentum {config.hparams['momentum']:.3g}" if config.hparams["momentum"] else ""
+    return f"Preset safe for {config.algorithm}: {config.hparams['scaling']} scaling{momentum}{why}."
 
 
 def augmentation_note(config: RunConfig, asked: str = "auto") -> str | None:
