@@ -37,7 +37,7 @@ class Classifier(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.head = nn.Linear(width, num_classes)
-        self.penalty = CMA(weight, weight, scaling="relative")  # first new line
+        self.penalty = CMA(weight, weight, scaling="relative", momentum=0.95)  # first new line
 
     def forward(self, pixel_values: Tensor, labels: Tensor, domains: Tensor) -> dict[str, Tensor]:
         """Compute the loss, and the logits for evaluation.

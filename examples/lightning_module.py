@@ -27,7 +27,7 @@ class Digits(lightning.LightningModule):  # type: ignore[misc]  # Lightning is u
         super().__init__()
         self.encoder = MNIST_CNN(in_channels=1, width=16)
         self.head = nn.Linear(self.encoder.num_features, 10)
-        self.penalty = CMA(weight, weight, scaling="relative")  # first new line
+        self.penalty = CMA(weight, weight, scaling="relative", momentum=0.95)  # first new line
 
     def training_step(self, batch: Rows, index: int) -> Tensor:
         """Compute the loss of a batch.
