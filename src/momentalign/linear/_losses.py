@@ -23,6 +23,10 @@ class LossState(NamedTuple):
     residuals: Array
     parts: tuple[Array, ...]
 
+    def take(self, rows: slice) -> "LossState":
+        """Some of the rows."""
+        return LossState(self.losses[rows], self.residuals[rows], tuple(part[rows] for part in self.parts))
+
 
 class HeadLoss(ABC):
     """A loss of `outputs` logits, with `classes` classes for the scalings."""

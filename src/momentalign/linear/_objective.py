@@ -104,6 +104,7 @@ class AlignmentObjective(Objective):
         )
         self.shape = (self.loss.outputs, rows.X.shape[1])
         self._blocks = list(rows.blocks())
+        self._chunks = list(rows.chunks())
         self._lengths = rows.lengths if scaling == "relative" else np.empty(0)
         self._spreads: dict[int, DirectSpread | KernelSpread] = {}
         self.weights: dict[int, float] = {}
@@ -254,9 +255,11 @@ class AlignmentObjective(Objective):
 
     def _states(self, head: Array) -> Iterator[tuple[int, slice, Array, Array, LossState]]:
         W = head.reshape(self.shape)
-        for domain, block in self._blocks:
-            X = self.rows.X[block]
-            yield domain, block, X, self.rows.shares[block], self.loss.state(X @ W.T, self.rows.targets[block])
+        for chunk, blocks in self._chunks:
+            whole = self.loss.state(self.rows.X[chunk] @ W.T, self.rows.targets[chunk])
+            for domain, block in blocks:
+                state = whole.take(slice(block.start - chunk.start, block.stop - chunk.start))
+                yield domain, block, self.rows.X[block], self.rows.shares[block], state
 
     def _energy(self, order: int, block: slice, S: Array) -> float:
         weights = self.rows.shares[block] * self._lengths[block] ** order
