@@ -10,7 +10,7 @@ import pytest
 from benchmarks.estimators.__main__ import main
 from benchmarks.estimators.cells import CellResults, draw_rows, outer_folds, plan_cells, run_cells
 from benchmarks.estimators.sets import HALVES, SETS, DomainRows, StudySet, half, prepare, read_set
-from benchmarks.estimators.speed import Shape, markdown_lines, measure
+from benchmarks.estimators.speed import Shape, markdown_lines
 from benchmarks.estimators.tables import markdown_tables, summarize
 
 pytestmark = pytest.mark.slow
@@ -162,4 +162,3 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
 def test_searches_are_timed_on_the_same_folds() -> None:
     lines = list(markdown_lines((Shape(4, 60, 3, 2), Shape(4, 60, 3))))
     assert [line.split(" | ")[2] for line in lines[2:]] == ["2", "regression"]
-    assert set(measure(Shape(12, 40, 2, 2))) == {"one fit", "scikit-learn", "ours"}

@@ -58,7 +58,9 @@ def test_without_evidence_it_is_logistic_regression(classes: int) -> None:
     assert (fitted.gradient_weight_, fitted.hessian_weight_, fitted.l2_factor_, fitted.balanced_) == (0, 0, 1, False)
     assert fitted.l2_ == 1 / 150
     np.testing.assert_allclose(fitted.coef_, plain.coef_, atol=1e-5)
-    assert fitted.reason_.startswith("LogisticRegression: none of 2 candidates gained more than a standard error in")
+    assert fitted.reason_.startswith(
+        "LogisticRegression's defaults: none of 2 candidates gained more than a standard error in"
+    )
     weights = np.random.default_rng(0).random(150)
     fitted.fit(problem.features, problem.targets, domains=problem.domains, sample_weight=weights)
     plain.fit(problem.features, problem.targets, sample_weight=weights)
@@ -87,7 +89,7 @@ def test_fewer_than_three_domains_are_the_incumbent(domains: int) -> None:
     given = [None, ["one"] * 100, site][domains]
     fitted = MomentAlignedClassifierCV(tol=1e-8).fit(X, y, domains=given)
     np.testing.assert_allclose(fitted.coef_, LogisticRegression(tol=1e-9).fit(X, y).coef_, atol=1e-5)
-    assert fitted.reason_.startswith(f"LogisticRegression: with {('no domains', 'one domain', 'two domains')[domains]}")
+    assert fitted.reason_.startswith(f"LogisticRegression's defaults: {('no', 'one', 'two')[domains]} domain")
     assert len(fitted.candidates_) == len(fitted.scores_) == len(fitted.outcomes_) == 1
     assert not fitted.aligned_
 

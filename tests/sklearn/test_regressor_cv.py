@@ -38,7 +38,7 @@ def test_without_evidence_it_is_ridge() -> None:
     X, y, site = shortcut_sites((0.5, 0.5, 0.5))
     fitted = MomentAlignedRegressorCV((10, 100), (1000.0,)).fit(X, y, domains=site)
     assert (fitted.gradient_weight_, fitted.l2_factor_, fitted.balanced_, fitted.aligned_) == (0, 1, False, False)
-    assert fitted.reason_.startswith("Ridge: none of 4 candidates")
+    assert fitted.reason_.startswith("Ridge's defaults: none of 4 candidates")
     np.testing.assert_allclose(fitted.coef_, Ridge().fit(X, y).coef_, rtol=1e-9)
     weights = np.random.default_rng(0).random(300)
     fitted.fit(X, y, domains=site, sample_weight=weights)
@@ -75,7 +75,7 @@ def test_two_domains_or_none_are_ridge() -> None:
     for domains, found in ((site, "two domains"), (None, "no domains")):
         fitted = MomentAlignedRegressorCV().fit(X, y, domains=domains)
         np.testing.assert_allclose(fitted.coef_, Ridge().fit(X, y).coef_, rtol=1e-9)
-        assert fitted.reason_.startswith(f"Ridge: with {found}")
+        assert fitted.reason_.startswith(f"Ridge's defaults: {found}")
 
 
 def test_a_domain_whose_targets_do_not_vary_works() -> None:

@@ -25,7 +25,7 @@ def explain_steps(
         gain, error = step.gains[step.candidate], step.errors[step.candidate]
         amount = f"{gain:.2%} ± {error:.2%}" if relative else f"{gain:.4f} ± {error:.4f}"
         parts.append(f"{_describe(setting)} gained {amount}")
-    return f"{incumbent}'s model was left: on {where}, by {metric}, {'; then '.join(parts)}."
+    return f"Changed from {incumbent}'s defaults: {', then '.join(parts)}, in {metric} on {where}."
 
 
 def format_candidates(

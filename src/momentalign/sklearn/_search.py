@@ -131,10 +131,8 @@ class WeightSearch(LinearEstimator):
         self.fold_scores_, self.folds_ = np.empty((1, 0)), []
         domains = len(self.domains_)
         if rows.domains is None or domains < 2 or (domains == 2 and not worst):
-            found = ("no domains", "one domain", "two domains")[domains]
-            self.reason_ = f"{self.incumbent}: with {found} there is no left-out domain to judge by" + (
-                "." if domains < 2 else " a model that was fitted on several."
-            )
+            found, least = ("no domains", "one domain", "two domains")[domains], "two" if worst else "three"
+            self.reason_ = f"{self.incumbent}'s defaults: {found} to choose by, and at least {least} are needed."
             return plain[0]
         splits = self._row_folds(rows) if worst else self._domain_folds(rows)
         progress = SplitProgress(2 * len(splits), self.callback, verbose=bool(self.verbose))
@@ -299,10 +297,10 @@ class WeightSearch(LinearEstimator):
             where = f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
         if taken:
             return explain_steps(self.incumbent, taken, metric, where, relative=self._is_error())
-        loss = "" if self.selection == "worst_group" else " and lost a point on none of them"
+        loss = "" if self.selection == "worst_group" else " without losing a point on one of them"
         return (
-            f"{self.incumbent}: none of {len(self.candidates_) - 1} candidates gained more than a standard error in "
-            f"{metric} on {where}{loss}."
+            f"{self.incumbent}'s defaults: none of {len(self.candidates_) - 1} candidates gained more than a standard "
+            f"error in {metric} on {where}{loss}."
         )
 
 
