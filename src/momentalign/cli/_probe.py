@@ -76,7 +76,9 @@ def probe(
     for line in result.notes:
         console.print(line)
     console.print(_table(result.scores))
-    chosen = ", ".join(f"{name} {value}" for name, value in result.chosen.items())
+    chosen = ", ".join(
+        f"{name} {value if isinstance(value, bool) else f'{value:.4g}'}" for name, value in result.chosen.items()
+    )
     console.print(f"Chosen inside the training domains: {chosen}.")
     console.print(result.reason)
     write_probe(result, folder)
