@@ -55,7 +55,8 @@ def test_auto_is_published_where_the_paper_has_weights() -> None:
     assert make_config(photos, "cma", encoder="hf:mobilenet").preset == "safe"
     assert make_config(pictures(["dog", "cat"]), "cma", encoder=VIT_SMALL).preset == "safe"
     assert make_config(photos, "cma", encoder="hf:mobilenet", preset="published").hparams["gradient_weight"] == 5000
-    assert make_config("rotated-digits", "cma").hparams["scaling"] == "relative"
+    assert make_config("rotated-digits", "cma").preset == "published"
+    assert make_config("rotated-digits", "cma", encoder="mlp").preset == "safe"
 
 
 def test_other_algorithms_have_one_search_space() -> None:
