@@ -10,10 +10,11 @@ import pytest
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+FRAMEWORKS = ("lightning_module.py", "huggingface_trainer.py")
+OTHERS = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in FRAMEWORKS)
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning")  # Lightning's own use of torch
-@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("script", OTHERS, ids=lambda path: path.name)
 def test_runs(script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", [str(script)])
     runpy.run_path(str(script), run_name="__main__")
@@ -29,8 +30,8 @@ def test_two_lines_are_new(script: str) -> None:
     ]
 
 
-@pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning")
-@pytest.mark.parametrize("script", ["lightning_module.py", "huggingface_trainer.py"])
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning")  # Lightning's own use of torch
+@pytest.mark.parametrize("script", FRAMEWORKS)
 def test_frameworks_learn_and_report_each_domain(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / script))["main"]()
     lines = [line.rsplit(": ", 1) for line in capsys.readouterr().out.splitlines() if line.endswith("aligned")]
