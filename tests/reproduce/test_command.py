@@ -77,7 +77,7 @@ def test_failed_runs_are_reported_and_retried_on_request(tmp_path: Path, monkeyp
         assert code == 1, output
         advice = "" if more else " Add --retry-failed to the same command to retry them."
         assert output.endswith(f"3 runs failed.{advice}\n")
-        assert "failed (RuntimeError: no such luck (" in output
+        assert "Failed, 3 of 6 runs (RuntimeError: no such luck (" in output
         left = "3 of them are left to do." if more else "On 1 process"
         assert left in output
 
