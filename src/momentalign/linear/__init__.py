@@ -1,19 +1,30 @@
-"""Linear heads: one full-batch engine for every penalty, warm-started paths, least squares, SGD."""
+"""Linear heads: one full-batch engine for every penalty, warm-started paths, least squares, SGD, worst groups."""
 
-from momentalign.linear._group_dro import GroupWeights, solve_group_dro
+from momentalign.linear._dfr import PUBLISHED_CS, DFRFit, fit_dfr
+from momentalign.linear._group_dro import GroupWeights, fit_group_dro, solve_group_dro
 from momentalign.linear._head import LinearHead, rescale
 from momentalign.linear._least_squares import AlignedLeastSquares, fit_least_squares, fit_least_squares_path
 from momentalign.linear._objective import AlignmentObjective, Objective
 from momentalign.linear._path import HeadCallback, fit_head, fit_path, solve_path
 from momentalign.linear._penalty_objective import DomainwisePenalty, PenaltyObjective
+from momentalign.linear._reweighting import (
+    afr_weights,
+    balance_weights,
+    fit_towards,
+    jtt_weights,
+    split_groups,
+    subsample_groups,
+)
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._sgd import BatchPenalty, fit_sgd
 from momentalign.linear._solver import Solution
 
 __all__ = [
+    "PUBLISHED_CS",
     "AlignedLeastSquares",
     "AlignmentObjective",
     "BatchPenalty",
+    "DFRFit",
     "DomainwisePenalty",
     "GroupWeights",
     "HeadCallback",
@@ -22,12 +33,20 @@ __all__ = [
     "PenaltyObjective",
     "Solution",
     "SortedRows",
+    "afr_weights",
+    "balance_weights",
+    "fit_dfr",
+    "fit_group_dro",
     "fit_head",
     "fit_least_squares",
     "fit_least_squares_path",
     "fit_path",
     "fit_sgd",
+    "fit_towards",
+    "jtt_weights",
     "rescale",
     "solve_group_dro",
     "solve_path",
+    "split_groups",
+    "subsample_groups",
 ]

@@ -13,13 +13,15 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from momentalign._types import Array
+from momentalign._types import Array, Integers
+from momentalign.linear._head import LinearHead
 from momentalign.linear._objective import AlignmentObjective
 from momentalign.linear._path import HeadCallback, solve_path
 from momentalign.linear._rows import SortedRows
-from momentalign.linear._solver import Solution, solve
+from momentalign.linear._solver import Solution, solve, warn_if_stopped
 
 
 def solve_group_dro(
@@ -59,6 +61,26 @@ def solve_group_dro(
         else:
             step *= 0.25
     return Solution(head, float(losses.max()), max_iter, False), q
+
+
+def fit_group_dro(
+    features: NDArray[np.floating],
+    targets: Integers,
+    groups: Integers,
+    *,
+    classes: int,
+    l2: float,
+    bias: bool = True,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> tuple[LinearHead, Array]:
+    """Fit a head by :func:`solve_group_dro`; returns it with q (G,), in the order of the groups' integers."""
+    rows = SortedRows.sort(features, targets, groups, None, bias=bias)
+    solution, q = solve_group_dro(rows, classes, l2=l2, tol=tol, max_iter=max_iter)
+    warn_if_stopped(solution.converged, max_iter)
+    shape = (1 if classes == 2 else classes, rows.X.shape[1])
+    # The first fit, with equal weights, counts as a move.
+    return LinearHead.of(solution._replace(iterations=solution.iterations + 1), shape, bias=bias), q
 
 
 class GroupWeights:

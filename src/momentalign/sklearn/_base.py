@@ -90,11 +90,27 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
         )
 
 
-class LinearEstimator(DomainEstimator, ABC):
+class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A linear model: `coef_` and `intercept_`."""
 
     coef_: Array
     intercept_: Any
+    n_iter_: int
+
+    def _output(self, X: ArrayLike) -> Array:
+        """Output of the model."""
+        check_is_fitted(self)
+        features: NDArray[np.floating] = validate_data(self, X, dtype=_FLOATS, reset=False)
+        output: Array = features @ self.coef_.T + self.intercept_
+        return output
+
+    def _store(self, head: LinearHead) -> None:
+        self.coef_, self.intercept_, self.n_iter_ = head.coef, head.intercept, head.n_iter
+
+
+class LinearEstimator(DomainEstimator, LinearModel, ABC):
+    """A linear model that is fitted with domains."""
+
     aligned_: bool
 
     def fit(
@@ -159,18 +175,8 @@ class LinearEstimator(DomainEstimator, ABC):
         """Whether `groups` have a use besides `domains`."""
         return False
 
-    def _output(self, X: ArrayLike) -> Array:
-        """Output of the model."""
-        check_is_fitted(self)
-        features: NDArray[np.floating] = validate_data(self, X, dtype=_FLOATS, reset=False)
-        output: Array = features @ self.coef_.T + self.intercept_
-        return output
 
-    def _store(self, head: LinearHead) -> None:
-        self.coef_, self.intercept_, self.n_iter_ = head.coef, head.intercept, head.n_iter
-
-
-class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class LogitClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit-learn ships no types
     """Predictions from `classes_`, `coef_` and `intercept_`."""
 
     classes_: NDArray[Any]
@@ -210,6 +216,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc] 
         if len(self.classes_) < 2:
             raise ValueError(f"'y' should hold at least two classes, but holds one class: {self.classes_[0]!r}.")
         return features, targets.astype(np.int64)
+
+
+class LinearClassifier(LogitClassifier, LinearEstimator):
+    """A linear classifier that is fitted with domains."""
 
 
 class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-learn ships no types

@@ -1,0 +1,148 @@
+"""Deep feature reweighting of the last layer."""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from momentalign._validation import check_choice, check_count, check_weight
+from momentalign.linear import PUBLISHED_CS, DFRFit, fit_dfr
+from momentalign.sklearn._groups import GroupClassifier, check_fraction, held_out_rows
+
+REFITS = {"validation": 20, "training": 10}
+"""Published numbers of refits."""
+
+
+class DFRClassifier(GroupClassifier):
+    r"""DFR: the mean of L1 logistic regressions on group-balanced subsamples of held-out rows.
+
+    The recipe of Kirichenko et al. (2023) for the last layer. Features are standardised. C is chosen by the accuracy of
+    the worst group: one fit on a group-balanced subsample of one half of the held-out rows, scored on the other half.
+    Then as many refits as asked for, each on another group-balanced subsample of all held-out rows, are averaged.
+    `refit_on="training"` is the published variant on training rows, with C chosen on all held-out rows.
+
+    Held-out rows are those that the features were not trained on. If `X` is a table, or the output of an encoder that
+    has seen none of its rows, that is all of them: the default. Otherwise pass the mask to `fit`, or leave the training
+    rows out of `X`.
+
+    Deviations from the published code: halves are drawn within each group, so that none is without rows; features
+    are standardised by the training rows, or by all rows where all are held out, also while C is chosen. Several
+    classes are fitted one against the rest; their probabilities are rough.
+
+    Args:
+        Cs: Candidates for the inverse strength of L1; ties go to the earlier one.
+        refits: Subsamples that are averaged; None is 20, or 10 on training rows.
+        refit_on: `"validation"`, the held-out rows, or `"training"`, the others.
+        validation: Fraction of every group's rows that is held out where `fit` gets no mask; None holds out all rows.
+        max_iter: Maximum number of iterations of a fit.
+        random_state: Seed of the halves and subsamples.
+
+    Attributes:
+        C_: The chosen C.
+        scores_: Accuracy of the worst group under each C, shape (m,).
+        groups_: Labels of the groups, shape (G,).
+        group_sizes_: Number of rows of each, shape (G,).
+        validation_: Mask of the held-out rows, shape (n,).
+        classes_: The classes, shape (C,).
+        coef_: Shape (C, d), (1, d) for two classes; for features as `fit` was given them.
+        intercept_: Shape (C,), (1,) for two classes.
+        n_iter_: Largest number of iterations of a refit.
+        n_features_in_: d.
+        feature_names_in_: Names of the columns, where `X` had them.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> y, place = np.arange(400) % 2, rng.random(400) < 0.9
+        >>> place = np.where(place, y, 1 - y)
+        >>> X = rng.normal(size=(400, 2)) + np.column_stack([y, 3 * place])
+        >>> group = [f"class {a}, place {b}" for a, b in zip(y, place)]
+        >>> DFRClassifier().fit(X, y, groups=group).group_sizes_
+        array([183,  17,  17, 183])
+    """
+
+    def __init__(
+        self,
+        Cs: Sequence[float] = PUBLISHED_CS,
+        *,
+        refits: int | None = None,
+        refit_on: str = "validation",
+        validation: float | None = None,
+        max_iter: int = 1000,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.refits = refits
+        self.refit_on = refit_on
+        self.validation = validation
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, validation: ArrayLike | None = None
+    ) -> Self:
+        """Fit the model.
+
+        Args:
+            X: Shape (n, d).
+            y: Classes, shape (n,).
+            groups: Group of each row, for example class and attribute: strings or integers, shape (n,). None takes the
+                classes, with a warning.
+            validation: True for held-out rows, shape (n,); None uses the fraction of the constructor.
+
+        Returns:
+            The fitted estimator.
+        """
+        self._check_parameters()
+        features, targets = self._validate_targets(X, y)
+        codes = self._take_groups(groups, targets)
+        random = check_random_state(self.random_state)
+        self.validation_ = held_out_rows(validation, self.validation, codes, random)
+        fit = self._reweight(features, targets, codes, random)
+        self.C_, self.scores_ = fit.C, fit.scores
+        self._store(fit.head)
+        return self
+
+    def _reweight(
+        self,
+        features: NDArray[np.floating],
+        targets: NDArray[np.int64],
+        codes: NDArray[np.int64],
+        random: np.random.RandomState,
+    ) -> DFRFit:
+        held_out = self.validation_
+        if self.refit_on == "training":
+            if held_out.all():
+                raise ValueError(
+                    "refit_on='training' needs rows that are not held out, but all are. "
+                    "Pass validation=0.5, or a mask to 'fit'."
+                )
+            self._check_sizes(codes[~held_out], 2, "training", "Hold fewer of its rows out")
+            self._check_sizes(codes[held_out], 1, "held-out", "Hold more of its rows out")
+        else:
+            self._check_sizes(codes[held_out], 2, "held-out", "Hold more of its rows out")
+        return fit_dfr(
+            features,
+            targets,
+            codes,
+            held_out=held_out,
+            refit_on=self.refit_on,
+            classes=len(self.classes_),
+            Cs=self.Cs,
+            refits=REFITS[self.refit_on] if self.refits is None else self.refits,
+            random=random,
+            max_iter=self.max_iter,
+        )
+
+    def _check_parameters(self) -> None:
+        check_choice("refit_on", self.refit_on, REFITS)
+        if not len(self.Cs):
+            raise ValueError("'Cs' should hold at least one number, but is empty.")
+        for C in self.Cs:
+            if check_weight("Cs", C) == 0:
+                raise ValueError(f"'Cs' should be above 0, but holds {C!r}.")
+        if self.refits is not None:
+            check_count("refits", self.refits, 1)
+        check_fraction(self.validation)
+        check_count("max_iter", self.max_iter, 1)
