@@ -14,6 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from momentalign.sklearn import (
+    DFRClassifier,
+    GroupRobustClassifier,
     ISRCov,
     ISRMean,
     MomentAlignedClassifier,
@@ -35,8 +37,12 @@ def sites(rows: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return problem.features, problem.targets, np.array(["north", "south", "west"])[np.arange(rows) % 3]
 
 
-@pytest.mark.filterwarnings("ignore:Without 'domains'")
-@parametrize_with_checks([*PREDICTORS, ISRMean(), ISRCov()])
+METHODS = ("balanced", "subsampled", "groupdro", "dfr", "afr", "jtt", "cma")
+ROBUST = [DFRClassifier((0.1,), refits=2), *(GroupRobustClassifier(method, draws=2, refits=2) for method in METHODS)]
+
+
+@pytest.mark.filterwarnings("ignore:Without '(domains|groups)'")
+@parametrize_with_checks([*PREDICTORS, *ROBUST, ISRMean(), ISRCov()])
 def test_scikit_learn_checks(estimator: BaseEstimator, check) -> None:
     check(estimator)
 

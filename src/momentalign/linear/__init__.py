@@ -14,6 +14,7 @@ from momentalign.linear._reweighting import (
     jtt_weights,
     split_groups,
     subsample_groups,
+    worst_accuracy,
 )
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._sgd import BatchPenalty, fit_sgd
@@ -49,4 +50,5 @@ __all__ = [
     "solve_path",
     "split_groups",
     "subsample_groups",
+    "worst_accuracy",
 ]

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from momentalign._types import Array, Integers
 from momentalign.linear._head import LinearHead
-from momentalign.linear._reweighting import split_groups, subsample_groups
+from momentalign.linear._reweighting import split_groups, subsample_groups, worst_accuracy
 
 PUBLISHED_CS = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 """Inverse strengths of L1 that DFR chooses among."""
@@ -76,7 +76,7 @@ def fit_dfr(
     for C in Cs:
         coef, intercept, _ = fit(drawn, C)
         right = LinearHead(coef, intercept, 0.0, 0, True).predict(X[scored]) == targets[scored]
-        scores.append(min(right[groups[scored] == group].mean() for group in np.unique(groups[scored])))
+        scores.append(worst_accuracy(right, groups[scored]))
     chosen = float(Cs[int(np.argmax(scores))])
     fits = [fit(source[subsample_groups(groups[source], random)], chosen) for _ in range(refits)]
     coef = np.mean([fit[0] for fit in fits], axis=0) / scaler.scale_

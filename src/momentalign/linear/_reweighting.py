@@ -55,6 +55,16 @@ def split_groups(groups: Integers, fraction: float, random: np.random.RandomStat
     return chosen
 
 
+def worst_accuracy(right: NDArray[np.bool_], groups: Integers) -> float:
+    """Smallest share of rows (n,) that are right in a group.
+
+    Example:
+        >>> worst_accuracy(np.array([True, True, False, True]), np.array([0, 0, 1, 1]))
+        0.5
+    """
+    return min(float(right[groups == group].mean()) for group in np.unique(groups))
+
+
 def jtt_weights(targets: Integers, predicted: Integers, upweight: float) -> Array:
     """Weights (n,) of JTT: `upweight` for rows that the first head misclassifies, 1 for the others.
 

@@ -59,7 +59,7 @@ class DFRClassifier(GroupClassifier):
         >>> X = rng.normal(size=(400, 2)) + np.column_stack([y, 3 * place])
         >>> group = [f"class {a}, place {b}" for a, b in zip(y, place)]
         >>> DFRClassifier().fit(X, y, groups=group).group_sizes_
-        array([183,  17,  17, 183])
+        array([177,  23,  27, 173])
     """
 
     def __init__(

@@ -22,6 +22,7 @@ from momentalign.linear import (
     fit_towards,
     jtt_weights,
     subsample_groups,
+    worst_accuracy,
 )
 from momentalign.sklearn._base import encode_labels
 from momentalign.sklearn._dfr import DFRClassifier
@@ -56,6 +57,7 @@ class GroupRobustClassifier(GroupClassifier):
     `dfr`        groups       :class:`DFRClassifier`: chosen L1, mean of refits on balanced subsamples.
     `afr`        nothing      Plain head of the training rows, refitted on held-out rows with weights exp(−γ p) over
                               the class's frequency, p the true class's probability, with L2 towards the plain head.
+                              γ is chosen by the worst group, or without groups the worst class, on the training rows.
     `jtt`        nothing      Plain head, then a second one with `upweight` for the rows that the first misclassifies.
     `cma`        groups and   Gradients and Hessians aligned across domains, the values of the attribute; groups count
                  domains      alike in each domain, and domains alike.
@@ -74,7 +76,8 @@ class GroupRobustClassifier(GroupClassifier):
         refit_on: `"validation"` or `"training"` rows (`dfr`).
         validation: Fraction of rows that is held out where `fit` gets no mask, of every group (`dfr`) or class (`afr`).
             None holds out all rows (`dfr`) or 0.2 of them (`afr`).
-        gamma: γ: how much less rows count that the plain head gets right; 0 balances the classes only (`afr`).
+        gammas: Candidates for γ: how much less rows count that the plain head gets right; 0 balances the classes only.
+            Ties go to the earlier one (`afr`).
         afr_l2: Weight of half the squared distance from the plain head, intercept included (`afr`).
         upweight: Weight of misclassified rows (`jtt`).
         gradient_weight: Weight of the gradients' spread, relative to its largest value (`cma`).
@@ -90,6 +93,7 @@ class GroupRobustClassifier(GroupClassifier):
         group_sizes_: Number of rows of each, shape (G,).
         group_weights_: Weight of each group in the loss, shape (G,); `groupdro` only.
         C_: The chosen C; `dfr` only.
+        gamma_: The chosen γ; `afr` only.
         validation_: Mask of the held-out rows, shape (n,); `dfr` and `afr` only.
         classes_: The classes, shape (C,).
         coef_: Shape (C, d), (1, d) for two classes.
@@ -101,9 +105,9 @@ class GroupRobustClassifier(GroupClassifier):
 
     Example:
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "no", "yes", "yes"]
-        >>> clf = GroupRobustClassifier(method="balanced").fit(X, y, groups=["no a", "no b", "yes a", "yes a"])
+        >>> clf = GroupRobustClassifier(method="balanced").fit(X, y, groups=["no, a", "no, a", "yes, b", "yes, b"])
         >>> clf.groups_, clf.group_sizes_
-        (array(['no a', 'no b', 'yes a'], dtype='<U5'), array([1, 1, 2]))
+        (array(['no, a', 'yes, b'], dtype='<U6'), array([2, 2]))
     """
 
     def __init__(
@@ -116,8 +120,8 @@ class GroupRobustClassifier(GroupClassifier):
         refits: int | None = None,
         refit_on: str = "validation",
         validation: float | None = None,
-        gamma: float = 4.0,
-        afr_l2: float = 0.01,
+        gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0),
+        afr_l2: float = 0.1,
         upweight: float = 5.0,
         gradient_weight: float = 1.0,
         hessian_weight: float = 0.0,
@@ -133,7 +137,7 @@ class GroupRobustClassifier(GroupClassifier):
         self.refits = refits
         self.refit_on = refit_on
         self.validation = validation
-        self.gamma = gamma
+        self.gammas = gammas
         self.afr_l2 = afr_l2
         self.upweight = upweight
         self.gradient_weight = gradient_weight
@@ -171,7 +175,7 @@ class GroupRobustClassifier(GroupClassifier):
         if validation is not None and self.method not in ("dfr", "afr"):
             raise TypeError(f"method '{self.method}' holds no rows out, but 'validation' was given. Leave it out.")
         features, targets = self._validate_targets(X, y)
-        codes = None
+        codes = attributes = None
         if domains is not None:
             labels, codes = encode_labels(domains, len(features))
             attributes = labels[codes]
@@ -179,7 +183,7 @@ class GroupRobustClassifier(GroupClassifier):
             self.groups_, self.group_sizes_ = np.empty(0, dtype=object), np.empty(0, dtype=np.int64)
             units = np.zeros(len(features), dtype=np.int64)
         else:
-            units = self._take_groups(groups, targets, None if codes is None else attributes)
+            units = self._take_groups(groups, targets, attributes)
         random = check_random_state(self.random_state)
         self._store(_FITS[self.method](self, _Rows(features, targets, units, codes, validation), random))
         return self
@@ -224,10 +228,18 @@ class GroupRobustClassifier(GroupClassifier):
                 )
         plain = self._head(rows, np.flatnonzero(~held_out))
         features, targets = rows.features[held_out], rows.targets[held_out]
-        weights = afr_weights(targets, softmax(plain.logits(features), axis=1), self.gamma)
+        probabilities = softmax(plain.logits(features), axis=1)
         options = {key: value for key, value in self._options().items() if key != "classes"}
-        head = fit_towards(plain, features, targets, sample_weight=weights, l2=self.afr_l2, **options)
-        return replace(head, n_iter=max(plain.n_iter, head.n_iter))
+        units = rows.groups if len(self.groups_) else rows.targets
+        heads, scores = [], []
+        for gamma in self.gammas:
+            weights = afr_weights(targets, probabilities, gamma)
+            heads.append(fit_towards(plain, features, targets, sample_weight=weights, l2=self.afr_l2, **options))
+            right = heads[-1].predict(rows.features[~held_out]) == rows.targets[~held_out]
+            scores.append(worst_accuracy(right, units[~held_out]))
+        best = int(np.argmax(scores))
+        self.gamma_ = float(self.gammas[best])
+        return replace(heads[best], n_iter=max(plain.n_iter, heads[best].n_iter))
 
     def _jtt(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
         every = np.arange(len(rows.targets))
@@ -235,7 +247,6 @@ class GroupRobustClassifier(GroupClassifier):
         return self._head(rows, every, jtt_weights(rows.targets, first.predict(rows.features), self.upweight))
 
     def _cma(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        self._warn_single()
         if rows.domains is None:
             warnings.warn(
                 "Without 'domains' method 'cma' has nothing to align and is method 'balanced'. Pass the attribute of "
@@ -244,6 +255,7 @@ class GroupRobustClassifier(GroupClassifier):
                 stacklevel=3,
             )
             return self._balanced(rows, random)
+        self._warn_single()
         cells = np.unique(np.column_stack([rows.domains, rows.groups]), axis=0, return_inverse=True)[1].ravel()
         weights = {1: self.gradient_weight, 2: self.hessian_weight}
         return self._head(rows, np.arange(len(rows.targets)), balance_weights(cells), rows.domains, weights)
@@ -267,8 +279,12 @@ class GroupRobustClassifier(GroupClassifier):
         )
 
     def _options(self) -> dict[str, Any]:
-        names = {"bias": self.fit_intercept, "tol": self.tol, "max_iter": self.max_iter}
-        return {"classes": len(self.classes_), **names}
+        return {
+            "classes": len(self.classes_),
+            "bias": self.fit_intercept,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
 
     def _warn_single(self) -> None:
         """Warn about a group of one row, which counts as much as any other."""
@@ -285,8 +301,12 @@ class GroupRobustClassifier(GroupClassifier):
         check_choice("method", self.method, _FITS)
         if self.l2 is not None:
             check_weight("l2", self.l2)
-        for name in ("gamma", "afr_l2", "upweight", "gradient_weight", "hessian_weight", "tol"):
+        for name in ("afr_l2", "upweight", "gradient_weight", "hessian_weight", "tol"):
             check_weight(name, getattr(self, name))
+        if not len(self.gammas):
+            raise ValueError("'gammas' should hold at least one number, but is empty.")
+        for gamma in self.gammas:
+            check_weight("gammas", gamma)
         check_count("draws", self.draws, 1)
         check_count("max_iter", self.max_iter, 1)
         check_fraction(self.validation)

@@ -1,0 +1,197 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn import config_context
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from momentalign.linear import split_groups, subsample_groups
+from momentalign.sklearn import GroupRobustClassifier, MomentAlignedClassifier
+from tests.sklearn.test_dfr import birds
+
+METHODS = ("balanced", "subsampled", "groupdro", "dfr", "afr", "jtt", "cma")
+
+
+def sizes(groups: np.ndarray) -> np.ndarray:
+    """Size of each row's group."""
+    _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    return counts[codes]
+
+
+def assert_same(ours: GroupRobustClassifier, plain: LogisticRegression, atol: float = 1e-5) -> None:
+    np.testing.assert_allclose(ours.coef_, plain.coef_, atol=atol)
+    np.testing.assert_allclose(ours.intercept_, plain.intercept_, atol=10 * atol)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_balanced_is_logistic_regression_with_weights(classes: int) -> None:
+    X, y, groups, _ = birds(classes=classes)
+    ours = GroupRobustClassifier(tol=1e-8).fit(X, y, groups=groups)
+    weights = 300 / len(set(groups)) / sizes(groups)
+    assert_same(ours, LogisticRegression(tol=1e-10, max_iter=2000).fit(X, y, sample_weight=weights))
+    assert ours.groups_[0] == "bird 0, place 0"
+    assert ours.group_sizes_.sum() == 300
+
+
+def test_subsampled_is_the_mean_of_logistic_regressions() -> None:
+    X, y, groups, _ = birds()
+    ours = GroupRobustClassifier("subsampled", draws=3, tol=1e-8, random_state=4).fit(X, y, groups=groups)
+    random, codes = np.random.RandomState(4), np.unique(groups, return_inverse=True)[1]
+    draws = [subsample_groups(codes, random) for _ in range(3)]
+    fits = [LogisticRegression(tol=1e-10, max_iter=2000).fit(X[rows], y[rows]) for rows in draws]
+    np.testing.assert_allclose(ours.coef_, np.mean([fit.coef_ for fit in fits], axis=0), atol=1e-5)
+    np.testing.assert_allclose(ours.intercept_, np.mean([fit.intercept_ for fit in fits], axis=0), atol=1e-4)
+
+
+def test_groupdro_minimises_the_largest_loss() -> None:
+    X, y, groups, _ = birds()
+    X = StandardScaler().fit_transform(X)
+    ours = GroupRobustClassifier("groupdro", l2=0.01, tol=1e-6).fit(X, y, groups=groups)
+    members, signs = [groups == group for group in np.unique(groups)], 2 * y - 1
+
+    def losses(head: np.ndarray) -> np.ndarray:
+        each = np.logaddexp(0, -signs * (X @ head[:4] + head[4]))
+        return np.array([each[rows].mean() for rows in members])
+
+    # The smallest t that no group's loss exceeds.
+    plain = minimize(
+        lambda point: point[5] + 0.005 * np.square(point[:4]).sum(),
+        np.append(np.zeros(5), 1.0),
+        constraints={"type": "ineq", "fun": lambda point: point[5] - losses(point[:5])},
+        method="SLSQP",
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    np.testing.assert_allclose(ours.coef_[0], plain.x[:4], atol=2e-3)
+    assert losses(np.append(ours.coef_, ours.intercept_)).max() == pytest.approx(plain.x[5], abs=1e-4)
+    assert ours.group_weights_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_afr_is_its_definition(given: bool) -> None:
+    X, y, groups, _ = birds()
+    X = StandardScaler().fit_transform(X)
+    held = np.arange(300) % 3 == 0 if given else split_groups(y, 0.2, np.random.RandomState(0))
+    plain = LogisticRegression(tol=1e-10).fit(X[~held], y[~held])
+    start, signs = np.append(plain.coef_, plain.intercept_), 2 * y[held] - 1
+    p = plain.predict_proba(X[held])[np.arange(held.sum()), y[held]]
+    weights = np.exp(-3.0 * p) / np.bincount(y[held])[y[held]]
+
+    def objective(head: np.ndarray) -> float:
+        each = np.logaddexp(0, -signs * (X[held] @ head[:4] + head[4]))
+        return float(weights @ each / weights.sum() + 0.025 * np.square(head - start).sum())
+
+    expected = minimize(objective, start, options={"gtol": 1e-8}).x
+    ours = GroupRobustClassifier("afr", gammas=[3.0], afr_l2=0.05, tol=1e-9)
+    ours.fit(X, y, validation=held if given else None)
+    np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), expected, atol=1e-5)
+    np.testing.assert_array_equal(ours.validation_, held)
+    assert len(ours.groups_) == 0
+
+
+def test_afr_chooses_gamma_by_the_worst_group_or_class() -> None:
+    X, y, groups, _ = birds()
+    for units, labels in ((groups, groups), (None, y)):
+        worst = {}
+        for gamma in (0.0, 1.0, 6.0):
+            one = GroupRobustClassifier("afr", gammas=[gamma], tol=1e-6).fit(X, y, groups=units)
+            right = (one.predict(X) == y)[~one.validation_]
+            worst[gamma] = min(right[labels[~one.validation_] == label].mean() for label in set(labels))
+        chosen = GroupRobustClassifier("afr", gammas=list(worst), tol=1e-6).fit(X, y, groups=units)
+        assert chosen.gamma_ == max(worst, key=lambda gamma: worst[gamma])
+
+
+def test_jtt_is_two_logistic_regressions() -> None:
+    X, y, _, _ = birds()
+    first = LogisticRegression(tol=1e-10, max_iter=2000).fit(X, y)
+    weights = np.where(first.predict(X) == y, 1.0, 7.0)
+    second = LogisticRegression(C=300 / weights.sum(), tol=1e-10, max_iter=2000).fit(X, y, sample_weight=weights)
+    assert_same(GroupRobustClassifier("jtt", upweight=7.0, tol=1e-8).fit(X, y), second)
+
+
+def test_cma_is_alignment_of_rows_repeated_until_groups_are_alike() -> None:
+    X, y, groups, place = birds(classes=2)
+    # Groups of 60, 20, 20 and 60 rows: the small ones three times each.
+    keep = np.concatenate([np.flatnonzero(groups == g)[: 60 if g[5] == g[-1] else 6] for g in np.unique(groups)])
+    repeats = np.where(sizes(groups[keep]) == 6, 10, 1)
+    rows = np.repeat(keep, repeats)
+    weights = {"gradient_weight": 10.0, "hessian_weight": 1.0, "l2": 0.01, "tol": 1e-8}
+    ours = GroupRobustClassifier("cma", **weights).fit(X[keep], y[keep], groups=groups[keep], domains=place[keep])
+    plain = MomentAlignedClassifier(**weights).fit(X[rows], y[rows], domains=place[rows])
+    assert_same(ours, plain)
+    pairs = GroupRobustClassifier("cma", **weights).fit(X[keep], y[keep], domains=place[keep])
+    assert pairs.groups_.tolist() == ["0|0", "0|1", "1|0", "1|1"]
+    assert_same(pairs, plain)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_helps_the_worst_group(method: str) -> None:
+    X, y, groups, place = birds(1500)
+    test, answers, units, _ = birds(3000, seed=1)
+
+    def worst(predicted: np.ndarray) -> float:
+        return min((predicted == answers)[units == unit].mean() for unit in set(units))
+
+    ours = GroupRobustClassifier(method).fit(X, y, groups=groups, domains=place)
+    assert worst(ours.predict(test)) > worst(LogisticRegression().fit(X, y).predict(test)) + 0.05
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bad_groups_are_named(method: str) -> None:
+    X, y, groups, place = birds()
+    clf = GroupRobustClassifier(method)
+    with pytest.raises(ValueError, match="'groups' should hold a label for every row, but 1 are missing, first in row"):
+        clf.fit(X, y, groups=[None, *groups[1:]])
+    with pytest.raises(ValueError, match="'domains' should hold a label for every row, but 1 are missing"):
+        clf.fit(X, y, groups=groups, domains=np.append(np.nan, place[1:]))
+    with pytest.raises(ValueError, match="'bird 0, place 0' and 'bird 0, place 0 ' differ by blanks only. Strip"):
+        clf.fit(X, y, groups=["bird 0, place 0 ", *groups[1:]])
+    with pytest.raises(ValueError, match="at least two classes, but holds one class"):
+        clf.fit(X, np.zeros(300), groups=groups)
+    with pytest.raises(ValueError, match=r"'groups' should have one entry per row of 'X' \(300\)"):
+        clf.fit(X, y, groups=groups[1:])
+
+
+def test_a_group_of_one_row() -> None:
+    X, y, groups, place = birds()
+    groups = np.append(groups[:-1], "a lonely bird")
+    for method in ("balanced", "groupdro", "cma"):
+        with pytest.warns(UserWarning, match="Groups of one row count as much as any other: 'a lonely bird'. Merge"):
+            GroupRobustClassifier(method).fit(X, y, groups=groups, domains=place)
+    with pytest.raises(
+        ValueError, match=r"at least 2 training rows, but 'a lonely bird' has one row\. Use method='balanced', or merge"
+    ):
+        GroupRobustClassifier("subsampled").fit(X, y, groups=groups)
+    with pytest.raises(ValueError, match="at least 2 held-out rows, but 'a lonely bird' has one row"):
+        GroupRobustClassifier("dfr").fit(X, y, groups=groups)
+    with pytest.raises(ValueError, match="class 1 has no held-out row"):
+        GroupRobustClassifier("afr").fit(X, y, validation=y == 0)
+
+
+def test_what_is_missing_is_said() -> None:
+    X, y, groups, _ = birds()
+    with pytest.warns(
+        UserWarning, match=r"takes the classes as groups\. Pass the group of each row: fit\(X, y, groups"
+    ):
+        classes = GroupRobustClassifier().fit(X, y)
+    assert classes.groups_.tolist() == [0, 1]
+    with pytest.warns(UserWarning, match="Without 'domains' method 'cma' has nothing to align"):
+        cma = GroupRobustClassifier("cma").fit(X, y, groups=groups)
+    np.testing.assert_array_equal(cma.coef_, GroupRobustClassifier().fit(X, y, groups=groups).coef_)
+    with pytest.raises(TypeError, match="method 'jtt' holds no rows out, but 'validation' was given"):
+        GroupRobustClassifier("jtt").fit(X, y, validation=y == 0)
+    with pytest.raises(ValueError, match="'method' should be one of 'balanced', .* Did you mean 'groupdro'"):
+        GroupRobustClassifier("groupdr").fit(X, y)
+    with pytest.raises(ValueError, match="'gammas' should hold at least one number"):
+        GroupRobustClassifier("afr", gammas=[]).fit(X, y)
+
+
+@config_context(enable_metadata_routing=True)
+def test_groups_are_routed() -> None:
+    X, y, groups, place = birds()
+    model = GroupRobustClassifier().set_fit_request(groups=True, domains=True)
+    params = {"groups": groups, "domains": place}
+    assert cross_val_score(make_pipeline(StandardScaler(), model), X, y, params=params).shape == (5,)
+    search = GridSearchCV(model, {"method": ["balanced", "cma"]}).fit(X, y, **params)
+    assert len(search.best_estimator_.groups_) == 4
