@@ -10,13 +10,13 @@ CS = (1.0, 0.1, 0.01)
 
 
 def birds(n: int = 300, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows whose second column follows a place that nine in ten rows of a class share, and groups with blanks."""
+    """Rows whose second column follows a place that nine rows of ten in a class share, and groups with blanks."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % classes
-    place = np.where(rng.random(n) < 0.9, y, rng.permutation(y))
+    place = np.where(rng.random(n) < 0.8, y, rng.permutation(y))
     X = 5 + 3 * rng.normal(size=(n, 4))
-    X[:, 0] += 2 * y
-    X[:, 1] += 6 * place
+    X[:, 0] += 6 * y
+    X[:, 1] += 9 * place
     return X, y, np.array([f"bird {a}, place {b}" for a, b in zip(y, place, strict=True)]), place
 
 

@@ -89,8 +89,9 @@ def afr_weights(targets: Integers, probabilities: Array, gamma: float) -> Array:
     """
     true = probabilities[np.arange(len(targets)), targets]
     frequencies = np.bincount(targets, minlength=probabilities.shape[1])[targets] / len(targets)
-    weights: Array = np.exp(-gamma * (true - true.min())) / frequencies
-    return weights / weights.mean()
+    weights = np.exp(-gamma * (true - true.min())) / frequencies
+    normalised: Array = weights / weights.mean()
+    return normalised
 
 
 def fit_towards(

@@ -222,9 +222,10 @@ class GroupRobustClassifier(GroupClassifier):
         for kind, mask in {"training": ~held_out, "held-out": held_out}.items():
             missing = np.setdiff1d(np.arange(len(self.classes_)), rows.targets[mask])
             if len(missing):
+                label = self.classes_.tolist()[missing[0]]
                 raise ValueError(
-                    f"method 'afr' needs training and held-out rows of every class, but class "
-                    f"{self.classes_[missing[0]]!r} has no {kind} row. Pass a mask with some of them on both sides."
+                    f"method 'afr' needs training and held-out rows of every class, but class {label!r} has no {kind} "
+                    "row. Pass a mask with some of them on both sides."
                 )
         plain = self._head(rows, np.flatnonzero(~held_out))
         features, targets = rows.features[held_out], rows.targets[held_out]
