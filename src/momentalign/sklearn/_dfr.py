@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.linear import PUBLISHED_CS, DFRFit, fit_dfr
-from momentalign.sklearn._groups import GroupClassifier, check_fraction, held_out_rows
+from momentalign.sklearn._groups import GroupClassifier, check_fraction, validation_mask
 
 REFITS = {"validation": 20, "training": 10}
 """Published numbers of refits."""
@@ -98,7 +98,7 @@ class DFRClassifier(GroupClassifier):
         features, targets = self._validate_targets(X, y)
         codes = self._take_groups(groups, targets)
         random = check_random_state(self.random_state)
-        self.validation_ = held_out_rows(validation, self.validation, codes, random)
+        self.validation_ = validation_mask(validation, self.validation, codes, random)
         fit = self._reweight(features, targets, codes, random)
         self.C_, self.scores_ = fit.C, fit.scores
         self._store(fit.head)

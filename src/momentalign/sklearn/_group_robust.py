@@ -26,7 +26,7 @@ from momentalign.linear import (
 )
 from momentalign.sklearn._base import encode_labels
 from momentalign.sklearn._dfr import DFRClassifier
-from momentalign.sklearn._groups import GroupClassifier, check_fraction, held_out_rows
+from momentalign.sklearn._groups import GroupClassifier, check_fraction, validation_mask
 
 _AFR_SHARE = 0.2
 
@@ -47,21 +47,17 @@ class GroupRobustClassifier(GroupClassifier):
     Without a remedy the loss is the mean over rows, which the largest groups determine. Each of these changes the rows
     or their weights; all but `"dfr"` have an L2 of half of `l2` times the squared norm of the coefficients.
 
-    ============ ============ ====================================================================================
-    method       needs        fit
-    ============ ============ ====================================================================================
-    `balanced`   groups       Groups count alike, by weights of the rows (RWG).
-    `subsampled` groups       Mean of the heads of `draws` subsamples with as many rows of every group as the smallest
-                              has (SUBG).
-    `groupdro`   groups       Least loss of the group with the largest one, at the saddle point.
-    `dfr`        groups       :class:`DFRClassifier`: chosen L1, mean of refits on balanced subsamples.
-    `afr`        nothing      Plain head of the training rows, refitted on held-out rows with weights exp(−γ p) over
-                              the class's frequency, p the true class's probability, with L2 towards the plain head.
-                              γ is chosen by the worst group, or without groups the worst class, on the training rows.
-    `jtt`        nothing      Plain head, then a second one with `upweight` for the rows that the first misclassifies.
-    `cma`        groups and   Gradients and Hessians aligned across domains, the values of the attribute; groups count
-                 domains      alike in each domain, and domains alike.
-    ============ ============ ====================================================================================
+    - `"balanced"`: groups count alike, by weights of the rows (RWG).
+    - `"subsampled"`: mean of the heads of `draws` subsamples with as many rows of every group as the smallest (SUBG).
+    - `"groupdro"`: least loss of the group with the largest one, at the saddle point.
+    - `"dfr"`: :class:`DFRClassifier`, L1 chosen by the worst group and the mean of refits on balanced subsamples.
+    - `"afr"`: the plain head of the training rows, refitted on held-out rows with weights exp(−γp) over the frequency
+      of the class, p being the true class's probability, and with L2 towards the plain head. γ is chosen by the worst
+      group, without groups by the worst class, on the training rows. Needs no groups.
+    - `"jtt"`: a plain head, then a second one with `upweight` for the rows that the first misclassifies, on the same
+      features; the published first model stops early. Needs no groups.
+    - `"cma"`: gradients and Hessians aligned across domains, the values of the attribute; groups count alike in each
+      domain, and domains count alike.
 
     What is gained for the worst group is paid by the average: the rows of large groups count less. Standardise the
     columns first; `"dfr"` does so itself.
@@ -218,7 +214,7 @@ class GroupRobustClassifier(GroupClassifier):
 
     def _afr(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
         share = _AFR_SHARE if self.validation is None else self.validation
-        self.validation_ = held_out = held_out_rows(rows.validation, share, rows.targets, random)
+        self.validation_ = held_out = validation_mask(rows.validation, share, rows.targets, random)
         for kind, mask in {"training": ~held_out, "held-out": held_out}.items():
             missing = np.setdiff1d(np.arange(len(self.classes_)), rows.targets[mask])
             if len(missing):

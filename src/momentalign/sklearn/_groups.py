@@ -71,7 +71,7 @@ def check_fraction(fraction: object) -> None:
         raise ValueError(f"'validation' should lie between 0 and 1, but is {fraction!r}. Or pass a mask to 'fit'.")
 
 
-def held_out_rows(
+def validation_mask(
     mask: ArrayLike | None, fraction: float | None, strata: NDArray[np.int64], random: np.random.RandomState
 ) -> NDArray[np.bool_]:
     """The mask that `fit` was given, or a random fraction of every stratum; None holds all rows out."""
