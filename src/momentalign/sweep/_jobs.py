@@ -23,7 +23,7 @@ from momentalign.training import estimate_run, run
 
 _MOST_READERS = 8  # processes that read images for one run
 _LINE_BYTES = 100  # of records.jsonl
-_STEP_LINES = 8  # lines of a record that belong to no domain
+_STEP_LINES = 10  # lines of a record that belong to no domain
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,9 @@ def measure_run(job: Job) -> MeasuredCost:
     config = job.config
     if config.setting != "probe":
         cost = estimate_run(config, root=job.root, accelerator=job.accelerator, skip_bad_files=job.skip_bad_files)
-        return MeasuredCost(cost.seconds, cost.records * (_STEP_LINES + cost.splits) * _LINE_BYTES, cost.weights)
+        metrics = 2 if config.average == "none" else 4  # of each split: accuracy and loss, of raw and averaged weights
+        lines = cost.records * (_STEP_LINES + metrics * cost.splits)
+        return MeasuredCost(cost.seconds, lines * _LINE_BYTES, cost.weights)
     from momentalign.probing import run_probe
 
     epochs = config.hparams.get("epochs", 1)
