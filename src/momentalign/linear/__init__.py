@@ -10,6 +10,7 @@ from momentalign.linear._penalty_objective import DomainwisePenalty, PenaltyObje
 from momentalign.linear._reweighting import (
     afr_weights,
     balance_weights,
+    fit_afr,
     fit_towards,
     jtt_weights,
     split_groups,
@@ -36,6 +37,7 @@ __all__ = [
     "SortedRows",
     "afr_weights",
     "balance_weights",
+    "fit_afr",
     "fit_dfr",
     "fit_group_dro",
     "fit_head",

@@ -4,10 +4,12 @@ Balanced weights (RWG) and subsamples (SUBG) need the rows' groups; the weights 
 mistakes and need none.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from momentalign._types import Array, Integers
 from momentalign.linear._head import LinearHead
@@ -140,3 +142,53 @@ def fit_towards(
     solution = solve(function, start, objective.coordinates, tol=tol, max_iter=max_iter)
     warn_if_stopped(solution.converged, max_iter)
     return LinearHead.of(solution, objective.shape, bias=bias)
+
+
+def fit_afr(
+    plain: LinearHead,
+    features: NDArray[np.floating],
+    targets: Integers,
+    units: Integers,
+    held_out: NDArray[np.bool_],
+    *,
+    gammas: Sequence[float],
+    l2: float,
+    bias: bool = True,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> tuple[LinearHead, float]:
+    """Refit a plain head on the held-out rows with the weights of AFR.
+
+    Args:
+        plain: Head of the other rows.
+        features: Of all rows, shape (n, d).
+        targets: Class indices, shape (n,).
+        units: Group of each row, shape (n,); the accuracy of the worst on the rows not held out chooses γ.
+        held_out: Mask of the rows that are refitted, shape (n,).
+        gammas: Candidates for γ; ties go to the earlier one.
+        l2: Weight of half the squared distance from `plain`.
+        bias: Whether to fit the intercepts.
+        tol: Largest entry of the gradient at the solution.
+        max_iter: Maximum number of iterations.
+
+    Returns:
+        The head, and the chosen γ.
+    """
+    probabilities = softmax(plain.logits(features[held_out]), axis=1)
+    heads, scores = [], []
+    for gamma in gammas:
+        weights = afr_weights(targets[held_out], probabilities, gamma)
+        head = fit_towards(
+            plain,
+            features[held_out],
+            targets[held_out],
+            sample_weight=weights,
+            l2=l2,
+            bias=bias,
+            tol=tol,
+            max_iter=max_iter,
+        )
+        heads.append(head)
+        scores.append(worst_accuracy(head.predict(features[~held_out]) == targets[~held_out], units[~held_out]))
+    best = int(np.argmax(scores))
+    return replace(heads[best], n_iter=max(plain.n_iter, heads[best].n_iter)), float(gammas[best])

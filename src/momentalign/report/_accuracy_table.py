@@ -1,25 +1,22 @@
 """Accuracy tables of a sweep under a selection rule, with the published numbers beside ours."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from momentalign._format import pluralize
-from momentalign.published import (
-    AVERAGE,
-    WORST_GROUP,
-    PublishedNumber,
-    published_accuracy,
-    published_averages,
-    published_probing,
-)
+from momentalign.published import AVERAGE, WORST_GROUP, PublishedNumber, published_accuracy, published_averages
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order, domain_head
+from momentalign.report._published_rows import (
+    PUBLISHED_FINE_TUNING,
+    PUBLISHED_PROBING,
+    published_for_probes,
+    with_published,
+)
 from momentalign.report._table import (
-    FOOTNOTE_MARK,
     INCOMPLETE_MARK,
     MISSING_MARK,
     ResultCell,
@@ -42,11 +39,6 @@ _RULE_NOTES = {
     "on the test domain's out split.",
 }
 _EXTRA_RUNS = {"leave-one-domain-out": "; the rule also needs a run for each pair of test domains"}
-_PUBLISHED_FINE_TUNING = "published: the paper's, best of 5 sets, 3 trials."
-_PUBLISHED_PROBING = (
-    "published: the paper's, standard error over 5 seeds; its code differs from its text, so ours are not expected to "
-    "match them (documentation, errata 9)."
-)
 
 
 class _Rule(NamedTuple):
@@ -156,12 +148,12 @@ def _domain_section(key: _Key, rule: _Rule, frames: _Frames, more_notes: Sequenc
     average = "average: over domains within each trial, then over trials"
     some = f"; {len(domains)} of {len(every)} domains were tested" if len(domains) < len(every) else ""
     notes = [rule.note, f"{best} {_error_note(len(trials), population=True)}", f"{average}{some}."]
-    rows, footnotes = _with_published(rows, [*domains, AVERAGE], published_accuracy(rule.name, key.dataset))
+    rows, footnotes = with_published(rows, [*domains, AVERAGE], published_accuracy(rule.name, key.dataset))
     notes += _mark_notes(
         rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _EXTRA_RUNS.get(rule.name, "")
     )
     notes += [*more_notes, *_diverged_note(frames.diverged)]
-    notes += [_PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
+    notes += [PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
     heads = (*(domain_head(key.dataset, domain) for domain in domains), AVERAGE)
     title = f"{key.title}: test accuracy in %, {rule.title}"
     return TableSection(*key, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
@@ -185,10 +177,12 @@ def _worst_group_section(key: _Key, frames: _Frames, begun: pd.DataFrame) -> Tab
     over = _error_note(trials, population=False)
     notes = [_RULE_NOTES["worst-group"], f"Sets of hyper-parameters: {search}. {over}".rstrip()]
     columns = (AVERAGE, WORST_GROUP)
-    published, source_notes = _published_for_probes(key, begun) if key.setting == "probe" else ({}, [])
-    rows, footnotes = _with_published(rows, columns, published, decimals=2)
+    published, source_notes = (
+        published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
+    )
+    rows, footnotes = with_published(rows, columns, published, decimals=2)
     notes += _mark_notes(rows, pluralize(trials, "trial")) + _diverged_note(frames.diverged)
-    notes += [_PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
+    notes += [PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
     notes += source_notes
     title = f"{key.title}: test accuracy in %, over all rows and of the worst group, worst-group selection"
     return TableSection(*key, title, tuple(notes), columns, columns, tuple(rows))
@@ -218,10 +212,10 @@ def _section_over_datasets(rule: _Rule, keys: Sequence[_Key], sections: Sequence
             if set(ours) == set(numbers) - {AVERAGE} and len(ours) == len(datasets) and AVERAGE in numbers:
                 own[AVERAGE] = numbers[AVERAGE]
             published.setdefault(algorithm, {}).update(own)
-    rows, footnotes = _with_published(rows, columns, published)
+    rows, footnotes = with_published(rows, columns, published)
     notes = [rule.note, "average: of the data sets' averages."]
     notes += _mark_notes(rows, "the runs of their data set")
-    notes += [_PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
+    notes += [PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
     title = f"All data sets: test accuracy in %, {rule.title}"
     return TableSection("", "", "", title, tuple(notes), columns, columns, tuple(rows))
 
@@ -237,66 +231,6 @@ def _cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1
         return ResultCell(None, complete=False, decimals=decimals)
     error = 100 * float(np.std(values, ddof=ddof)) / float(np.sqrt(count)) if count > 1 else None
     return ResultCell(100 * float(np.mean(values)), error, count, complete, decimals=decimals)
-
-
-def _with_published(
-    rows: Sequence[ResultRow],
-    columns: Sequence[str],
-    published: Mapping[str, Mapping[str, PublishedNumber]],
-    decimals: int = 1,
-) -> tuple[list[ResultRow], list[str]]:
-    """Our rows, each followed by the published one if there is one, and footnotes on errors in the paper."""
-    both: list[ResultRow] = []
-    notes: list[str] = []
-    for row in rows:
-        both.append(row)
-        numbers = [published.get(row.algorithm, {}).get(column) for column in columns]
-        if any(number is not None for number in numbers):
-            cells = [
-                ResultCell(None, expected=False)
-                if number is None
-                else ResultCell(number.mean, number.error, mark=FOOTNOTE_MARK if number.note else "", decimals=decimals)
-                for number in numbers
-            ]
-            both.append(ResultRow(row.algorithm, row.label, True, tuple(cells)))
-            notes += [number.note for number in numbers if number is not None and number.note]
-    return both, [f"{FOOTNOTE_MARK} {note}." for note in dict.fromkeys(notes)]
-
-
-def _published_for_probes(key: _Key, runs: pd.DataFrame) -> tuple[dict[str, dict[str, PublishedNumber]], list[str]]:
-    """PublishedNumber probing numbers for a file of features, and a note on how its data set is known.
-
-    `momentalign embed` writes the data set into the file. Otherwise the recipe of the probes decides, never the name of
-    the file.
-    """
-    if published := published_probing(key.dataset):
-        return published, []
-    sources = {
-        features["dataset"]: features.get("encoder", "") for features in runs["features"] if "dataset" in features
-    }
-    if len(sources) == 1:
-        ((name, encoder),) = sources.items()
-        published = published_probing(name)
-        by = f", by {_encoder_name(encoder)}" if encoder else ""
-        return published, [f"According to its file the features are of {name}{by}."] if published else []
-    if sources:
-        return {}, []
-    recipes = {str(hparams.get("recipe")) for hparams in runs["hparams"]}
-    if len(recipes) == 1:
-        (name,) = recipes
-        if published := published_probing(name):
-            return published, [f"Assumed to be {name} because of --recipe {name}; the file names no data set."]
-    name = PurePath(key.label).name
-    if published_probing(name):
-        return {}, [f"No published numbers: only the file name suggests {name}. Use --recipe {name} to confirm it."]
-    return {}, []
-
-
-def _encoder_name(encoder: str) -> str:
-    """An encoder's name; the last part of an absolute path."""
-    kind, colon, rest = encoder.partition(":")
-    path = PurePath(rest if colon and kind in ("hf", "hf-config") else encoder)
-    return path.name if path.is_absolute() else encoder
 
 
 def _mark_notes(rows: Sequence[ResultRow], full: str, extra: str = "") -> list[str]:

@@ -23,9 +23,9 @@ class MomentAlignedClassifier(LinearClassifier):
     Without `domains`, or with a single domain (both with a warning), this is the plain L2-regularised model: the same
     as scikit-learn's `LogisticRegression(C=1/(l2 * n))`. `aligned_` is False then.
 
-    No weight is right for all data: :class:`MomentAlignedClassifierCV` chooses. The defaults did least harm on real
-    tables. Large weights make heads too long and probabilities overconfident. Two classes have one logit, whose
-    derivatives are measured as those of two, so that weights mean the same here and in :class:`momentalign.CMA`.
+    No weight is right for all data: :class:`MomentAlignedClassifierCV` chooses. Large weights make heads too long and
+    probabilities overconfident. Two classes have one logit, whose derivatives are measured as those of two, so that
+    weights mean the same here and in :class:`momentalign.CMA`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.

@@ -10,7 +10,8 @@ from momentalign._validation import check_choice, check_weight
 from momentalign.linear import LinearHead, fit_path, rescale
 from momentalign.sklearn._base import FitRows, LinearClassifier
 from momentalign.sklearn._candidates import Setting
-from momentalign.sklearn._search import Scorer, WeightSearch
+from momentalign.sklearn._scoring import Scorer
+from momentalign.sklearn._search import WeightSearch
 
 
 class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):

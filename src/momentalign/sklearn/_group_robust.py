@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.utils import check_random_state
 
 from momentalign._types import Array
@@ -15,14 +14,12 @@ from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.linear import (
     PUBLISHED_CS,
     LinearHead,
-    afr_weights,
     balance_weights,
+    fit_afr,
     fit_group_dro,
     fit_head,
-    fit_towards,
     jtt_weights,
     subsample_groups,
-    worst_accuracy,
 )
 from momentalign.sklearn._base import encode_labels
 from momentalign.sklearn._dfr import DFRClassifier
@@ -215,28 +212,20 @@ class GroupRobustClassifier(GroupClassifier):
     def _afr(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
         share = _AFR_SHARE if self.validation is None else self.validation
         self.validation_ = held_out = validation_mask(rows.validation, share, rows.targets, random)
-        for kind, mask in {"training": ~held_out, "held-out": held_out}.items():
-            missing = np.setdiff1d(np.arange(len(self.classes_)), rows.targets[mask])
-            if len(missing):
-                label = self.classes_.tolist()[missing[0]]
-                raise ValueError(
-                    f"method 'afr' needs training and held-out rows of every class, but class {label!r} has no {kind} "
-                    "row. Pass a mask with some of them on both sides."
-                )
+        self._check_classes(rows.targets, held_out)
         plain = self._head(rows, np.flatnonzero(~held_out))
-        features, targets = rows.features[held_out], rows.targets[held_out]
-        probabilities = softmax(plain.logits(features), axis=1)
         options = {key: value for key, value in self._options().items() if key != "classes"}
-        units = rows.groups if len(self.groups_) else rows.targets
-        heads, scores = [], []
-        for gamma in self.gammas:
-            weights = afr_weights(targets, probabilities, gamma)
-            heads.append(fit_towards(plain, features, targets, sample_weight=weights, l2=self.afr_l2, **options))
-            right = heads[-1].predict(rows.features[~held_out]) == rows.targets[~held_out]
-            scores.append(worst_accuracy(right, units[~held_out]))
-        best = int(np.argmax(scores))
-        self.gamma_ = float(self.gammas[best])
-        return replace(heads[best], n_iter=max(plain.n_iter, heads[best].n_iter))
+        head, self.gamma_ = fit_afr(
+            plain,
+            rows.features,
+            rows.targets,
+            rows.groups if len(self.groups_) else rows.targets,
+            held_out,
+            gammas=self.gammas,
+            l2=self.afr_l2,
+            **options,
+        )
+        return head
 
     def _jtt(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
         every = np.arange(len(rows.targets))
@@ -282,17 +271,6 @@ class GroupRobustClassifier(GroupClassifier):
             "tol": self.tol,
             "max_iter": self.max_iter,
         }
-
-    def _warn_single(self) -> None:
-        """Warn about a group of one row, which counts as much as any other."""
-        single = self.groups_[self.group_sizes_ == 1].tolist()
-        if single:
-            warnings.warn(
-                f"Groups of one row count as much as any other: {', '.join(map(repr, single))}. Merge them with "
-                "another group, or drop these rows.",
-                UserWarning,
-                stacklevel=4,
-            )
 
     def _check_parameters(self) -> None:
         check_choice("method", self.method, _FITS)

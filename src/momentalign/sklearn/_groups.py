@@ -64,6 +64,28 @@ class GroupClassifier(LogitClassifier):
                 f"{'it' if len(small) == 1 else 'them'} with another group."
             )
 
+    def _warn_single(self) -> None:
+        """Warn about a group of one row, which counts as much as any other."""
+        single = self.groups_[self.group_sizes_ == 1].tolist()
+        if single:
+            warnings.warn(
+                f"Groups of one row count as much as any other: {', '.join(map(repr, single))}. Merge them with "
+                "another group, or drop these rows.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _check_classes(self, targets: NDArray[np.int64], held_out: NDArray[np.bool_]) -> None:
+        """Raise a ValueError that names a class without training or without held-out rows."""
+        for kind, mask in {"training": ~held_out, "held-out": held_out}.items():
+            missing = np.setdiff1d(np.arange(len(self.classes_)), targets[mask])
+            if len(missing):
+                label = self.classes_.tolist()[missing[0]]
+                raise ValueError(
+                    f"method 'afr' needs training and held-out rows of every class, but class {label!r} has no {kind} "
+                    "row. Pass a mask with some of them on both sides."
+                )
+
 
 def check_fraction(fraction: object) -> None:
     """Check that `validation` is None or lies between 0 and 1."""

@@ -11,7 +11,8 @@ from momentalign._validation import SCALINGS, check_choice, check_count, check_w
 from momentalign.linear import LinearHead, fit_least_squares, fit_least_squares_path
 from momentalign.sklearn._base import FitRows, LinearRegressor
 from momentalign.sklearn._candidates import Setting
-from momentalign.sklearn._search import Scorer, WeightSearch
+from momentalign.sklearn._scoring import Scorer
+from momentalign.sklearn._search import WeightSearch
 
 
 class MomentAlignedRegressor(LinearRegressor):

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import check_scoring, log_loss, make_scorer
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
@@ -25,15 +24,13 @@ from momentalign.linear import LinearHead
 from momentalign.sklearn._base import FitRows, LinearEstimator
 from momentalign.sklearn._candidates import Setting, explain_steps, format_candidates
 from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_for_worst, choose_step, lose_a_point
+from momentalign.sklearn._scoring import Scorer, find_scorer, gain_units, is_error
 from momentalign.sklearn._splits import FitSplit, SplitProgress, domain_folds, stratified_folds
 
 _LOOSER = 10.0
 """Factor of `tol` for aligned fits inside the search, which are compared only."""
 
 _DOMAIN_FOLDS, _ROW_FOLDS = 10, 5
-
-Scorer = Callable[[Any, Any, Any], float]
-"""Called with a fitted estimator, features and targets."""
 
 
 class WeightSearch(LinearEstimator):
@@ -104,13 +101,7 @@ class WeightSearch(LinearEstimator):
         ]
 
     def _scorer(self) -> Scorer:
-        name = self._default_scoring() if self.scoring is None else self.scoring
-        if name == "neg_log_loss":  # classes that the left-out rows do not have are counted as well
-            options = {"labels": getattr(self, "classes_", None), "response_method": "predict_proba"}
-            likelihood: Scorer = make_scorer(log_loss, greater_is_better=False, **options)
-            return likelihood
-        scorer: Scorer = check_scoring(self, scoring=name)
-        return scorer
+        return find_scorer(self, self._default_scoring() if self.scoring is None else self.scoring)
 
     def _search(self, rows: FitRows) -> Setting:
         """Choose a setting; sets the attributes that describe the choice, and prints them where asked to."""
@@ -164,17 +155,7 @@ class WeightSearch(LinearEstimator):
         cautious = self.rule == "cautious"
         if self.selection == "worst_group":
             return choose_for_worst(table, self._groups(rows), cautious=cautious)
-        return choose_step(table, self._units(table[0]), cautious=cautious)
-
-    def _units(self, reference: Array) -> Array:
-        """Unit of gains on each fold: 1, or the reference's error where scores are errors."""
-        if not self._is_error():
-            return np.ones_like(reference)
-        units: Array = np.maximum(np.abs(reference), np.finfo(np.float64).tiny)
-        return units
-
-    def _is_error(self) -> bool:
-        return getattr(self._scorer(), "_sign", 1) < 0
+        return choose_step(table, gain_units(self._scorer(), table[0]), cautious=cautious)
 
     def _means(self, table: Array, rows: FitRows) -> Array:
         """Score of each candidate: mean over folds, or of the worst group; NaN where a candidate was dropped."""
@@ -209,7 +190,7 @@ class WeightSearch(LinearEstimator):
             table[alive, wave] = np.transpose(scores)
             first, size = first + size, 2 * size
             if drop and reference is not None:
-                lost = lose_a_point(np.vstack([reference, table]), self._units(reference))[1:]
+                lost = lose_a_point(np.vstack([reference, table]), gain_units(self._scorer(), reference))[1:]
                 alive = [index for index in alive if not lost[index]]
             if not alive:
                 progress.skip(len(splits) - first)
@@ -296,7 +277,7 @@ class WeightSearch(LinearEstimator):
             metric = str(getattr(self.scoring, "__name__", self.scoring or self._default_scoring()))
             where = f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
         if taken:
-            return explain_steps(self.incumbent, taken, metric, where, relative=self._is_error())
+            return explain_steps(self.incumbent, taken, metric, where, relative=is_error(self._scorer()))
         loss = "" if self.selection == "worst_group" else " without losing a point on one of them"
         return (
             f"{self.incumbent}'s defaults: none of {len(self.candidates_) - 1} candidates gained more than a standard "
