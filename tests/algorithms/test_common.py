@@ -26,7 +26,7 @@ def parameters(algorithm: Algorithm) -> list[Tensor]:
 def test_the_documented_names_exist() -> None:
     algorithms = "erm groupdro fish iga andmask dann cdann selfreg"
     penalties = "irm vrex mmd coral fishr hgp hutchinson"
-    family = "gradient-matching hessian-matching moment-alignment cma cma-momentum"
+    family = "gradient-matching hessian-matching moment-alignment cma cma-momentum cma-diagonal"
     assert {*algorithms.split(), *penalties.split(), *family.split()} <= set(NAMES)
 
 

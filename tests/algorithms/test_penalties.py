@@ -125,6 +125,11 @@ WEIGHTED: dict[str, tuple[dict[str, float], dict[str, Term], float]] = {
         {"gradient_weight": spread_of(1, C), "hessian_weight": spread_of(2, C**2)},
         0.0,
     ),
+    "cma-diagonal": (
+        {"gradient_weight": 2.0, "hessian_weight": 5.0},
+        {"gradient_weight": spread_of(1, C), "hessian_weight": lambda *inputs: diagonals(*inputs) / C**2},
+        0.0,
+    ),
     "moment-alignment": (
         {"gradient_weight": 2.0, "hessian_weight": 5.0, "order_3_weight": 7.0},
         {

@@ -21,7 +21,7 @@ from momentalign import (
     MomentAlignment,
     VREx,
 )
-from momentalign.penalties import CMAMomentum, DomainPenalty
+from momentalign.penalties import CMADiagonal, CMAMomentum, DomainPenalty
 from tests.references import make_batch
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -119,6 +119,7 @@ CASES = [
     Case("hgp-product", partial(HGP, 0.3, 2.1, center="product")),
     Case("hutchinson-exact", partial(Hutchinson, 0.3, 2.1)),
     Case("hutchinson-sampled", partial(Hutchinson, 0.3, 2.1, samples=3), random=True, needs_number=True),
+    Case("cma-diagonal", partial(CMADiagonal, 0.3, 2.1, scaling="classes")),
     Case("vrex", partial(VREx, 2.1), **_extrapolation),
     Case("vrex-logistic", partial(VREx, 2.1, loss="logistic"), "logistic", **_extrapolation),
 ]

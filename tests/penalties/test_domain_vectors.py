@@ -4,9 +4,16 @@ import pytest
 import torch
 
 from momentalign import CORAL, HGP, IRM, Fishr, Hutchinson, VREx
-from momentalign.penalties import DomainPenalty, DomainRows
+from momentalign.penalties import CMADiagonal, DomainPenalty, DomainRows
 
-PENALTIES = [IRM(bias=False), VREx(), Fishr(bias=False, momentum=0.0), HGP(bias=False), Hutchinson(bias=False)]
+PENALTIES = [
+    IRM(bias=False),
+    VREx(),
+    Fishr(bias=False, momentum=0.0),
+    HGP(bias=False),
+    Hutchinson(bias=False),
+    CMADiagonal(bias=False, scaling="classes"),
+]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=lambda penalty: type(penalty).__name__)

@@ -2,9 +2,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from momentalign import GradientMatching, HessianMatching, Hutchinson
+from momentalign import CMA, GradientMatching, HessianMatching, Hutchinson
+from momentalign.algorithms import draw_hyperparameters
+from momentalign.penalties import CMADiagonal
 from tests.penalties.agreement import assert_agrees
-from tests.references import CASES, Case, assert_equal, dense_derivatives, dense_spread, make_batch
+from tests.references import (
+    CASES,
+    Case,
+    assert_equal,
+    dense_derivatives,
+    dense_spread,
+    linear,
+    make_batch,
+    sample_losses,
+)
 
 
 def hessians(loss: str, features: Tensor, head: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
@@ -62,3 +73,46 @@ def test_a_diagonal_is_less_than_the_hessian() -> None:
 def test_bad_number_of_samples(samples: object, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"'samples' should be (at least 1|an integer), but is"):
         Hutchinson(samples=samples)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cma_on_the_diagonal_in_units_of_classes(case: Case) -> None:
+    batch = make_batch(case.loss, balance=case.balance, bias=case.bias)
+    classes = len(batch.head)
+
+    def reference(features: Tensor, head: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
+        """By torch.func: the diagonal of the Hessian of each domain's mean loss over the flattened head."""
+        gradients, diagonals = [], []
+        for label in domains.unique():
+            own = domains == label
+
+            def loss(flat: Tensor, own: Tensor = own) -> Tensor:
+                logits = linear(features[own], flat.reshape(head.shape))
+                return sample_losses(case.loss, logits, targets[own]).mean()
+
+            gradients.append(torch.func.grad(loss)(head.flatten()))
+            diagonals.append(torch.func.jacrev(torch.func.grad(loss))(head.flatten()).diagonal())
+        first, second = spread(torch.stack(gradients)), spread(torch.stack(diagonals))
+        return 0.5 * first / classes + 3 * second / classes**2
+
+    penalty = CMADiagonal(0.5, 3.0, scaling="classes", loss=case.loss, bias=case.bias)
+    assert_agrees(penalty, reference, batch)
+
+
+def test_scalings_of_the_diagonal_are_cmas() -> None:
+    inputs = make_batch("cross_entropy", d=4, C=3).inputs
+    plain = Hutchinson().terms(*inputs)
+    for scaling, divisors in {"classes": (3, 9), "parameters": (225, 225)}.items():
+        found = Hutchinson(scaling=scaling).terms(*inputs)
+        assert_equal(found["gradient"] * divisors[0], plain["gradient"])
+        assert_equal(found["hessian"] * divisors[1], plain["hessian"])
+        assert_equal(found["gradient"], CMA(scaling=scaling).terms(*inputs)["gradient"])
+    with pytest.raises(ValueError, match="'scaling' should be one of 'none', 'classes', 'parameters', but is 'rel"):
+        CMADiagonal(scaling="relative")
+
+
+def test_cma_on_the_diagonal_is_searched_as_cma_is() -> None:
+    mine, its = (cls.search_space("mnist", 5001) for cls in (CMADiagonal, CMA))
+    assert list(mine) == list(its)
+    for seed in range(4):
+        assert draw_hyperparameters(mine, seed) == draw_hyperparameters(its, seed)

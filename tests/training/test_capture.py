@@ -28,7 +28,20 @@ def _recorded_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["erm", "cma", "cma-momentum", "fishr", "coral", "hgp", "irm", "vrex", "groupdro", "moment-alignment"]
+    "name",
+    [
+        "erm",
+        "cma",
+        "cma-momentum",
+        "cma-diagonal",
+        "fishr",
+        "coral",
+        "hgp",
+        "irm",
+        "vrex",
+        "groupdro",
+        "moment-alignment",
+    ],
 )
 def test_warming_up_leaves_no_trace(name: str, tmp_path: Path) -> None:
     data = three_domains()

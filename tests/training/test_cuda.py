@@ -17,8 +17,8 @@ from tests.training.problems import TIMES, cut_at, small_config, three_domains, 
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-ANNEALED = {"cma": 7, "cma-momentum": 7, "fishr": 5, "irm": 3, "vrex": 3}
-NAMES = ("erm", "cma", "cma-momentum", "fishr", "coral", "hgp", "irm", "vrex", "mmd", "groupdro")
+ANNEALED = {"cma": 7, "cma-momentum": 7, "cma-diagonal": 7, "fishr": 5, "irm": 3, "vrex": 3}
+NAMES = ("erm", "cma", "cma-momentum", "cma-diagonal", "fishr", "coral", "hgp", "irm", "vrex", "mmd", "groupdro")
 
 
 def config_of(name: str, **options: object) -> RunConfig:

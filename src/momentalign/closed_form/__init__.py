@@ -2,6 +2,7 @@
 
 from momentalign.closed_form._coral_distances import coral_distances, pairs_per_spread
 from momentalign.closed_form._decayed_spreads import decayed_spreads
+from momentalign.closed_form._diagonal_spreads import diagonal_spreads
 from momentalign.closed_form._direct import (
     DIRECT_LIMIT,
     direct_size,
@@ -50,6 +51,7 @@ __all__ = [
     "coral_distances",
     "cross_grams",
     "decayed_spreads",
+    "diagonal_spreads",
     "direct_size",
     "distances",
     "domain_coordinates",

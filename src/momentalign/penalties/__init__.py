@@ -17,7 +17,7 @@ from momentalign.penalties._coral import CORAL
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._fishr import Fishr
 from momentalign.penalties._hgp import HGP
-from momentalign.penalties._hutchinson import Hutchinson
+from momentalign.penalties._hutchinson import CMADiagonal, Hutchinson
 from momentalign.penalties._irm import IRM
 from momentalign.penalties._mmd import MMD
 from momentalign.penalties._moment_alignment import MomentAlignment, term_name
@@ -36,6 +36,7 @@ PENALTIES: tuple[type[DomainPenalty], ...] = (
     MomentAlignment,
     CMA,
     CMAMomentum,
+    CMADiagonal,
 )
 """Penalties that are algorithms on the command line, in the order of tables."""
 
@@ -46,6 +47,7 @@ __all__ = [
     "IRM",
     "MMD",
     "PENALTIES",
+    "CMADiagonal",
     "CMAMomentum",
     "DomainPenalty",
     "DomainRows",

@@ -1,4 +1,4 @@
-"""Diagonals of the Hessians."""
+"""Diagonals of the Hessians: Hutchinson, and CMA on the diagonals alone."""
 
 from typing import ClassVar, Unpack
 
@@ -8,10 +8,19 @@ from torch import Tensor
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
 from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
-from momentalign._validation import check_count
+from momentalign._validation import check_choice, check_count
 from momentalign.closed_form import HEADS, Residuals
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
+from momentalign.penalties._moment_alignment import (
+    GRADIENT_WEIGHT,
+    HESSIAN_WEIGHT,
+    alignment_space,
+    constant_divisor,
+)
+
+CONSTANT_SCALINGS = ("none", "classes", "parameters")
+"""Units of the weights whose divisor does not depend on the batch."""
 
 
 class Hutchinson(DomainPenalty):
@@ -27,6 +36,7 @@ class Hutchinson(DomainPenalty):
         gradient_weight: Weight of the gradients' spread.
         hessian_weight: Weight of the diagonals' spread.
         samples: Number of random draws; None takes the exact diagonal, which costs less than one.
+        scaling: What divides a term, as for :class:`MomentAlignment`: `"none"`, `"classes"` or `"parameters"`.
         **options: Arguments of :class:`DomainPenalty`.
     """
 
@@ -41,10 +51,12 @@ class Hutchinson(DomainPenalty):
         hessian_weight: float = 1.0,
         *,
         samples: int | None = None,
+        scaling: str = "none",
         **options: Unpack[PenaltyOptions],
     ) -> None:
         super().__init__({"gradient": gradient_weight, "hessian": hessian_weight}, **options)
         self.samples = None if samples is None else check_count("samples", samples, 1)
+        self.scaling = check_choice("scaling", scaling, CONSTANT_SCALINGS)
 
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
@@ -57,25 +69,74 @@ class Hutchinson(DomainPenalty):
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spreads of gradients and Hessian diagonals."""
-        X = closed_form.with_constant(batch.features, self.bias)
         residuals = HEADS[self.loss](batch.logits, batch.targets)
-        R = residuals.gradient
-        gradient = closed_form.gram_spread((R @ R.T) * (X @ X.T), batch.domains)
-        if self.samples is None:
-            V, squares = residuals.hessian_diagonal(), X.square()
-            hessian = closed_form.gram_spread((V @ V.T) * (squares @ squares.T), batch.domains)
-        else:
+        gradient, hessian = closed_form.diagonal_spreads(residuals, batch.features, batch.domains, self.bias)
+        if self.samples is not None:
+            X = closed_form.with_constant(batch.features, self.bias)
             _, weights = closed_form.index_domains(batch.domains, self.num_domains, X.dtype)
             diagonals = _sampled_diagonals(residuals, X, weights, self.samples)
             hessian = closed_form.present_spread(diagonals @ diagonals.T, weights.sum(0) > 0)
-        return {"gradient": gradient, "hessian": hessian}
+        first, second = self._divisors(batch.logits.shape[1], batch.features.shape[1] + self.bias)
+        return {"gradient": gradient / first, "hessian": hessian / second}
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
         """Gradients and exact diagonals of the Hessians; without samples only."""
         if self.samples is not None:
             return super().domain_vectors(domains)
+        gradients = stack_gradients(domains)
         diagonals = torch.stack([rows.mean_outer(rows.P * (1 - rows.P), rows.X.square()) for rows in domains])
-        return {"gradient": DomainVectors(stack_gradients(domains)), "hessian": DomainVectors(diagonals)}
+        first, second = self._divisors(*gradients.shape[1:])
+        return {
+            "gradient": DomainVectors(gradients, divisor=first),
+            "hessian": DomainVectors(diagonals, divisor=second),
+        }
+
+    def _divisors(self, classes: int, dimension: int) -> tuple[float, float]:
+        """Divisors of the two terms."""
+        if self.scaling == "none":
+            return 1.0, 1.0
+        first, second = (constant_divisor(self.scaling, order, classes, dimension) for order in (1, 2))
+        return first, second
+
+
+class CMADiagonal(Hutchinson):
+    r"""CMA on the diagonals of the Hessians alone, as its released fine-tuning code computes it, in its units.
+
+    :math:`\frac1K \sum_e \big(\alpha\,\|\nabla L_e - \overline{\nabla L}\|^2 +
+    \beta\,\|\operatorname{diag}(H_e - \overline{H})\|^2\big)`: exact :class:`Hutchinson` with the search space of
+    :class:`CMA`, to be compared with it. Terms: `gradient`, `hessian`.
+
+    Args:
+        gradient_weight: Weight of the gradients' spread, the published α.
+        hessian_weight: Weight of the diagonals' spread, the published β.
+        scaling: What divides a term: `"none"` nothing, `"classes"` C and C², `"parameters"` (dC)².
+        **options: Arguments of :class:`DomainPenalty`.
+
+    Example:
+        >>> features = torch.tensor([[1.0], [2.0]])
+        >>> logits, targets, domains = torch.zeros(2, 2), torch.tensor([0, 0]), torch.tensor([0, 1])
+        >>> CMADiagonal(bias=False).terms(features, logits, targets, domains)
+        {'gradient': tensor(0.1250), 'hessian': tensor(0.2812)}
+    """
+
+    name = "cma-diagonal"
+    label = "CMA, diagonal"
+
+    def __init__(
+        self,
+        gradient_weight: float = 1.0,
+        hessian_weight: float = 1.0,
+        *,
+        scaling: str = "none",
+        **options: Unpack[PenaltyOptions],
+    ) -> None:
+        super().__init__(gradient_weight, hessian_weight, scaling=scaling, **options)
+
+    @classmethod
+    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """As CMA's: weights, annealing and units of the published fine-tuning."""
+        weights = {"gradient_weight": GRADIENT_WEIGHT, "hessian_weight": HESSIAN_WEIGHT}
+        return {**alignment_space(steps, **weights), "scaling": Hyperparameter("classes", choices=CONSTANT_SCALINGS)}
 
 
 def _sampled_diagonals(residuals: Residuals, X: Tensor, weights: Tensor, samples: int) -> Tensor:

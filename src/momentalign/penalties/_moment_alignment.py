@@ -76,7 +76,8 @@ class AlignmentPenalty(DomainPenalty):
             return {}
         relative = self.scaling == "relative"
         constant = self.scaling in ("classes", "parameters")
-        divisors = [self._divisor(order, batch) for order in orders] if constant else None
+        size = batch.logits.shape[1], batch.features.shape[1] + self.bias
+        divisors = [constant_divisor(self.scaling, order, *size) for order in orders] if constant else None
         if self.momentum:
             spreads = self._spreads_with_past(batch, divisors, update)
             energies = self._energies_with_past(batch, update) if relative else []
@@ -129,11 +130,6 @@ class AlignmentPenalty(DomainPenalty):
         if update:
             self.sums.remember(dict(zip(map(term_name, self.orders), sums, strict=True)), labels)
         return spreads
-
-    def _divisor(self, order: int, batch: HeadBatch) -> float:
-        """Constant divisor of a term."""
-        classes, dimension = batch.logits.shape[1], batch.features.shape[1] + self.bias
-        return float(classes**order if self.scaling == "classes" else (dimension * classes) ** 2)
 
     def _energies_with_past(self, batch: HeadBatch, update: bool) -> list[Tensor]:
         """Bounds of the decaying sums' squared norms: (Σ γ^k) Σ γ^k E(t − k), the past detached."""
@@ -200,6 +196,11 @@ def safe_space(**weights: Hyperparameter) -> SearchSpace:
     """Relative scaling of the given weights, averaged over steps, without annealing."""
     relative = Hyperparameter("relative", choices=SCALINGS)
     return {**weights, "momentum": MOMENTUM, "anneal_steps": Hyperparameter(0), "scaling": relative}
+
+
+def constant_divisor(scaling: str, order: int, classes: int, dimension: int) -> float:
+    """Divisor of a term with scaling `"classes"` or `"parameters"`; `dimension` counts the bias."""
+    return float(classes**order if scaling == "classes" else (dimension * classes) ** 2)
 
 
 def term_name(order: int) -> str:
