@@ -1,4 +1,4 @@
-"""Names of the built-in data sets and the walk through a folder of images, without torch."""
+"""Names of the built-in data sets and of splits, and the walk through a folder of images, without torch."""
 
 import os
 from collections.abc import Iterator
@@ -18,6 +18,10 @@ DATASET_NAMES = (
     "celeba",
     "multinli",
 )
+SPLIT_NAMES = ("train", "val", "test")
+"""Splits of data with groups, in the order of their numbers 0, 1, 2."""
+GROUPS_FILE = "groups.csv"
+"""Lists the images of a folder with groups."""
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 

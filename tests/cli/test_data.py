@@ -86,3 +86,16 @@ def test_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = run("fetch", "pacs", "--root", str(tmp_path))
     assert stopped.exit_code == 130
     assert "Run the same command again to resume." in stopped.stdout
+
+
+def test_groups(tmp_path: Path) -> None:
+    source = write_image_folder(tmp_path / "images", {d: {"dog": 20, "polar bear": 20} for d in ("photo", "line art")})
+    choice = ["--classes", "dog,polar bear", "--domains", "photo, line art", "--share", "0.9"]
+    made = run("groups", str(source), *choice, "-o", str(tmp_path / "set"))
+    assert made.exit_code == 0, made.output
+    lines = [line.split() for line in made.stdout.splitlines()]
+    assert ["group", "train", "val", "test"] in lines
+    assert ["polar", "bear,", "photo", "1", "4", "15"] in lines
+    assert f"momentalign embed {tmp_path / 'set'}" in made.stdout
+    again = run("groups", str(source), *choice, "-o", str(tmp_path / "set"))
+    assert "is not empty" in str(again.exception)

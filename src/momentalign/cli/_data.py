@@ -1,4 +1,4 @@
-"""`momentalign data`: list, fetch, verify, path."""
+"""`momentalign data`: list, fetch, verify, path, groups."""
 
 import shlex
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -19,14 +20,15 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from momentalign._datasets import SPLIT_NAMES
 from momentalign._format import pluralize
-from momentalign.cli._options import RootOption
-from momentalign.cli._output import RESUME_NOTE, exit_on_interrupt, make_console
+from momentalign.cli._options import RootOption, split_names
+from momentalign.cli._output import RESUME_NOTE, exit_on_interrupt, make_console, print_warnings
 
 if TYPE_CHECKING:
     from momentalign.data import ByteProgress, Source
 
-data = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, path.")
+data = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, path, groups.")
 _Name = Annotated[str, typer.Argument(help="Name of a data set; 'momentalign data list' shows them.")]
 
 
@@ -119,6 +121,47 @@ def path_command(name: _Name, root: RootOption = None) -> None:
     from momentalign.data import dataset_path
 
     print(dataset_path(name, root))
+
+
+@data.command("groups")
+def groups_command(
+    name: Annotated[str, typer.Argument(help="A data set of image files, a folder domain/class/image, or a table.")],
+    classes: Annotated[str, typer.Option(help="Two or more classes, separated by commas.")],
+    domains: Annotated[str, typer.Option(help="As many domains; each goes with the class at its place.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="New folder for the group set.")],
+    share: Annotated[float, typer.Option(help="Share of a class's training rows that are of its domain.")] = 0.95,
+    holdout: Annotated[float, typer.Option(help="Share of every group's rows in val, and again in test.")] = 0.2,
+    trial: Annotated[int, typer.Option(help="Seed of the rows.")] = 0,
+    root: RootOption = None,
+) -> None:
+    """Make a group set for the worst group: classes that go with domains in the training rows."""
+    from momentalign.data import make_group_set
+
+    console = make_console()
+    with print_warnings(console):
+        made = make_group_set(
+            name,
+            out,
+            classes=split_names(classes),
+            domains=split_names(domains),
+            share=share,
+            holdout=holdout,
+            trial=trial,
+            root=root,
+        )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("group", overflow="fold")
+    for split in SPLIT_NAMES:
+        table.add_column(split, justify="right")
+    for group, counts in zip(made.group_names, made.counts.tolist(), strict=True):
+        table.add_row(escape(group), *map(str, counts))
+    console.print(table)
+    path = shlex.quote(str(made.path))
+    if made.path.is_dir():
+        following = f"momentalign embed {path} --encoder FOLDER -o features.parquet"
+    else:
+        following = f"momentalign sweep {path} --setting probe --algorithms erm,balanced,dfr"
+    console.print(f"Saved the group set to {made.path}. Next: {following}", soft_wrap=True)
 
 
 def _describe_checks(key: str, source: "Source", recorded: set[str]) -> str:

@@ -85,6 +85,16 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
     return settings
 
 
+def split_names(*texts: str) -> list[str]:
+    """Split names separated by commas; spaces around them are dropped.
+
+    Example:
+        >>> split_names("dog, guitar", "polar bear")
+        ['dog', 'guitar', 'polar bear']
+    """
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
 def find_device(name: str) -> str:
     """Resolve "auto" to CUDA or CPU, and check that torch can use the device."""
     import torch

@@ -28,6 +28,7 @@ from momentalign.cli._options import (
     SolverOption,
     StepsOption,
     parse_settings,
+    split_names,
 )
 from momentalign.cli._output import make_console, print_warnings
 from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
@@ -110,7 +111,7 @@ def sweep(
             _check_probe_options(select, {**ignored, "--preset": preset, "--augment": augment})
             plan = make_probe_plan(
                 datasets,
-                _split_names(algorithms),
+                split_names(algorithms),
                 trials=5 if trials is None else trials,
                 hparams=hparams,
                 solver=solver,
@@ -120,11 +121,11 @@ def sweep(
         else:
             plan = make_plan(
                 datasets,
-                _split_names(algorithms),
-                rules=None if select is None else _split_names(select),
+                split_names(algorithms),
+                rules=None if select is None else split_names(select),
                 trials=3 if trials is None else trials,
                 hparams=5 if hparams is None else hparams,
-                test_domains=_split_names(*test_domains) if test_domains else None,
+                test_domains=split_names(*test_domains) if test_domains else None,
                 root=root,
                 steps=steps,
                 encoder=encoder,
@@ -181,7 +182,3 @@ def _check_probe_options(select: str | None, options: Mapping[str, object]) -> N
     for name, value in options.items():
         if value not in (None, "none", "auto"):
             raise ValueError(f"'{name}' is for --setting finetune. Omit it with --setting probe.")
-
-
-def _split_names(*texts: str) -> list[str]:
-    return [name.strip() for text in texts for name in text.split(",") if name.strip()]

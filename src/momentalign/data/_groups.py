@@ -1,4 +1,4 @@
-"""Waterbirds and CelebA: labels correlated with a spurious attribute, evaluated by the worst group."""
+"""Labels correlated with a spurious attribute, evaluated by the worst group: Waterbirds, CelebA, folders of images."""
 
 import csv
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import torch
 
+from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._items import ImageFiles, Items
 
-_SPLITS = ("train", "val", "test")
 _WATERBIRDS = "waterbird_complete95_forest2water2"
 
 
@@ -35,7 +35,7 @@ def group_dataset(
     for value, attribute in enumerate(attribute_names):
         domains[attribute] = {
             split: rows.rows(((a == value) & (where == number)).nonzero().squeeze(1))
-            for number, split in enumerate(_SPLITS)
+            for number, split in enumerate(SPLIT_NAMES)
         }
     groups = [f"{label}, {attribute}" for label in classes for attribute in attribute_names]
     return DomainDataset(name, len(classes), domains, classes, groups)
@@ -88,6 +88,36 @@ def read_celeba(root: Path) -> DomainDataset:
     )
 
 
+def read_group_folder(folder: Path) -> DomainDataset:
+    """Read a folder of images with `groups.csv`: file, class, domain and split of each image.
+
+    Classes and domains are in order of first appearance.
+    """
+    path = folder / GROUPS_FILE
+    rows = read_columns(path, ("file", "class", "domain", "split"), folder.name)
+    if not rows:
+        raise ValueError(f"{path} should have a row for each image, but has none.")
+    for number, row in enumerate(rows):
+        for name, value in zip(("file", "class", "domain"), row[:3], strict=True):
+            if not value:
+                raise ValueError(f"{path}: row {number + 1} has no {name}. Give it one, or remove the row.")
+        if row[3] not in SPLIT_NAMES:
+            raise ValueError(
+                f"{path}: row {number + 1} should be of split {', '.join(SPLIT_NAMES)}, but has {row[3]!r}."
+            )
+    remedy = f"Put them there, or remove their rows from {GROUPS_FILE}."
+    classes, attributes = (tuple(dict.fromkeys(row[k] for row in rows)) for k in (1, 2))
+    return group_dataset(
+        folder.resolve().name,
+        image_files([row[0] for row in rows], folder, folder.name, remedy),
+        [classes.index(row[1]) for row in rows],
+        [attributes.index(row[2]) for row in rows],
+        [SPLIT_NAMES.index(row[3]) for row in rows],
+        classes=classes,
+        attribute_names=attributes,
+    )
+
+
 def read_columns(path: Path, columns: Sequence[str], dataset: str) -> list[tuple[str, ...]]:
     """Columns of a CSV file with a header, as text: a tuple a row."""
     if not path.exists():
@@ -107,14 +137,14 @@ def integers(rows: Sequence[tuple[str, ...]], column: int, path: Path, allowed: 
     return [texts[row[column]] for row in rows]
 
 
-def image_files(names: Sequence[str], root: Path, dataset: str) -> ImageFiles:
-    """Images named by a table; ValueError if any is missing."""
+def image_files(names: Sequence[str], root: Path, dataset: str, remedy: str = "") -> ImageFiles:
+    """Images named by a table; ValueError with a remedy if any is missing, by default to fetch the data set."""
     folders = {name.rpartition("/")[0] for name in names}
     present = {f"{folder}/{name}" if folder else name for folder in folders for name in _names_in(root / folder)}
     if missing := [name for name in names if name not in present]:
+        remedy = remedy or f"Run 'momentalign data verify {dataset}', or fetch it again."
         raise ValueError(
-            f"{dataset}: {len(missing)} of {len(names)} images are missing, {root / missing[0]} first. Run "
-            f"'momentalign data verify {dataset}', or fetch it again."
+            f"{dataset}: {len(missing)} of {len(names)} images are missing, {root / missing[0]} first. {remedy}"
         )
     return ImageFiles.from_names(names, root)
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from momentalign._datasets import DATASET_NAMES
+from momentalign._datasets import DATASET_NAMES, GROUPS_FILE
 from momentalign._format import join_first, suggest
 from momentalign.data._convert import table_dataset
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._digits import ColoredDigits, ColoredMNIST, RotatedDigits, RotatedMNIST
 from momentalign.data._folders import read_image_folder, without_bad_files
-from momentalign.data._groups import read_celeba, read_waterbirds
+from momentalign.data._groups import read_celeba, read_group_folder, read_waterbirds
 from momentalign.data._multinli import read_multinli
 from momentalign.data._sources import SOURCES, data_folder
 from momentalign.tables import TABLE_SUFFIXES, MissingColumnError, read_table
@@ -59,8 +59,8 @@ def load_dataset(
     """Load a data set.
 
     Args:
-        name: One of :func:`dataset_names`, the path of a folder `domain/class/image`, or the path of a table
-            (.csv, .csv.gz, .parquet, .npz) with columns `y` and `domain`.
+        name: One of :func:`dataset_names`, the path of a folder `domain/class/image`, of a folder of
+            images with `groups.csv`, or of a table (.csv, .csv.gz, .parquet, .npz) with columns `y` and `domain`.
         trial: The trial's seed, of the split and of everything else random about the data.
         root: Data folder; see :func:`data_folder`.
         holdout: Share of each domain in its "out" split, unless splits are published with the data.
@@ -86,6 +86,8 @@ def load_dataset(
 
 
 def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
+    if (path / GROUPS_FILE).is_file():
+        return read_group_folder(path)
     if path.is_dir():
         return read_image_folder(path, name=path.resolve().name, trial=trial, holdout=holdout)
     if path.is_file():

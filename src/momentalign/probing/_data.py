@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from momentalign._datasets import SPLIT_NAMES
 from momentalign._validation import check_column
 from momentalign.tables import encode_classes, read_table
 
 Codes = NDArray[np.int64]
-SPLIT_NAMES = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False)

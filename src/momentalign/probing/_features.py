@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
+from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import Array
 from momentalign.linear import LinearHead, fit_head
-from momentalign.probing._data import SPLIT_NAMES, Codes, ProbeData
+from momentalign.probing._data import Codes, ProbeData
 from momentalign.sklearn import ISRMean
 
 COMPONENTS = 100

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import momentalign
-from momentalign._datasets import DATASET_NAMES, is_image, walk_links
+from momentalign._datasets import DATASET_NAMES, GROUPS_FILE, is_image, walk_links
 from momentalign._errors import describe_error
 from momentalign._files import atomic_write, is_disk_full
 from momentalign.runs._config import RunConfig, cell_of, differing_keys
@@ -220,6 +220,7 @@ def versions() -> dict[str, str]:
 def data_stamp(dataset: str) -> str | None:
     """Sixteen hexadecimal digits of a file's content, or of the names and sizes of the images in a folder.
 
+    A folder's `groups.csv` counts as well.
     None for data sets with a name, which `momentalign data verify` checks, and for paths that do not exist.
     """
     path = Path(dataset).expanduser()
@@ -229,6 +230,8 @@ def data_stamp(dataset: str) -> str | None:
         stat = path.stat()
         return _of_file(path, stat.st_size, stat.st_mtime_ns)
     digest = hashlib.sha256()
+    if (path / GROUPS_FILE).is_file():
+        digest.update((path / GROUPS_FILE).read_bytes())
     for folder, files in sorted(walk_links(path)):
         for name in sorted(filter(is_image, files)):
             file = Path(folder, name)

@@ -15,7 +15,7 @@ from momentalign.tables._files import (
     read_parquet_metadata,
 )
 from momentalign.tables._held_out import TableScores
-from momentalign.tables._labels import encode_classes, encode_targets
+from momentalign.tables._labels import encode_classes, encode_targets, label_names
 from momentalign.tables._model import TableModel, check_model_folder, predict_file
 from momentalign.tables._probe import TableProbe, TableResult, plan_probe, write_probe
 from momentalign.tables._table import Table, read_table
@@ -38,6 +38,7 @@ __all__ = [
     "encode_rows",
     "encode_targets",
     "fit_encoder",
+    "label_names",
     "plan_diagnosis",
     "plan_probe",
     "predict_file",

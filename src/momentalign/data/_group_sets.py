@@ -1,0 +1,252 @@
+"""Group sets made from other data: classes correlated with domains in the training rows."""
+
+import csv
+import shutil
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
+from momentalign._extras import require
+from momentalign._files import check_folder, check_writable
+from momentalign._format import join_first, suggest
+from momentalign._seeds import seed_hash
+from momentalign._types import Integers
+from momentalign._validation import check_names
+from momentalign.data._items import ImageFiles
+from momentalign.data._load import load_dataset
+from momentalign.tables import TABLE_SUFFIXES, Table, label_names, read_table
+
+_TABLE = "features.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSet:
+    """A group set on disk.
+
+    Args:
+        path: The folder of images, or the table; a name for `load_dataset`.
+        group_names: "class, domain", shape (G,).
+        counts: Rows of each group in train, val and test, shape (G, 3).
+    """
+
+    path: Path
+    group_names: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+
+def make_group_set(
+    name: str | Path,
+    out: str | Path,
+    *,
+    classes: Sequence[str],
+    domains: Sequence[str],
+    share: float = 0.95,
+    holdout: float = 0.2,
+    trial: int = 0,
+    root: str | Path | None = None,
+) -> GroupSet:
+    """Make a data set whose training rows correlate classes with domains, as Waterbirds does.
+
+    A `share` of the training rows of the k-th class is of the k-th domain, the rest is of the others. Groups are the
+    pairs of class and domain. `holdout` of the rows of every group are "val" and as many "test"; what the share leaves
+    over is added to "test", so that the scarce groups are measured on as many rows as possible.
+
+    Args:
+        name: A data set of image files, by name or folder, or a table with columns `y` and `domain`.
+        out: Folder to make: images in `domain/class/` with `groups.csv`, or `features.parquet`.
+        classes: Two or more classes.
+        domains: As many domains.
+        share: Above 0 and below 1; 1 over the number of domains is no correlation.
+        holdout: Share of every group's rows in "val", and again in "test".
+        trial: Seed of the rows.
+        root: Data folder.
+
+    Returns:
+        Path, groups and their numbers of rows.
+
+    Raises:
+        ValueError: No such class or domain, a group without enough rows, or a folder that is not empty.
+    """
+    folder = Path(out).expanduser()
+    check_folder(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"'--out' should be a new folder, but {folder} is not empty. Choose another, or remove it.")
+    check_writable(folder)
+    _check_names(classes, domains)
+    if not 0 < share < 1:
+        raise ValueError(
+            f"'share' should be above 0 and below 1, but is {share}. Without it some groups have no training rows."
+        )
+    if not 0 < holdout < 0.5:
+        raise ValueError(f"'holdout' should be above 0 and below 0.5, but is {holdout}.")
+    group_names = tuple(f"{label}, {domain}" for label in classes for domain in domains)
+    path = Path(name).expanduser()
+    is_table = path.name.endswith(TABLE_SUFFIXES)
+    source: _TableRows | _ImageRows = _TableRows.read(path) if is_table else _ImageRows.read(name, root)
+    y, e = source.codes("class", classes), source.codes("domain", domains)
+    chosen = np.flatnonzero((y >= 0) & (e >= 0))
+    splits = draw_group_splits(
+        y[chosen], e[chosen], group_names, share=share, holdout=holdout, seed=seed_hash("groups", trial)
+    )
+    order = np.lexsort((np.arange(len(chosen)), e[chosen], y[chosen]))
+    groups = y[chosen] * len(domains) + e[chosen]
+    counts = np.stack([np.bincount(groups[splits == code], minlength=len(group_names)) for code in range(3)], axis=1)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        made = Path(temporary) / "made"
+        made.mkdir()
+        written = source.write(made, chosen[order], np.array(SPLIT_NAMES)[splits[order]])
+        if folder.exists():
+            folder.rmdir()
+        made.replace(folder)
+    return GroupSet(folder / written, group_names, counts)
+
+
+def draw_group_splits(
+    targets: Integers,
+    domains: Integers,
+    group_names: Sequence[str],
+    *,
+    share: float,
+    holdout: float,
+    seed: int,
+) -> NDArray[np.int64]:
+    """Split of each row, 0 train, 1 val, 2 test, shape (n,); see :func:`make_group_set`.
+
+    `targets` and `domains` are indices below K, and `group_names` those of the K² groups, for messages.
+    """
+    number = round(len(group_names) ** 0.5)
+    random = np.random.default_rng(seed)
+    splits = np.full(len(targets), 2, dtype=np.int64)
+    for label in range(number):
+        left = []
+        for domain in range(number):
+            rows = random.permutation(np.flatnonzero((targets == label) & (domains == domain)))
+            held_out = max(1, round(holdout * len(rows)))
+            if len(rows) < 2 * held_out + 1:
+                raise ValueError(
+                    f"Group '{group_names[label * number + domain]}' should have a row for each of train, val and "
+                    f"test, but has {len(rows)}. Choose another class or domain, or a smaller holdout."
+                )
+            splits[rows[:held_out]] = 1
+            left.append(rows[2 * held_out :])
+        shares = np.full(number, (1 - share) / (number - 1))
+        shares[label] = share
+        total = min(len(rows) / part for rows, part in zip(left, shares, strict=True))
+        for domain, (rows, part) in enumerate(zip(left, shares, strict=True)):
+            # Rounding keeps 0.95 · 100 from becoming 94.
+            size = min(len(rows), int(round(total * part, 9)))
+            if size < 1:
+                raise ValueError(
+                    f"Group '{group_names[label * number + domain]}' should have training rows, but a share of "
+                    f"{share:g} leaves none of about {total:.0f}. Use a share closer to {1 / number:g}."
+                )
+            splits[rows[:size]] = 0
+    return splits
+
+
+class _ImageRows:
+    """Image files of a data set, with class and domain of each."""
+
+    def __init__(self, name: str, files: Sequence[Path], labels: dict[str, list[str]]) -> None:
+        self.name, self.files, self.labels = name, files, labels
+
+    @classmethod
+    def read(cls, name: str | Path, root: str | Path | None) -> "_ImageRows":
+        with warnings.catch_warnings():
+            # Classes and domains that are not chosen may lack rows; those that are chosen are checked.
+            warnings.simplefilter("ignore", UserWarning)
+            data = load_dataset(name, root=root)
+        if data.group_names is not None:
+            raise ValueError(f"{data.name} has groups already. Use it as it is, or start from another data set.")
+        files: list[Path] = []
+        labels: dict[str, list[str]] = {"class": [], "domain": []}
+        for domain, splits in data.domains.items():
+            found = []
+            for rows in splits.values():
+                if not isinstance(rows.inputs, ImageFiles):
+                    raise ValueError(
+                        f"A group set is made of image files or of a table ({', '.join(TABLE_SUFFIXES)}), but "
+                        f"{data.name} is neither."
+                    )
+                names = [rows.inputs.root / file for file in rows.inputs.names]
+                found += zip(names, (data.classes[k] for k in rows.targets.tolist()), strict=True)
+            for file, label in sorted(found):
+                files.append(file)
+                labels["class"].append(label)
+                labels["domain"].append(domain)
+        return cls(data.name, files, labels)
+
+    def codes(self, what: str, names: Sequence[str]) -> Integers:
+        return _codes(self.name, what, np.array(self.labels[what]), names)
+
+    def write(self, folder: Path, rows: Integers, splits: NDArray[np.str_]) -> str:
+        """Copy the images; returns the path of the data set below the folder."""
+        lines = [("file", "class", "domain", "split")]
+        taken = set()
+        for row, split in zip(rows.tolist(), splits.tolist(), strict=True):
+            label, domain = self.labels["class"][row], self.labels["domain"][row]
+            name = f"{domain}/{label}/{self.files[row].name}"
+            if name in taken:  # files of subfolders may share a name
+                name = f"{domain}/{label}/{row}-{self.files[row].name}"
+            taken.add(name)
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.files[row], target)
+            lines.append((name, label, domain, split))
+        with (folder / GROUPS_FILE).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+        return "."
+
+
+class _TableRows:
+    """Rows of a table with classes."""
+
+    def __init__(self, name: str, table: Table) -> None:
+        self.name, self.table = name, table
+        self.labels = {"class": label_names(table.target), "domain": table.domains}
+
+    @classmethod
+    def read(cls, path: Path) -> "_TableRows":
+        require("pyarrow", "Parquet files need", extra="cli")
+        return cls(path.name, read_table(path))
+
+    def codes(self, what: str, names: Sequence[str]) -> Integers:
+        return _codes(self.name, what, self.labels[what], names)
+
+    def write(self, folder: Path, rows: Integers, splits: NDArray[np.str_]) -> str:
+        """Write the rows; returns the path of the data set below the folder."""
+        labels, domains = self.labels["class"][rows], self.labels["domain"][rows]
+        groups = [f"{label}, {domain}" for label, domain in zip(labels, domains, strict=True)]
+        frame = self.table.features.iloc[rows].assign(y=labels, domain=domains, split=splits, group=groups)
+        frame.to_parquet(folder / _TABLE, index=False)
+        return _TABLE
+
+
+def _codes(source: str, what: str, labels: NDArray[np.str_], names: Sequence[str]) -> Integers:
+    """Index of each row's label in `names`, −1 for others."""
+    known = sorted(set(labels.tolist()))
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{source} has no {what} '{name}'.{suggest(name, known)} It has: {join_first(known, 20)}.")
+    codes = np.full(len(labels), -1, dtype=np.int64)
+    for code, name in enumerate(names):
+        codes[labels == name] = code
+    return codes
+
+
+def _check_names(classes: Sequence[str], domains: Sequence[str]) -> None:
+    for what, names in (("classes", classes), ("domains", domains)):
+        if len(set(check_names(what, names))) < len(names) or len(names) < 2:
+            raise ValueError(f"'{what}' should be two or more different names, but are {', '.join(names) or 'none'}.")
+    if len(classes) != len(domains):
+        raise ValueError(
+            f"There should be as many classes as domains, each class going with one domain, but there are "
+            f"{len(classes)} classes and {len(domains)} domains."
+        )
