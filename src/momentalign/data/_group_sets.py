@@ -168,7 +168,7 @@ class _ImageRows:
         files: list[Path] = []
         labels: dict[str, list[str]] = {"class": [], "domain": []}
         for domain, splits in data.domains.items():
-            found = []
+            found: list[tuple[Path, str]] = []
             for rows in splits.values():
                 if not isinstance(rows.inputs, ImageFiles):
                     raise ValueError(
