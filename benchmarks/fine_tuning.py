@@ -22,7 +22,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -227,14 +227,9 @@ def decode_images(archive: Path, folder: Path, size: int) -> None:
     data = load_dataset(folder / "pacs")
     parts = [rows.inputs for splits in data.domains.values() for rows in splits.values()]
     files = ImageFiles.joined([part for part in parts if isinstance(part, ImageFiles)])
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        chunks = [range(start, min(start + 200, len(files))) for start in range(0, len(files), 200)]
-        pixels = list(pool.map(_decode, [files] * len(chunks), chunks, [size] * len(chunks)))
-    torch.save({"names": files.names, "pixels": torch.cat(pixels)}, folder / "decoded.pt")
-
-
-def _decode(files: ImageFiles, rows: range, size: int) -> torch.Tensor:
-    return torch.stack([files.decode(row, size) for row in rows])
+    with ThreadPoolExecutor() as pool:
+        pixels = list(pool.map(lambda row: files.decode(row, size), range(len(files))))
+    torch.save({"names": files.names, "pixels": torch.stack(pixels)}, folder / "decoded.pt")
 
 
 def run_jobs(

@@ -135,7 +135,7 @@ def digits_step(
     sampler = Sampler(pools, range(3), config.hparams["batch_size"], 0, 0, 1, epochs=False)
     training = Training(algorithm, optimizers, fabric.backward, rows, sampler, encoder.preprocessing, 0, 0, 0)
     sums = Sums()
-    steps = captured_step(training, sums, 0) if device.type == "cuda" else eager_step(training, sums, 0, 10**6)
+    steps = captured_step(training, sums, 0, 10**6) if device.type == "cuda" else eager_step(training, sums, 0, 10**6)
     advance = stack.enter_context(steps)
     numbers = iter(range(10**6))
     return lambda: advance(next(numbers))

@@ -1,12 +1,15 @@
 """All of a captured step but the recording, on the host: state that is put back, rows by a counter, sums."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 import momentalign.training._capture as capture
 import momentalign.training._loop as loop
+from momentalign.encoders import TensorPreprocessing
 from momentalign.training import find_position, run
 from momentalign.training._steps import BLOCK, Training
 from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
@@ -18,11 +21,12 @@ pytestmark = pytest.mark.slow
 def _recorded_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """In place of a CUDA graph: the steps that capturing takes, and for a replay the step that the graph has kept."""
 
-    def record(graph: capture._Graph, training: Training) -> None:
-        for _ in range(4):
-            graph.function()
+    def warm_up(function: Callable[[], None], training: Training) -> None:
+        for _ in range(3):
+            function()
 
-    monkeypatch.setattr(capture._Graph, "_record", record)
+    monkeypatch.setattr(capture, "_warm_up", warm_up)
+    monkeypatch.setattr(capture._Graph, "_record", lambda graph, _: graph.function())
     monkeypatch.setattr(capture._Graph, "replay", lambda graph: graph.function())
     monkeypatch.setattr(loop, "choose_capture", lambda asked, *_: asked)
 
@@ -80,6 +84,42 @@ def test_a_schedule_is_read_from_the_device(tmp_path: Path) -> None:
         run(config, tmp_path / str(way), data=data, accelerator="cpu", capture=way)
     first, second = (torch.tensor([value or 0.0 for value in curve(tmp_path / str(way))]) for way in (True, False))
     torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-5)
+
+
+def test_rows_that_are_augmented_outside_are_those_of_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def noisy(preprocessing: TensorPreprocessing, raw: Tensor) -> Tensor:
+        return raw + torch.randn_like(raw)
+
+    monkeypatch.setattr(TensorPreprocessing, "augment", noisy)
+    monkeypatch.setattr(TensorPreprocessing, "capturable", False)
+    data = three_domains()
+    config = small_config(data, "cma", steps=BLOCK + 7, hparams={"lr": 2.0**-10})
+    run(config, tmp_path / "eager", data=data, accelerator="cpu", capture=False)
+    with cut_at(BLOCK + 5):
+        run(config, tmp_path / "copied", data=data, accelerator="cpu", capture=True, checkpoint_every=1)
+    run(config, tmp_path / "copied", data=data, accelerator="cpu", capture=True)
+    assert_same_weights(tmp_path / "copied", tmp_path / "eager")
+    assert numbers(tmp_path / "copied") == numbers(tmp_path / "eager")
+
+
+def test_a_step_that_waits_for_the_device_is_launched_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(function: Callable[[], None], training: Training) -> str:
+        function()
+        return "called a synchronizing CUDA operation"
+
+    monkeypatch.setattr(capture, "_warm_up", refuse)
+    data, notes = three_domains(), list[str]()
+    config = small_config(data, hparams={"lr": 2.0**-10})
+    with pytest.raises(ValueError, match=r"cannot be captured: called a synchronizing CUDA operation. Omit 'capture'"):
+        run(config, tmp_path / "asked", data=data, accelerator="cpu", capture=True)
+    monkeypatch.setattr(loop, "choose_capture", lambda asked, *_: asked is None)
+    run(config, tmp_path / "auto", data=data, accelerator="cpu", log=notes.append)
+    run(config, tmp_path / "eager", data=data, accelerator="cpu", capture=False)
+    assert notes[-1].startswith("The step cannot be captured in a CUDA graph")
+    assert_same_weights(tmp_path / "auto", tmp_path / "eager")
+    assert numbers(tmp_path / "auto") == numbers(tmp_path / "eager")
 
 
 def test_a_host_cannot_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,13 @@ AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or c
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.")]
 SkipBadFilesOption = Annotated[bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded.")]
+TrainAccuracyOption = Annotated[
+    bool,
+    typer.Option(
+        "--train-accuracy/--no-train-accuracy",
+        help="Record the accuracy on rows that are trained on too; no selection rule needs it.",
+    ),
+]
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", help="Runs at once.", show_default="one per core, or per GPU")
 ]

@@ -27,6 +27,7 @@ from momentalign.cli._options import (
     SkipBadFilesOption,
     SolverOption,
     StepsOption,
+    TrainAccuracyOption,
     parse_settings,
     split_names,
 )
@@ -62,6 +63,7 @@ def sweep(
     ] = None,
     steps: StepsOption = None,
     record_every: RecordEveryOption = None,
+    train_accuracy: TrainAccuracyOption = True,
     setting: Annotated[str, typer.Option(help="finetune, or probe for linear heads on fixed features.")] = "finetune",
     solver: SolverOption = "converged",
     recipe: Annotated[str, typer.Option(help="For probes: waterbirds, celeba, multinli or table.")] = "table",
@@ -147,6 +149,7 @@ def sweep(
                 console.print(note)
         executor = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
+        options["train_accuracy"] = train_accuracy
         tally = run_plan(console, plan, executor, out, weights=weights, dry_run=dry_run, **options)
     if tally is not None:
         _print_results(console, plan, out, tally, reach=reach, retried=retry_failed)

@@ -43,7 +43,8 @@ def run_plan(
 ) -> "Tally | None":
     """Print the cost of a plan, execute it with a progress bar, and close the engine; None after a dry run.
 
-    The options are `root`, `retry_failed` and `skip_bad_files` of :func:`momentalign.sweep.run_sweep`.
+    The options are `root`, `retry_failed`, `skip_bad_files` and `train_accuracy` of
+    :func:`momentalign.sweep.run_sweep`.
     """
     from momentalign.sweep import run_sweep
 
@@ -66,6 +67,7 @@ def print_cost(
     retry_failed: bool = False,
     weights: bool = True,
     skip_bad_files: bool = False,
+    train_accuracy: bool = True,
 ) -> None:
     """Print how many runs remain and their cost, measured on the engine.
 
@@ -106,6 +108,7 @@ def print_cost(
             finals=left.finals,
             keep_weights=weights,
             skip_bad_files=skip_bad_files,
+            train_accuracy=train_accuracy,
             progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
         )
     console.print(f"On {engine.description}: {cost}.")

@@ -22,6 +22,7 @@ from momentalign.cli._options import (
     SettingsOption,
     SkipBadFilesOption,
     StepsOption,
+    TrainAccuracyOption,
     WorkersOption,
     parse_settings,
 )
@@ -60,6 +61,7 @@ def train_command(
     augment: AugmentOption = "auto",
     average: AverageOption = "none",
     record_every: RecordEveryOption = None,
+    train_accuracy: TrainAccuracyOption = True,
     keep: Annotated[
         str, typer.Option(help="Record whose weights are saved: last, or the best by training-domain or extrapolated.")
     ] = "last",
@@ -114,7 +116,7 @@ def train_command(
         options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}
         if reach is not None and keep != "extrapolated":
             raise ValueError("'--reach' is for --keep extrapolated. Omit it.")
-        options |= {"keep": keep} | ({} if reach is None else {"reach": reach})
+        options |= {"keep": keep, "train_accuracy": train_accuracy} | ({} if reach is None else {"reach": reach})
         if dry_run:
             with console.status("Measuring a few steps …"):
                 cost = estimate_run(config, **options)

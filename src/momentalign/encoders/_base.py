@@ -12,7 +12,13 @@ from momentalign.data import Items, TableRows
 
 
 class Preprocessing(ABC):
-    """Inputs of a data set to raw tensors on the host; raw tensors to an encoder's inputs on the device."""
+    """Inputs of a data set to raw tensors on the host; raw tensors to an encoder's inputs on the device.
+
+    Attributes:
+        capturable: Whether a CUDA graph can hold :meth:`augment`: it launches the same operations every time.
+    """
+
+    capturable: bool = True
 
     @abstractmethod
     def open(self, inputs: Tensor | Items) -> Tensor | Dataset[Tensor]:
@@ -88,12 +94,14 @@ class Encoder(nn.Module, ABC):
         preprocessing: Converts rows of a data set to inputs.
         source: The name or folder it was built from.
         notes: Assumptions made while building, one sentence each, shown before work starts.
+        capturable: Whether a CUDA graph can hold a pass through it: what is launched does not depend on values.
     """
 
     num_features: int
     preprocessing: Preprocessing
     source: str
     notes: tuple[str, ...] = ()
+    capturable: bool = False
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:

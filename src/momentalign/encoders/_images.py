@@ -74,12 +74,15 @@ class ImagePreprocessing(Preprocessing):
 
     Attributes:
         augmentation: `"domainbed"`, `"no-flip"` or `"none"`; no part of :meth:`config`, since only training needs it.
+        capturable: False, since the host draws the order of the colour changes.
 
     Example:
         >>> preprocessing = ImagePreprocessing(2, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
         >>> preprocessing.to_inputs(torch.full((1, 3, 2, 2), 255, dtype=torch.uint8)).flatten()[:2]
         tensor([1., 1.])
     """
+
+    capturable = False
 
     def __init__(
         self, size: int = _DEFAULT_SIZE, mean: Sequence[float] = _IMAGENET_MEAN, std: Sequence[float] = _IMAGENET_STD

@@ -31,6 +31,8 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         (torch.Size([5, 32]), 32)
     """
 
+    capturable = True
+
     def __init__(self, in_channels: int, width: int = 64) -> None:
         if width <= 0 or width % 8:
             raise ValueError(f"'width' should be a positive multiple of 8, for GroupNorm's 8 groups, but is {width}.")
@@ -87,6 +89,8 @@ class MLP(Encoder):
         >>> MLP(13, width=32)(torch.zeros(5, 13)).shape
         torch.Size([5, 32])
     """
+
+    capturable = True
 
     def __init__(
         self, in_features: int, width: int = 256, depth: int = 2, preprocessing: TablePreprocessing | None = None

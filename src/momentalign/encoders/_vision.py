@@ -51,6 +51,7 @@ class HuggingFaceVision(Encoder):
     """
 
     preprocessing: ImagePreprocessing
+    capturable = True
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ def estimate_sweep(
     finals: int = 0,
     keep_weights: bool = True,
     skip_bad_files: bool = False,
+    train_accuracy: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> SweepEstimate:
     """Measure a few steps of every algorithm on every data set, in parallel as in the sweep; nothing is written.
@@ -51,6 +52,7 @@ def estimate_sweep(
         finals: Number of later runs that cost as much as the others.
         keep_weights: Whether finished runs keep their weights.
         skip_bad_files: Skip images that cannot be decoded.
+        train_accuracy: Whether records have the accuracy on the rows that are trained on.
         progress: Called with the number of finished measurements and their total.
 
     Returns:
@@ -68,6 +70,7 @@ def estimate_sweep(
             engine.accelerator,
             keep_weights,
             skip_bad_files,
+            train_accuracy,
             measure=True,
         )
         for index, config in enumerate(kinds.values())

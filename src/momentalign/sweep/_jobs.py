@@ -38,6 +38,7 @@ class Job:
         accelerator: "cpu" or "cuda".
         keep_weights: Whether the finished run keeps its weights.
         skip_bad_files: Skip images that cannot be decoded.
+        train_accuracy: Whether records have the accuracy on the rows that are trained on.
         measure: Measure the cost of the run instead of training it.
     """
 
@@ -48,6 +49,7 @@ class Job:
     accelerator: str = "cpu"
     keep_weights: bool = True
     skip_bad_files: bool = False
+    train_accuracy: bool = True
     measure: bool = False
 
     @property
@@ -142,6 +144,7 @@ def _train(job: Job, progress: Callable[[float], None]) -> Outcome:
                 root=job.root,
                 accelerator=job.accelerator,
                 skip_bad_files=job.skip_bad_files,
+                train_accuracy=job.train_accuracy,
                 # As many readers as the engine gave this process cores.
                 workers=min(_MOST_READERS, torch.get_num_threads()),
                 progress=lambda at: progress(at.done / at.steps),
@@ -186,7 +189,13 @@ def measure_run(job: Job) -> MeasuredCost:
     """Cost of a run from a few steps; for probes, from a converged fit or one epoch of SGD. Nothing is written."""
     config = job.config
     if config.setting != "probe":
-        cost = estimate_run(config, root=job.root, accelerator=job.accelerator, skip_bad_files=job.skip_bad_files)
+        cost = estimate_run(
+            config,
+            root=job.root,
+            accelerator=job.accelerator,
+            skip_bad_files=job.skip_bad_files,
+            train_accuracy=job.train_accuracy,
+        )
         metrics = 2 if config.average == "none" else 4  # of each split: accuracy and loss, of raw and averaged weights
         lines = cost.records * (_STEP_LINES + metrics * cost.splits)
         return MeasuredCost(cost.seconds, lines * _LINE_BYTES, cost.weights)

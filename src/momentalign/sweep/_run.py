@@ -104,6 +104,7 @@ def run_sweep(
     retry_failed: bool = False,
     keep_weights: bool = True,
     skip_bad_files: bool = False,
+    train_accuracy: bool = True,
     progress: SweepProgress | None = None,
 ) -> Tally:
     """Execute the remaining runs of a plan.
@@ -119,6 +120,7 @@ def run_sweep(
         retry_failed: Repeat failed runs.
         keep_weights: Whether finished runs keep their weights.
         skip_bad_files: Skip images that cannot be decoded; `Tally.notes` names them.
+        train_accuracy: Whether records have the accuracy on the rows that are trained on.
         progress: Called after every event.
 
     Returns:
@@ -130,7 +132,7 @@ def run_sweep(
     out = Path(out).absolute()
     out.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = {"root": None if root is None else str(root), "accelerator": engine.accelerator}
-    options |= {"keep_weights": keep_weights, "skip_bad_files": skip_bad_files}
+    options |= {"keep_weights": keep_weights, "skip_bad_files": skip_bad_files, "train_accuracy": train_accuracy}
     driver = _Driver(plan, out, engine, options, retry_failed, progress)
     planned = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
     done = False

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from momentalign.runs import RunConfig
 from momentalign.training._data import open_dataset
 from momentalign.training._devices import takes_cuda
 from momentalign.training._loop import run
-from momentalign.training._model import warn_unusual
+from momentalign.training._model import training_domains, warn_unusual
 from momentalign.training._options import Clock
 
 _FEW, _MORE = 4, 21
@@ -85,15 +86,24 @@ def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **opti
         if clock.seconds["steps"] > _QUICK and not cuda:
             break
     values = {record["metric"]: record["value"] or 0.0 for record in last if record["domain"] is None}
-    share = sum(len(rows) for splits in data.domains.values() for rows in splits.values()) / max(
-        1, sum(len(rows) for splits in sample.domains.values() for rows in splits.values())
-    )
+    seen = () if options.get("train_accuracy", True) else training_domains(config, data)
+    share = _evaluated(data, seen) / max(1, _evaluated(sample, seen))
     record_seconds = share * clock.seconds["evaluation"] / 2
     records = len(range(0, config.steps, config.record_every)) + ((config.steps - 1) % config.record_every > 0)
     step_seconds = values["step_seconds"]
     seconds = clock.seconds["set-up"] + config.steps * step_seconds + records * record_seconds
     memory, splits = values.get("memory_gib", 0.0), sum(len(splits) for splits in data.domains.values())
     return RunCost(seconds, step_seconds, record_seconds, records, memory, weights, splits)
+
+
+def _evaluated(data: DomainDataset, without_training: Sequence[str]) -> int:
+    """Number of rows of all splits, for some domains without those that are trained on."""
+    return sum(
+        len(rows)
+        for domain, splits in data.domains.items()
+        for split, rows in splits.items()
+        if domain not in without_training or split != data.training_split
+    )
 
 
 def _sample(rows: Split, cuda: bool) -> Split:

@@ -25,7 +25,7 @@ from momentalign._format import pluralize
 from momentalign._machine import cpu_bfloat16_works
 from momentalign._validation import check_choice
 from momentalign.algorithms import Algorithm
-from momentalign.encoders import MLP, MNIST_CNN, Encoder
+from momentalign.encoders import Encoder
 from momentalign.training._data import DatasetRows
 from momentalign.training._steps import Training
 
@@ -201,13 +201,11 @@ def peak_memory(device: torch.device) -> dict[str, float]:
 
 def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ranks: int) -> bool:
     """Whether steps become a CUDA graph: where they can, unless asked otherwise; raises if asked where they cannot."""
-    ours = isinstance(encoder, MNIST_CNN | MLP)
-    alone = ranks == 1 and training.rows.on_device and training.device.type == "cuda"
-    possible = ours and alone and training.algorithm.capturable
+    alone = ranks == 1 and training.device.type == "cuda"
+    possible = alone and encoder.capturable and training.algorithm.capturable
     if asked and not possible:
         raise ValueError(
-            "'capture' needs one CUDA device with the data on it, MNIST_CNN or MLP, and a capturable algorithm. "
-            "Omit it."
+            "'capture' needs one CUDA device, an encoder of images or numbers, and a capturable algorithm. Omit it."
         )
     return possible if asked is None else asked
 

@@ -1,6 +1,6 @@
 """Evaluation at a record: accuracy and loss of every domain and split, groups, gaps between domains."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -61,14 +61,15 @@ def predict_rows(
     workers: int = 0,
     rank: int = 0,
     ranks: int = 1,
+    spans: Sequence[tuple[int, int]] | None = None,
 ) -> Generator[tuple[Tensor, Tensor, Tensor], None, None]:
-    """Run a network in evaluation mode over this rank's share of the batches.
+    """Run a network in evaluation mode over this rank's share of the batches of all rows, or of ascending `spans`.
 
     On a GPU the last batch is padded, so that shapes stay the same. Yields row indices on the host, and their features
     and logits on the device.
     """
-    starts = range(rank * batch_size, len(rows), ranks * batch_size)
-    batches = [torch.arange(start, min(start + batch_size, len(rows))) for start in starts]
+    starts = [(first, end) for a, end in spans or [(0, len(rows))] for first in range(a, end, batch_size)]
+    batches = [torch.arange(first, min(first + batch_size, end)) for first, end in starts[rank::ranks]]
     device = rows.targets.device
     read: Iterable[tuple[Tensor, Tensor]]
     if isinstance(rows.raw, Tensor):
@@ -83,27 +84,39 @@ def predict_rows(
         yield indices, features[: len(indices)], logits[: len(indices)]
 
 
-def domain_records(rows: DatasetRows, metric: str, values: NDArray[Any], step: int) -> list[Record]:
-    """Mean of the rows' values over every domain's splits; a split without rows has no record."""
+def domain_records(
+    rows: DatasetRows,
+    metric: str,
+    values: NDArray[Any],
+    step: int,
+    without: Collection[tuple[str, str]] = (),
+) -> list[Record]:
+    """Mean of the rows' values over every domain's splits; a split without rows, or one in `without`, has no record."""
     return [
         {"step": step, "domain": domain, "split": split, "metric": metric, "value": float(values[first:end].mean())}
         for (domain, split), (first, end) in rows.spans.items()
-        if end > first
+        if end > first and (domain, split) not in without
     ]
 
 
-def accuracy_records(data: DomainDataset, rows: DatasetRows, correct: NDArray[np.bool_], step: int) -> list[Record]:
+def accuracy_records(
+    data: DomainDataset,
+    rows: DatasetRows,
+    correct: NDArray[np.bool_],
+    step: int,
+    without: Collection[tuple[str, str]] = (),
+) -> list[Record]:
     """Accuracy of every domain's splits; where there are groups, also of each group and of the worst.
 
-    A split or group without rows has no record.
+    A split or group without rows has no record, nor has a domain's split in `without`.
     """
-    records = domain_records(rows, "accuracy", correct, step)
+    records = domain_records(rows, "accuracy", correct, step, without)
     if rows.groups is None or data.group_names is None:
         return records
     groups = rows.groups.numpy()
     for split in data.split_names:
         chosen = np.concatenate([np.arange(*span) for (_, name), span in rows.spans.items() if name == split])
-        if not len(chosen):
+        if not len(chosen) or any(name == split for _, name in without):
             continue
         by_group = {
             name: float(correct[chosen][groups[chosen] == index].mean())
@@ -171,10 +184,22 @@ class _HeldOutSample:
         return [step_record(step, metric, value) for metric, value in values.items()]
 
 
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ascending spans of rows, neighbours joined, so that batches are full; those without rows are left out."""
+    joined: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        if joined and joined[-1][1] == first:
+            joined[-1] = joined[-1][0], end
+        elif end > first:
+            joined.append((first, end))
+    return joined
+
+
 class Evaluator:
     """Makes a record's accuracies, losses and gaps, in large batches that are shared by the ranks.
 
-    The Fabric is launched, the network not wrapped; `domains` are the training domains.
+    The Fabric is launched, the network not wrapped; `domains` are the training domains. Without `train_accuracy` the
+    rows that they are trained on are left out, unless they have no others.
     """
 
     def __init__(
@@ -186,8 +211,17 @@ class Evaluator:
         domains: Sequence[str],
         trial: int,
         workers: int,
+        *,
+        train_accuracy: bool = True,
     ) -> None:
         self.fabric, self.network, self.data, self.rows, self.workers = fabric, network, data, rows, workers
+        seen, held_out = (
+            {(name, split) for name in domains if np.ptp(rows.spans.get((name, split), (0, 0)))}
+            for split in (data.training_split, data.validation_split)
+        )
+        alone = {(name, data.training_split) for name, _ in held_out}
+        self.without = frozenset() if train_accuracy else frozenset(seen & alone)
+        self.spans = _joined([span for key, span in rows.spans.items() if key not in self.without])
         self.sample = _HeldOutSample(rows, domains, (data.validation_split, data.training_split), trial)
         self.positions: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -211,6 +245,7 @@ class Evaluator:
             workers=self.workers,
             rank=self.fabric.global_rank,
             ranks=self.fabric.world_size,
+            spans=self.spans,
         )
         with self.fabric.autocast(), closing(batches):
             for indices, computed, logits in batches:
@@ -227,8 +262,8 @@ class Evaluator:
             correct, losses, features, outputs = (
                 self.fabric.all_reduce(tensor, reduce_op="sum") for tensor in (correct, losses, features, outputs)
             )
-        records = accuracy_records(self.data, self.rows, correct.cpu().numpy().astype(bool), step)
-        records += domain_records(self.rows, "cross_entropy", losses.double().cpu().numpy(), step)
+        records = accuracy_records(self.data, self.rows, correct.cpu().numpy().astype(bool), step, self.without)
+        records += domain_records(self.rows, "cross_entropy", losses.double().cpu().numpy(), step, self.without)
         if averaged:
             return [{**record, "metric": f"{AVERAGED}{record['metric']}"} for record in records]
         return records + self.sample.records(features, outputs, step)

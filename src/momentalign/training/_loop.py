@@ -181,10 +181,13 @@ def train(
     )
     sums = Sums()
     if choose_capture(options.capture, training, encoder, ranks):
-        steps = captured_step(training, sums, position.step)
+        note = (options.log or (lambda _: None)) if options.capture is None else None
+        steps = captured_step(training, sums, position.step, config.steps, note)
     else:
         steps = eager_step(training, sums, position.step, config.steps)
-    evaluator = Evaluator(fabric, network, data, rows, domains, config.trial, workers)
+    evaluator = Evaluator(
+        fabric, network, data, rows, domains, config.trial, workers, train_accuracy=options.train_accuracy
+    )
     report = Reporter(options.progress if rank == 0 else None, config.steps)
     if rank == 0 and options.log is not None:
         resume_note = [f"Resuming at step {position.step} of {config.steps}."] if position.step else []

@@ -65,10 +65,11 @@ class Options:
         keep: Which record's weights a finished run saves: "last", or the best one by "training-domain" or
             "extrapolated" selection; of averaged weights where the run has an average.
         reach: Of "extrapolated" selection.
+        train_accuracy: Whether records have the accuracy on the rows that are trained on, which no selection rule uses.
         checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is ten seconds old.
         workers: Processes that read rows that are not tensors; None for one a core, eight at most.
         skip_bad_files: Skip unreadable images.
-        capture: Whether steps are a CUDA graph; None for where they can be: a small network and data on one GPU.
+        capture: Whether steps are a CUDA graph; None for where they can be, on one GPU.
         compile: "none"; "penalty" to compile the penalty; "all" to compile the network as well. Compiling takes half
             a minute, once a process: it is for many runs.
         progress: Called now and then.
@@ -81,6 +82,7 @@ class Options:
     save: bool = True
     keep: str = "last"
     reach: float = REACH
+    train_accuracy: bool = True
     checkpoint_every: int | None = None
     workers: int | None = None
     skip_bad_files: bool = False

@@ -196,8 +196,7 @@ class Sums:
 @contextmanager
 def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Iterator[Step]:
     """Run steps one operation at a time, from `start` to before `stop`; ends the processes that read rows on exit."""
-    batches = _gathered(training, start) if training.rows.on_device else _loaded(training, start, stop)
-    domains = training.domains()
+    batches, domains = raw_batches(training, start, stop), training.domains()
 
     def step(number: int) -> None:
         raw, targets = next(batches)
@@ -209,6 +208,11 @@ def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Iterato
 
     with closing(batches):
         yield step
+
+
+def raw_batches(training: Training, start: int, stop: int) -> Generator[tuple[Tensor, Tensor], None, None]:
+    """Raw rows and targets on the device, step by step; closing it ends the processes that read rows."""
+    return _gathered(training, start) if training.rows.on_device else _loaded(training, start, stop)
 
 
 def _gathered(training: Training, start: int) -> Generator[tuple[Tensor, Tensor], None, None]:
