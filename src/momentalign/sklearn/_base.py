@@ -241,10 +241,14 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # typ
         self.n_iter_ = head.n_iter
 
 
-def encode_labels(labels: object, rows: int, name: str = "domains") -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Sorted labels that occur in a column of one label per row, and the index of each row's label."""
+def encode_labels(
+    labels: object, rows: int, name: str = "domains", of: str = "X"
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Sorted labels that occur in a column of one label per row of `of`, and the index of each row's label."""
     column = np.asarray(labels)
-    check_labels(name, column, rows, "X")
+    # NumPy turns a NaN in a list of strings into the string "nan".
+    strings = column.dtype.kind in "US" and isinstance(labels, (list, tuple))
+    check_labels(name, np.asarray(labels, dtype=object) if strings else column, rows, of)
     try:
         unique, codes = np.unique(column, return_inverse=True)
     except TypeError:

@@ -30,7 +30,7 @@ class GroupClassifier(LogitClassifier):
         """
         if groups is not None:
             self.groups_, codes = encode_labels(groups, len(targets), name="groups")
-            _check_blanks(self.groups_)
+            check_blanks(self.groups_)
         elif domains is not None:
             pairs = [f"{self.classes_[target]}|{domain}" for target, domain in zip(targets, domains, strict=True)]
             self.groups_, codes = encode_labels(pairs, len(targets), name="groups")
@@ -108,11 +108,16 @@ def validation_mask(
     return given
 
 
-def _check_blanks(labels: NDArray[Any]) -> None:
-    """Raise a ValueError for two labels that differ by blanks only."""
+def check_blanks(labels: NDArray[Any]) -> None:
+    """Raise a ValueError for a label without letters, and for two labels that differ by blanks only."""
     seen: dict[str, str] = {}
     for label in labels.tolist():
         if isinstance(label, str):
+            if not label.strip():
+                raise ValueError(
+                    f"'groups' should name the group of every row, but some are {label!r}. Drop these rows or give "
+                    "them a label."
+                )
             other = seen.setdefault(" ".join(label.split()), label)
             if other != label:
                 raise ValueError(
