@@ -41,7 +41,7 @@ def main() -> int:
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print("\n".join(markdown_tables(results)))
+    print("\n\n".join(f"### {name}\n\n{table}" for name, table in markdown_tables(results).items()))
     print(f"Saved the cells to {arguments.out}.", file=sys.stderr)
     return 0
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.estimators.cells import SMALL_ROWS, CellResults
 from benchmarks.estimators.methods import BASELINES, SCORES, SEARCHES, TUNED, VARIANTS
 from benchmarks.estimators.sets import HALVES, SETS, half
+from benchmarks.markdown import mean_with_error, table
 
 
 class Summary(NamedTuple):
@@ -38,49 +39,55 @@ def summarize(cells: CellResults, name: str, score: str, *, small: bool) -> dict
     return summaries
 
 
-def markdown_tables(cells: CellResults) -> Iterator[str]:
-    """Yield a titled table for each half, kind of set and size of the training sets that occurs."""
+def markdown_tables(cells: CellResults) -> dict[str, str]:
+    """A table for each half, kind of set and size of the training sets that occurs, and of the other settings."""
+    tables = {}
     for part in HALVES:
         for regression in (False, True):
             for small in (False, True):
-                lines = [
-                    line
+                rows = [
+                    row
                     for name in SETS
                     if half(name) == part and SETS[name].regression == regression
-                    for line in _row(cells, name, small=small)
+                    for row in _row(cells, name, small=small)
                 ]
-                if lines:
-                    kind = "regression" if regression else "classification"
-                    rows = f"{SMALL_ROWS} rows of each domain" if small else "all rows"
-                    yield f"### {part}: {kind}, {rows}\n"
-                    yield "\n".join([*_head(regression=regression), *lines, ""])
+                if rows:
+                    head = _head(regression=regression)
+                    size = f"{SMALL_ROWS}-rows" if small else "all-rows"
+                    tables[f"{part}-{kind_of(regression)}-{size}"] = table(head, rows, left=(0, len(head) - 2))
     for regression in (False, True):
-        yield from _variants(cells, regression=regression)
+        if variants := _variants(cells, regression=regression):
+            tables[f"settle-{kind_of(regression)}-other-settings"] = variants
+    return tables
 
 
-def _variants(cells: CellResults, *, regression: bool) -> Iterator[str]:
-    """Yield a titled table of the searches' other settings, as gains over scikit-learn's defaults."""
+def kind_of(regression: bool) -> str:
+    """Name of a kind of set."""
+    return "regression" if regression else "classification"
+
+
+def _variants(cells: CellResults, *, regression: bool) -> str:
+    """Table of the searches' other settings, as gains over scikit-learn's defaults."""
     score, baseline = next(iter(SCORES[regression])), next(iter(BASELINES[regression]))
     sets = {name: summarize(cells, name, score, small=False) for name in SETS if SETS[name].regression == regression}
     sets = {name: summaries for name, summaries in sets.items() if VARIANTS[regression].keys() <= summaries.keys()}
     if not sets:
-        return
-    yield f"### settle: {'regression' if regression else 'classification'}, other settings\n"
-    lines = [f"| {score}, mean / worst | {' | '.join(sets)} |", "|---|" + "--:|" * len(sets)]
+        return ""
+    rows = []
     for method in (SEARCHES[regression].__name__, *VARIANTS[regression]):
         columns = [_gain(summaries[method], summaries[baseline], relative=regression) for summaries in sets.values()]
-        lines.append(f"| {method} | {' | '.join(columns)} |")
-    yield "\n".join([*lines, ""])
+        rows.append([method, *columns])
+    return table([f"{score}, mean / worst", *sets], rows)
 
 
 def _head(*, regression: bool) -> list[str]:
     unit = "RMSE" if regression else "accuracy"
     against = ["against RidgeCV"] if regression else ["against the better", "balanced accuracy, gain"]
     columns = [*BASELINES[regression], SEARCHES[regression].__name__, *against, "chosen", "time"]
-    return [f"| {unit}, mean / worst | {' | '.join(columns)} |", "|---|" + "--:|" * (len(columns) - 2) + "---|--:|"]
+    return [f"{unit}, mean / worst", *columns]
 
 
-def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[str]:
+def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[list[str]]:
     """Line of a set, none without cells."""
     regression = SETS[name].regression
     score = next(iter(SCORES[regression]))
@@ -90,7 +97,7 @@ def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[str]:
     scale, digits = (1.0, 3) if regression else (100.0, 1)
     compared = [*BASELINES[regression], SEARCHES[regression].__name__]
     columns = [
-        f"{_number(s.mean * scale, digits)} / {_number(s.worst * scale, digits)}"
+        f"{mean_with_error(s.mean * scale, digits)} / {mean_with_error(s.worst * scale, digits)}"
         for s in map(summaries.__getitem__, compared)
     ]
     ours = summaries[SEARCHES[regression].__name__]
@@ -102,8 +109,8 @@ def _row(cells: CellResults, name: str, *, small: bool) -> Iterator[str]:
         columns.append(_gain(ours, better, relative=False))
         balanced = summarize(cells, name, "balanced accuracy", small=small)
         most = np.max([balanced[baseline].mean for baseline in BASELINES[False]], 0)
-        columns.append(_number(100 * (balanced[SEARCHES[False].__name__].mean - most), 1, sign="+"))
-    yield f"| {name} | {' | '.join([*columns, *_choices(cells, name, small=small)])} |"
+        columns.append(mean_with_error(100 * (balanced[SEARCHES[False].__name__].mean - most), sign=True))
+    yield [name, *columns, *_choices(cells, name, small=small)]
 
 
 def _choices(cells: CellResults, name: str, *, small: bool) -> tuple[str, str]:
@@ -126,11 +133,4 @@ def _gain(ours: Summary, reference: Summary, *, relative: bool) -> str:
     """Gains in the mean and the worst domain, in points or % of the reference."""
     pairs = zip(ours, reference, strict=True)
     mean, worst = (100 * (mine / other - 1 if relative else mine - other) for mine, other in pairs)
-    return f"{_number(mean, 2, sign='+')} / {_number(worst, 1, sign='+')}{' %' if relative else ''}"
-
-
-def _number(values: NDArray[np.float64], digits: int, sign: str = "") -> str:
-    """Mean over draws, with its standard error (ddof 1) if there are several."""
-    mean = round(float(values.mean()), digits) + 0.0  # no minus zero
-    text = f"{mean:{sign if mean else ''}.{digits}f}".replace("-", "−")
-    return text if len(values) < 2 else f"{text} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+    return f"{mean_with_error(mean, 2, sign=True)} / {mean_with_error(worst, 1, sign=True)}{' %' if relative else ''}"
