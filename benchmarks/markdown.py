@@ -1,5 +1,6 @@
 """Numbers and tables of the results pages as Markdown."""
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +16,7 @@ def number(value: float, digits: int = 1, *, sign: bool = False) -> str:
 
 def standard_error(values: Sequence[float]) -> float:
     """Standard error of a mean (ddof 1)."""
-    return statistics.stdev(values) / len(values) ** 0.5
+    return statistics.stdev(values) / math.sqrt(len(values))
 
 
 def mean_with_error(values: Iterable[float], digits: int = 1, *, sign: bool = False) -> str:
