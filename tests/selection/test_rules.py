@@ -228,7 +228,8 @@ def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
 
 def test_unknown_rules_are_refused(tmp_path):
     run(tmp_path, [], name="x")
-    rules = "'training-domain', 'extrapolated', 'leave-one-domain-out', 'worst-group', 'oracle'"
+    rules = "'training-domain', 'extrapolated', 'leave-one-domain-out', 'worst-group', 'worst-class', "
+    rules += "'train-groups', 'oracle'"
     for choose in (select, candidates):
         with pytest.raises(
             ValueError, match=f"^'rule' should be one of {rules}, but is 'orcale'. Did you mean 'oracle'"

@@ -5,7 +5,7 @@ from momentalign.selection._worst_group import finalists, worst_group_candidates
 from tests.runs.fake_sweep import make_config, record, write_run
 
 
-def probe(folder, number, trial, validation, test=0.5, *, before=None, **more):
+def probe(folder, number, trial, validation, test=0.5, *, before=None, train=1.0, by_class=None, **more):
     config = make_config(
         dataset="birds", test_domains=[], hparams_seed=number, trial=trial, setting="probe", algorithm="cma", **more
     )
@@ -14,7 +14,8 @@ def probe(folder, number, trial, validation, test=0.5, *, before=None, **more):
         lines += [
             record(step, "worst_group_accuracy", value, split="val"),
             record(step, "worst_group_accuracy", test, split="test"),
-            record(step, "worst_group_accuracy", 1.0, split="train"),
+            record(step, "worst_group_accuracy", train, split="train"),
+            *([] if by_class is None else [record(step, "worst_class_accuracy", by_class, split="val")]),
             record(step, "accuracy", test + 0.1, split="test"),
             record(step, "accuracy", 0.123, "land", "test"),
             record(step, "group_accuracy", 0.01, split="val", group="landbird"),
@@ -73,3 +74,19 @@ def test_algorithms_do_not_compete(tmp_path):
     write_run(tmp_path, config, lines)
     rows = select(read_runs(tmp_path), "worst-group")
     assert list(rows["algorithm"]) == ["cma", "erm"]
+
+
+def test_rules_differ_in_what_they_rank_by(tmp_path):
+    for number, (validation, by_class, train) in enumerate([(0.9, 0.1, 0.2), (0.1, 0.9, 0.1), (0.2, 0.2, 0.9)]):
+        probe(tmp_path, number, 0, validation, test=number / 10, by_class=by_class, train=train)
+    sweep = read_runs(tmp_path)
+    for number, rule in enumerate(("worst-group", "worst-class", "train-groups")):
+        row = select(sweep, rule).iloc[0]
+        assert (row.hparams_seed, row.validation, row.test) == (number, 0.9, number / 10)
+
+
+def test_runs_without_the_metric_are_no_candidates(tmp_path):
+    probe(tmp_path, 0, 0, 0.5)
+    assert select(read_runs(tmp_path), "worst-class").empty
+    with pytest.raises(ValueError, match="'rule' should be one of 'worst-group', 'worst-class', 'train-groups'"):
+        worst_group_candidates(read_runs(tmp_path), "oracle")

@@ -100,6 +100,23 @@ def test_worst_group_is_a_grid_on_one_trial_and_five_sets_on_the_others(grouped,
     assert set(select(read_runs(out), "worst-group")["hparams_seed"]) == {6}
 
 
+def test_finals_are_the_best_sets_by_each_rule(grouped, tmp_path):
+    rules = ["worst-group", "train-groups"]
+    plan = make_plan([grouped], ["erm"], rules=rules, trials=2, hparams=8, steps=5)
+    assert plan.number_of_finals == 8
+    out = tmp_path / "runs"
+    for run in plan.runs:
+        up = run.hparams_seed / 10
+        values = {"val": up, "train": 1 - up, "test": 0.5}
+        lines = [record(4, "worst_group_accuracy", value, split=split) for split, value in values.items()]
+        write_run(out, run.to_dict(), lines, name=run.hash())
+    assert [run.hparams_seed for run in plan.final_runs(read_runs(out))] == [7, 6, 5, 4, 3, 0, 1, 2]
+    with pytest.raises(
+        ValueError, match=r"Probes cannot be selected by oracle\. Use --select worst-group, worst-class"
+    ):
+        make_probe_plan([grouped], ["erm"], rules=["oracle"])
+
+
 def test_test_domains_do_not_go_with_groups(grouped):
     with pytest.raises(ValueError, match="worst group on all domains"):
         make_plan([grouped], ["erm"], test_domains=["land"])

@@ -52,7 +52,7 @@ def sweep(
         str | None,
         typer.Option(
             help="Selection rules to run for, separated by commas: training-domain, extrapolated, "
-            "leave-one-domain-out, worst-group, oracle.",
+            "leave-one-domain-out, oracle; with groups worst-group, worst-class, train-groups.",
             show_default="worst-group for data with groups, else training-domain,extrapolated,oracle",
         ),
     ] = None,
@@ -110,10 +110,11 @@ def sweep(
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
             ignored = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": average}
-            _check_probe_options(select, {**ignored, "--preset": preset, "--augment": augment})
+            _check_probe_options({**ignored, "--preset": preset, "--augment": augment})
             plan = make_probe_plan(
                 datasets,
                 split_names(algorithms),
+                rules=("worst-group",) if select is None else split_names(select),
                 trials=5 if trials is None else trials,
                 hparams=hparams,
                 solver=solver,
@@ -178,10 +179,8 @@ def _print_results(
         raise typer.Exit(1)
 
 
-def _check_probe_options(select: str | None, options: Mapping[str, object]) -> None:
+def _check_probe_options(options: Mapping[str, object]) -> None:
     """Raise ValueError for options that probes would ignore."""
-    if select not in (None, "worst-group"):
-        raise ValueError("Probes are selected by worst-group. Omit --select.")
     for name, value in options.items():
         if value not in (None, "none", "auto"):
             raise ValueError(f"'{name}' is for --setting finetune. Omit it with --setting probe.")

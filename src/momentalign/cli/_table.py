@@ -9,6 +9,11 @@ import typer
 from momentalign.cli._options import ReachOption
 
 _FORMATS = {".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
+_NEEDS = {
+    "worst-group": "groups (a val and a test split)",
+    "worst-class": "groups and a worst class's accuracy on val",
+    "train-groups": "groups and a worst group's accuracy on train",
+}
 
 
 def table(
@@ -17,8 +22,8 @@ def table(
         str,
         typer.Option(
             "--select",
-            help="training-domain, extrapolated, leave-one-domain-out, worst-group; oracle reads labels of the test "
-            "domain.",
+            help="training-domain, extrapolated, leave-one-domain-out; with groups worst-group, worst-class, "
+            "train-groups; oracle reads labels of the test domain.",
         ),
     ] = "training-domain",
     reach: ReachOption = None,
@@ -53,7 +58,7 @@ def table(
         typer.echo(printable(problem), err=True)
     result = accuracy_table(sweep, rule, reach=reach)
     if not result.sections:
-        needed = "groups (a val and a test split)" if rule == "worst-group" else "one test domain"
+        needed = _NEEDS.get(rule, "one test domain")
         fitting = [other for other in RULES if other != rule and accuracy_table(sweep, other).sections]
         raise ValueError(
             f"None of the {len(sweep.runs)} runs can be selected by {rule}, which needs runs with {needed}."

@@ -12,7 +12,7 @@ from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
 from momentalign.report._style import NameStyles
 from momentalign.report._table import ResultTable, TableSection
 from momentalign.runs import RunState
-from momentalign.selection import candidates
+from momentalign.selection import GROUP_RULES, candidates
 
 ACCURACY_AXIS = "accuracy, %"
 
@@ -21,6 +21,8 @@ _RULE_TITLES = {
     "extrapolated": "Extrapolated",
     "leave-one-domain-out": "Leave one domain out",
     "worst-group": "Worst group",
+    "worst-class": "Worst class",
+    "train-groups": "Training groups",
     "oracle": "Oracle (test labels)",
 }
 
@@ -160,7 +162,7 @@ def _search_group(case: Case, method: str, points: dict[str, pd.DataFrame]) -> P
     if own.empty:
         return None
     chosen = set(case.chosen["run"])
-    worst = case.rule == "worst-group"
+    worst = case.rule in GROUP_RULES
     rows = [
         {
             "run": point.run,

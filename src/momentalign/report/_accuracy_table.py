@@ -24,7 +24,7 @@ from momentalign.report._table import (
     ResultTable,
     TableSection,
 )
-from momentalign.selection import REACH, Sweep, candidates, held_out_rows, select, set_aside, with_averages
+from momentalign.selection import GROUP_RULES, REACH, Sweep, candidates, held_out_rows, select, set_aside, with_averages
 
 _RULE_NOTES = {
     "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
@@ -35,6 +35,10 @@ _RULE_NOTES = {
     "each left out of training in turn.",
     "worst-group": "Selected by the worst group: last record, by the worst group's validation accuracy; the five best "
     "sets of the first trial compete by their mean over trials.",
+    "worst-class": "Selected by the worst class, without attributes: last record, by the worst class's validation "
+    "accuracy; the five best sets of the first trial compete by their mean over trials.",
+    "train-groups": "Selected by the training rows' attributes alone: last record, by the accuracy of their worst "
+    "group; the five best sets of the first trial compete by their mean over trials.",
     "oracle": "Selected with labels of the test domain (oracle), which a user does not have: last record, by accuracy "
     "on the test domain's out split.",
 }
@@ -81,7 +85,7 @@ def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTa
     """Test accuracy per domain, with averages.
 
     A cell is the mean over trials × 100, ± the population standard deviation / √trials; averages are over domains
-    within each trial first. For "worst-group" ± is the standard error with ddof 1. Cells without a finished run and
+    within each trial first. For data with groups ± is the standard error with ddof 1. Cells without a finished run and
     cells over fewer runs than the rest of their data set are marked. A set of hyper-parameters that diverged counts as
     tried, not as missing.
 
@@ -98,7 +102,7 @@ def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTa
     chosen, listed, aside = (choose(sweep, rule, reach=reach) for choose in (select, candidates, set_aside))
     diverged = sweep.runs.loc[sweep.diverged().index]
     runs = pd.concat([sweep.runs[list(sweep.planned)], sweep.planned])
-    if rule == "worst-group":
+    if rule in GROUP_RULES:
         grouped = {*listed["dataset"], *aside["dataset"]}
         runs = runs[[dataset in grouped for dataset in runs["dataset"]]]
     else:
@@ -112,12 +116,12 @@ def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTa
     sections = []
     for key in keys:
         frames = _Frames(*map(key.filter, (runs, chosen, listed, aside, diverged)))
-        if rule == "worst-group":
-            sections.append(_worst_group_section(key, frames, key.filter(sweep.runs)))
+        if rule in GROUP_RULES:
+            sections.append(_worst_group_section(key, rule, frames, key.filter(sweep.runs)))
         else:
             unknown = _without_rows(sweep.runs, frames.candidates) if rule == "extrapolated" else []
             sections.append(_domain_section(key, _Rule(rule, reach), frames, unknown))
-    if len(sections) > 1 and rule != "worst-group":
+    if len(sections) > 1 and rule not in GROUP_RULES:
         sections.append(_section_over_datasets(_Rule(rule, reach), keys, sections))
     return ResultTable(rule, tuple(sections))
 
@@ -159,7 +163,7 @@ def _domain_section(key: _Key, rule: _Rule, frames: _Frames, more_notes: Sequenc
     return TableSection(*key, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
 
 
-def _worst_group_section(key: _Key, frames: _Frames, begun: pd.DataFrame) -> TableSection:
+def _worst_group_section(key: _Key, rule: str, frames: _Frames, begun: pd.DataFrame) -> TableSection:
     chosen = frames.chosen
     trials = int(chosen.groupby("algorithm").size().max()) if len(chosen) else 0
     rows = []
@@ -175,7 +179,7 @@ def _worst_group_section(key: _Key, frames: _Frames, begun: pd.DataFrame) -> Tab
     sets = Counter(algorithm for algorithm, _ in tried)
     search = ", ".join(f"{algorithm_label(name)} {sets[name]}" for name in sorted(sets, key=algorithm_order))
     over = _error_note(trials, population=False)
-    notes = [_RULE_NOTES["worst-group"], f"Sets of hyper-parameters: {search}. {over}".rstrip()]
+    notes = [_RULE_NOTES[rule], f"Sets of hyper-parameters: {search}. {over}".rstrip()]
     columns = (AVERAGE, WORST_GROUP)
     published, source_notes = (
         published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
@@ -184,7 +188,7 @@ def _worst_group_section(key: _Key, frames: _Frames, begun: pd.DataFrame) -> Tab
     notes += _mark_notes(rows, pluralize(trials, "trial")) + _diverged_note(frames.diverged)
     notes += [PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
     notes += source_notes
-    title = f"{key.title}: test accuracy in %, over all rows and of the worst group, worst-group selection"
+    title = f"{key.title}: test accuracy in %, over all rows and of the worst group, {rule} selection"
     return TableSection(*key, title, tuple(notes), columns, columns, tuple(rows))
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order
 from momentalign.report._style import NameStyles
-from momentalign.selection import REACH, RULES, Sweep, select, set_aside, with_averages
+from momentalign.selection import GROUP_RULES, REACH, RULES, Sweep, select, set_aside, with_averages
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,10 @@ def _unavailable_reason(sweep: Sweep, rule: str) -> str:
         return "no run is finished."
     if len(set_aside(sweep, rule)):
         return "all runs that it could select diverged."
-    if rule == "worst-group":
-        return "no finished run recorded worst-group accuracies on 'val' and 'test'."
+    if rule in GROUP_RULES:
+        metric, split = GROUP_RULES[rule]
+        name = metric.removesuffix("_accuracy").replace("_", "-")
+        return f"no finished run recorded {name} accuracies on '{split}' and worst-group accuracies on 'test'."
     single = [len(domains) == 1 for domains in finished["test_domains"]]
     if not any(single):
         return "no finished run has a single test domain."

@@ -15,10 +15,18 @@ if TYPE_CHECKING:
     from momentalign.selection._accuracies import held_out_rows
     from momentalign.selection._averages import with_averages
     from momentalign.selection._rules import RULES, candidates, select, set_aside
-    from momentalign.selection._worst_group import FINALISTS, best_set, best_sets, finalists, worst_group_candidates
+    from momentalign.selection._worst_group import (
+        FINALISTS,
+        GROUP_RULES,
+        best_set,
+        best_sets,
+        finalists,
+        worst_group_candidates,
+    )
 
 _MODULES = {
     "FINALISTS": "momentalign.selection._worst_group",
+    "GROUP_RULES": "momentalign.selection._worst_group",
     "RULES": "momentalign.selection._rules",
     "Sweep": "momentalign.runs",
     "best_set": "momentalign.selection._worst_group",
@@ -35,6 +43,7 @@ _MODULES = {
 
 __all__ = [
     "FINALISTS",
+    "GROUP_RULES",
     "REACH",
     "RECORD_RULES",
     "RULES",

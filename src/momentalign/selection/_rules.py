@@ -19,7 +19,12 @@ from momentalign.runs import RunState, Sweep
 from momentalign.selection._accuracies import FinishedRun, finished_runs
 from momentalign.selection._averages import with_averages
 from momentalign.selection._scores import REACH, RECORD_RULES, best_record, record_scores
-from momentalign.selection._worst_group import CHOICE_COLUMNS, select_worst_group, worst_group_candidates
+from momentalign.selection._worst_group import (
+    CHOICE_COLUMNS,
+    GROUP_RULES,
+    select_worst_group,
+    worst_group_candidates,
+)
 
 _Candidate = tuple[FinishedRun, str, int, float, float]  # run, test domain, step, validation, test
 
@@ -69,7 +74,7 @@ _STEP_RULES: dict[str, Callable[[list[FinishedRun]], Iterator[_Candidate]]] = {
     "oracle": _oracle,
 }
 
-RULES = (*RECORD_RULES, "leave-one-domain-out", "worst-group", "oracle")
+RULES = (*RECORD_RULES, "leave-one-domain-out", *GROUP_RULES, "oracle")
 """Names of the rules; only "oracle", the last, reads labels of the test domain."""
 
 
@@ -87,18 +92,20 @@ def select(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
             best, see :func:`record_scores`. "leave-one-domain-out": best step by the mean over other domains v of the
             accuracy on v's "in" split, in the run that was trained without v and the test domain. "worst-group": last
             record; the five best sets of the first trial compete by the mean over trials of the worst group's
-            validation accuracy. "oracle": last record, by the test domain's "out" split.
+            validation accuracy. "worst-class": the same by the worst class's, which needs no attributes;
+            "train-groups": by the accuracy of the training rows' worst group, which needs those of training rows only.
+            "oracle": last record, by the test domain's "out" split.
         reach: How far outside the hull of the training domains the test domain may lie; for "extrapolated" only.
 
     Returns:
         One row a choice: dataset, algorithm, test_domain, trial, hparams_seed, run, step, validation, test, setting;
-        for "worst-group" also average, and test_domain is None.
+        for :data:`GROUP_RULES` also average, test is the worst group's accuracy, and test_domain is None.
 
     Raises:
         ValueError: If there is no such rule, or `reach` is negative or not finite.
     """
-    if check_choice("rule", rule, RULES) == "worst-group":
-        return select_worst_group(sweep)
+    if check_choice("rule", rule, RULES) in GROUP_RULES:
+        return select_worst_group(sweep, rule)
     # The last of the equal best ones: sorting is stable, candidates come by number.
     best = (
         candidates(sweep, rule, reach=reach)
@@ -114,8 +121,8 @@ def select(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
 def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     """What :func:`select` chooses from: its columns, a row for each set of hyper-parameters and trial, by number."""
     check_weight("reach", reach)
-    if check_choice("rule", rule, RULES) == "worst-group":
-        return worst_group_candidates(sweep)
+    if check_choice("rule", rule, RULES) in GROUP_RULES:
+        return worst_group_candidates(sweep, rule)
     runs = finished_runs(sweep)
     found = _scored(runs, rule, reach) if rule in RECORD_RULES else _STEP_RULES[rule](runs)
     rows = []

@@ -1,6 +1,7 @@
-"""Worst-group selection, the rule of linear probing: a grid on one seed, its five best sets on more seeds.
+"""Selection for the worst group, as in linear probing: a grid on one seed, its five best sets on more seeds.
 
-:func:`best_sets` and :func:`best_set` are the rule; the rest applies it to the records of sweeps.
+:func:`best_sets` and :func:`best_set` are the rule; the rest applies it to the records of sweeps. What is ranked by is
+one of :data:`GROUP_RULES`, which differ in the rows whose attributes they need.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,8 +9,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from momentalign._validation import check_choice
 from momentalign.runs import Sweep
 from momentalign.selection._averages import with_averages
+
+GROUP_RULES: Mapping[str, tuple[str, str]] = {
+    "worst-group": ("worst_group_accuracy", "val"),
+    "worst-class": ("worst_class_accuracy", "val"),
+    "train-groups": ("worst_group_accuracy", "train"),
+}
+"""Metric and split that each rule for data with groups ranks by.
+
+"worst-group" needs the attributes of the validation rows, "train-groups" those of the training rows alone, and
+"worst-class" none.
+"""
 
 FINALISTS = 5
 
@@ -33,18 +46,24 @@ def best_set(validation: Mapping[int, Sequence[float]]) -> int:
     return best_sets(means, 1)[0]
 
 
-def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
-    """Worst-group accuracies of every finished run that did not diverge, at its last record, by the set's number."""
+def worst_group_candidates(sweep: Sweep, rule: str = "worst-group") -> pd.DataFrame:
+    """Accuracies of every finished run that did not diverge, at its last record, by the set's number.
+
+    `validation` is what the rule ranks by; `test` is the worst group's accuracy under every rule.
+    """
     sweep = with_averages(sweep)
     records = sweep.records
-    overall = records["domain"].isna() & records["metric"].isin(["worst_group_accuracy", "accuracy"])
-    overall &= records["split"].isin(["val", "test"]) & records["group"].isna()
+    ranked = "/".join(GROUP_RULES[check_choice("rule", rule, GROUP_RULES)])
+    wanted = list(dict.fromkeys([ranked, "worst_group_accuracy/test", "accuracy/test"]))
+    overall = records["domain"].isna() & records["group"].isna() & records["split"].notna()
+    overall &= records["metric"].isin([name.split("/")[0] for name in wanted])
     records = records[overall]
     names = records["metric"].astype(str) + "/" + records["split"].astype(str)
-    wide = records.assign(name=names).pivot_table(index=["run", "step"], columns="name", values="value", observed=True)
-    wide = wide.reindex(columns=["worst_group_accuracy/val", "worst_group_accuracy/test", "accuracy/test"])
+    records = records.assign(name=names)[names.isin(wanted)]
+    wide = records.pivot_table(index=["run", "step"], columns="name", values="value", observed=True)
+    wide = wide.reindex(columns=wanted)
     last = wide.reset_index().sort_values("step", kind="stable").drop_duplicates("run", keep="last").set_index("run")
-    last = last.dropna(subset=["worst_group_accuracy/val", "worst_group_accuracy/test"])
+    last = last.dropna(subset=[ranked, "worst_group_accuracy/test"])
     last.index = last.index.astype(object)
     runs = sweep.finished()
     usable = runs.index.isin(last.index) & ~runs.index.isin(sweep.diverged().index)
@@ -55,7 +74,7 @@ def worst_group_candidates(sweep: Sweep) -> pd.DataFrame:
             test_domain=None,
             run=chosen.index,
             step=numbers["step"].astype(int),
-            validation=numbers["worst_group_accuracy/val"],
+            validation=numbers[ranked],
             test=numbers["worst_group_accuracy/test"],
             average=numbers["accuracy/test"],
         )
@@ -75,9 +94,9 @@ def finalists(candidates: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*_KEYS, "hparams_seed"])
 
 
-def select_worst_group(sweep: Sweep) -> pd.DataFrame:
+def select_worst_group(sweep: Sweep, rule: str = "worst-group") -> pd.DataFrame:
     """Select the set with the best mean validation over trials, among the finalists; a row for each of its trials."""
-    listed = worst_group_candidates(sweep)
+    listed = worst_group_candidates(sweep, rule)
     sets = [*_KEYS, "hparams_seed"]
     best = [
         (*keys, best_set({number: values.tolist() for number, values in runs.groupby("hparams_seed")["validation"]}))

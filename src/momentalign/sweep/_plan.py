@@ -11,7 +11,7 @@ from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import find_algorithm
 from momentalign.data import DomainDataset, load_dataset
 from momentalign.runs import RunConfig
-from momentalign.selection import FINALISTS, RULES, Sweep, finalists, worst_group_candidates
+from momentalign.selection import FINALISTS, GROUP_RULES, RULES, Sweep, finalists, worst_group_candidates
 from momentalign.training import make_config
 
 DEFAULT_RULES = ("training-domain", "extrapolated", "oracle")
@@ -26,7 +26,7 @@ class Plan:
         rules: Selection rules that need them.
         domains: Names of the domains of each data set.
         finals: Further trials by data set, algorithm and set of hyper-parameters, which follow for the best sets of the
-            first trial; for worst-group selection only.
+            first trial; for the rules of data with groups only.
     """
 
     runs: tuple[RunConfig, ...]
@@ -42,16 +42,23 @@ class Plan:
     @property
     def number_of_finals(self) -> int:
         """Most runs that follow the first trials."""
-        return most_finals({key: len(runs) for key, runs in self.finals.items()})
+        return most_finals({key: len(runs) for key, runs in self.finals.items()}, len(self.group_rules))
+
+    @property
+    def group_rules(self) -> tuple[str, ...]:
+        """Rules that choose the final runs."""
+        return tuple(rule for rule in self.rules if rule in GROUP_RULES)
 
     def final_runs(self, sweep: Sweep) -> tuple[RunConfig, ...]:
         """Further trials of the best sets, given the results of the first trials."""
         if not self.finals:
             return ()
         ours = {run.hash() for run in self.runs}
-        candidates = worst_group_candidates(sweep)
-        best = finalists(candidates[candidates["run"].isin(ours)])
-        keys = zip(best["dataset"], best["algorithm"], best["hparams_seed"], strict=True)
+        keys: dict[tuple[str, str, int], None] = {}
+        for rule in self.group_rules:
+            candidates = worst_group_candidates(sweep, rule)
+            best = finalists(candidates[candidates["run"].isin(ours)])
+            keys |= dict.fromkeys(zip(best["dataset"], best["algorithm"], best["hparams_seed"], strict=True))
         return tuple(run for key in keys for run in self.finals.get(key, ()))
 
     def describe(self) -> str:
@@ -83,8 +90,8 @@ def make_plan(
     """List the runs that selection rules need.
 
     "training-domain", "extrapolated" and "oracle" need a run for each test domain; "leave-one-domain-out" also one for
-    each pair of test domains; "worst-group" needs runs on all domains of a data set with groups: all sets of
-    hyper-parameters on the first trial, the five best of them on the others.
+    each pair of test domains; "worst-group", "worst-class" and "train-groups" need runs on all domains of a data set
+    with groups: all sets of hyper-parameters on the first trial, the five best of them by each rule on the others.
 
     Args:
         datasets: Names or paths.
@@ -136,16 +143,18 @@ def make_probe_plan(
     datasets: Sequence[str],
     algorithms: Sequence[str],
     *,
+    rules: Sequence[str] = ("worst-group",),
     trials: int = 5,
     hparams: int | None = None,
     overrides: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Plan:
-    """List the probes that worst-group selection needs.
+    """List the probes that selection for the worst group needs.
 
     Args:
         datasets: Feature files, as `momentalign embed` writes them.
         algorithms: Names of probing methods.
+        rules: Selection rules for data with groups.
         trials: Number of seeds.
         hparams: Number of sets of hyper-parameters per method; None takes its whole grid.
         overrides: Fixed hyper-parameters.
@@ -156,6 +165,9 @@ def make_probe_plan(
     """
     from momentalign.probing import ProbeData, grid_size, make_probe_config
 
+    for rule in check_names("rules", rules):
+        if check_choice("select", rule, RULES) not in GROUP_RULES:
+            raise ValueError(f"Probes cannot be selected by {rule}. Use --select {', '.join(GROUP_RULES)}.")
     check_count("trials", trials, 1)
     _check_names(datasets, algorithms)
     grid_options = {name: value for name, value in options.items() if name in ("solver", "recipe")}
@@ -169,16 +181,16 @@ def make_probe_plan(
                 config = make_probe_config(
                     dataset, algorithm, hparams_seed=number, trial=trial, hparams=overrides, **options
                 )
-                builder.add(config, domains, ("worst-group",))
+                builder.add(config, domains, rules)
     return builder.plan()
 
 
-def most_finals(numbers: Mapping[tuple[str, str, int], int]) -> int:
+def most_finals(numbers: Mapping[tuple[str, str, int], int], rules: int = 1) -> int:
     """Most final runs, given their numbers by data set, algorithm and set: those of the sets with most runs."""
     by_algorithm: dict[tuple[str, str], list[int]] = {}
     for (dataset, algorithm, _), number in numbers.items():
         by_algorithm.setdefault((dataset, algorithm), []).append(number)
-    return sum(sum(sorted(own, reverse=True)[:FINALISTS]) for own in by_algorithm.values())
+    return sum(sum(sorted(own, reverse=True)[: rules * FINALISTS]) for own in by_algorithm.values())
 
 
 def _check_names(datasets: Sequence[str], algorithms: Sequence[str]) -> None:
@@ -216,9 +228,9 @@ def _rules_for(data: DomainDataset, rules: Sequence[str] | None) -> tuple[str, .
     if rules is None:
         return ("worst-group",) if grouped else DEFAULT_RULES
     for rule in rules:
-        if (rule == "worst-group") != grouped:
+        if (rule in GROUP_RULES) != grouped:
             has = "groups and published splits" if grouped else "no groups"
-            fits = "worst-group" if grouped else ", ".join(name for name in RULES if name != "worst-group")
+            fits = ", ".join(name for name in RULES if (name in GROUP_RULES) == grouped)
             raise ValueError(f"{data.name} has {has}, so it cannot be selected by {rule}. Use --select {fits}.")
         if rule == "leave-one-domain-out" and len(data.names) < 3:
             raise ValueError(
@@ -228,7 +240,7 @@ def _rules_for(data: DomainDataset, rules: Sequence[str] | None) -> tuple[str, .
 
 
 def _test_domains(data: DomainDataset, rules: Sequence[str], chosen: Sequence[str] | None) -> list[tuple[str, ...]]:
-    if "worst-group" in rules:
+    if any(rule in GROUP_RULES for rule in rules):
         if chosen:
             raise ValueError(f"{data.name} is evaluated by its worst group on all domains. Omit --test-domains.")
         return [()]

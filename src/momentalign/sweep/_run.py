@@ -70,7 +70,7 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
         if (config.dataset, config.algorithm) not in undecided and is_left(config)
     ]
     to_come = {key: sum(map(is_left, runs)) for key, runs in plan.finals.items() if key[:2] in undecided}
-    return Remaining((*first, *final), most_finals(to_come), changed)
+    return Remaining((*first, *final), most_finals(to_come, len(plan.group_rules)), changed)
 
 
 @dataclass
