@@ -46,6 +46,7 @@ def test_missing_data_are_named_with_the_command(tmp_path: Path) -> None:
     assert code == 2
     assert f"momentalign data fetch pacs --root {tmp_path}" in output
     assert "240 runs" in output
+    assert "Differences from the published runs:\n- All algorithms of a trial see the same data" in output
     assert not (tmp_path / "out").exists()
     code, output = run("celeba", "--root", tmp_path, "--dry-run")
     assert code == 0
@@ -54,7 +55,7 @@ def test_missing_data_are_named_with_the_command(tmp_path: Path) -> None:
 
 def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
-    monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda name, scale="full": recipe)
+    monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda *arguments: recipe)
     out = tmp_path / "out"
     code, output = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
     assert code == 0, output
@@ -70,7 +71,7 @@ def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.Monke
 def test_failed_runs_are_reported_and_retried_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     algorithms = ("erm", "tests.sweep.algorithms:Raises")
     recipe = SweepRecipe("one", "One.", ("colored-digits",), algorithms, hparams=1, trials=1, steps=2)
-    monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda name, scale="full": recipe)
+    monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda *arguments: recipe)
     words = ("one", "--out", tmp_path, "--jobs", 1, "--device", "cpu")
     for more in ((), ("--retry-failed",)):
         code, output = run(*words, *more)

@@ -26,7 +26,7 @@ def pictures(classes: list[str], name: str = "pictures") -> DomainDataset:
 @pytest.mark.parametrize("algorithm", ALIGNMENT)
 def test_safe_weights_are_relative_and_near_one(algorithm: str) -> None:
     spec = find_algorithm(algorithm)
-    assert spec.has_safe_space
+    assert spec.has_space("safe")
     assert set(spec.space("image", 10, "safe")) == {*spec.space("image", 10), "momentum"}
     for seed in range(20):
         config = make_config(three_domains(), algorithm, preset="safe", hparams_seed=seed)
@@ -115,7 +115,7 @@ def test_augmentation_concerns_images_only() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "secure"}, "'preset' should be one of 'auto', 'published', 'safe', but is 'secure'"),
+        ({"preset": "secure"}, "'preset' should be one of 'auto', 'published', 'safe', 'released', but is 'secure'"),
         ({"augment": "flip"}, "'augment' should be one of 'auto', 'domainbed', 'no-flip', 'none', but is 'flip'"),
     ],
 )

@@ -28,8 +28,10 @@ from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._selfreg import SelfReg
 from momentalign.penalties import PENALTIES, DomainPenalty
 
-PRESETS = ("published", "safe")
-"""Search spaces of an algorithm: the published one, and one that is safe for any data and encoder."""
+_SPACES = {"published": "search_space", "safe": "safe_search_space", "released": "released_search_space"}
+
+PRESETS = tuple(_SPACES)
+"""Search spaces of an algorithm: the paper's, one that is safe for any data and encoder, and the public code's."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,12 @@ class AlgorithmSpec:
         """Titles in a report of what the algorithm logs, by name."""
         return self.cls.term_labels
 
-    @property
-    def has_safe_space(self) -> bool:
-        """Whether the preset "safe" has a search space of its own: the alignment penalties."""
+    def has_space(self, preset: str) -> bool:
+        """Whether a preset has a search space of its own, which "published" always has."""
         # As below: a subclass that has replaced its constructor or its space is not described by an inherited one.
-        return issubclass(self.cls, DomainPenalty) and all(
-            declares(self.cls, "safe_search_space", since=each) for each in ("__init__", "search_space")
+        return check_choice("preset", preset, PRESETS) == "published" or (
+            issubclass(self.cls, DomainPenalty)
+            and all(declares(self.cls, _SPACES[preset], since=each) for each in ("__init__", "search_space"))
         )
 
     def space(self, recipe: str, steps: int, preset: str = "published") -> SearchSpace:
@@ -63,7 +65,8 @@ class AlgorithmSpec:
         Args:
             recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
             steps: Length of the run, which annealing is scaled to.
-            preset: `"published"`, or `"safe"` for data and encoders that the paper has no weights for.
+            preset: `"published"`; `"safe"` for data and encoders that the paper has no weights for; `"released"` for
+                what the public code searches where that differs. Without its own space a preset is the published one.
 
         Returns:
             Default and draw of each, by name.
@@ -87,7 +90,8 @@ class AlgorithmSpec:
             ValueError: A name is unknown or missing.
         """
         space = self.space("mnist", 1)  # names and types, which are the same for every recipe
-        known = {**self.space("mnist", 1, "safe"), **space}
+        others = (self.space("mnist", 1, preset) for preset in PRESETS)
+        known = {**{name: value for other in others for name, value in other.items()}, **space}
         checked = check_hyperparameters(known, hparams)
         missing = [name for name in space if name not in checked]
         if missing:
@@ -95,7 +99,7 @@ class AlgorithmSpec:
                 f"'hparams' of '{self.name}' should have all of {', '.join(space)}, but '{missing[0]}' is missing. "
                 "Take draw_hyperparameters(find_algorithm(name).space(recipe, steps), seed)."
             )
-        names = {**self._own_space("mnist", 1), **self._own_space("mnist", 1, "safe")}
+        names = {name: None for preset in PRESETS for name in self._own_space("mnist", 1, preset)}
         own = {name: checked[name] for name in names if name in checked}
         parameters = inspect.signature(self.cls).parameters
         if issubclass(self.cls, Algorithm):
@@ -108,10 +112,10 @@ class AlgorithmSpec:
         # An inherited space does not fit a constructor that a subclass has replaced.
         if not declares(self.cls, "search_space", since="__init__"):
             return fixed_arguments(self.cls)
-        if preset == "safe" and self.has_safe_space:
-            assert issubclass(self.cls, DomainPenalty)
-            return self.cls.safe_search_space(recipe, steps)
-        return self.cls.search_space(recipe, steps)
+        space: SearchSpace = getattr(self.cls, _SPACES[preset if self.has_space(preset) else "published"])(
+            recipe, steps
+        )
+        return space
 
 
 _CLASSES: tuple[type[Algorithm] | type[DomainPenalty], ...] = (

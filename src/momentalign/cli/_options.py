@@ -43,8 +43,9 @@ PresetOption = Annotated[
     str,
     typer.Option(
         "--preset",
-        help="Search space of alignment penalties: published, safe (relative scaling, momentum), or auto for the "
-        "published one where the paper has weights for data set and encoder.",
+        help="Search space of alignment penalties: published, safe (relative scaling, momentum), released "
+        "(annealing of the public code), or auto for the published one where the paper has weights for data set and "
+        "encoder.",
     ),
 ]
 AugmentOption = Annotated[

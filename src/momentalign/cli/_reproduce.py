@@ -32,6 +32,10 @@ def reproduce(
     scale: Annotated[
         str, typer.Option(help="full: as in the paper. small: shorter and fewer runs, to check that it works.")
     ] = "full",
+    preset: Annotated[
+        str,
+        typer.Option(help="published: as the paper describes it. released: as its public code runs it."),
+    ] = "published",
     encoder: Annotated[
         str | None, typer.Option(help="Replaces the paper's encoder of images and texts.", show_default=False)
     ] = None,
@@ -57,14 +61,14 @@ def reproduce(
     """Reproduce a table or figure of the paper, with the published numbers beside."""
     from momentalign._files import check_folder
     from momentalign._validation import check_choice
-    from momentalign.reproduce import CostRecipe, ProbingRecipe, SweepRecipe, find_recipe
+    from momentalign.reproduce import CostRecipe, ProbingRecipe, SweepRecipe, differences, find_recipe
 
     if list_:
         _print_list(root)
         return
     if name is None:
         raise ValueError("Name a recipe: 'momentalign reproduce --list' shows all.")
-    recipe = find_recipe(name, scale)
+    recipe = find_recipe(name, scale, preset)
     folder = out or Path("runs/reproduce" if scale == "full" else "runs/reproduce-small")
     check_folder(folder)
     check_choice("--device", device, ("auto", "cpu", "cuda"))
@@ -75,6 +79,8 @@ def reproduce(
     console.print(f"{recipe.name}: {recipe.what}")
     if scale == "small":
         console.print("Small scale: the numbers show that it works; do not compare them with the published ones.")
+    if lines := differences(recipe):
+        console.print("\n".join(["Differences from the published runs:", *(f"- {line}" for line in lines)]))
     common = _Common(console, folder, root, encoder, skip_missing, skip_bad_files, dry_run)
     if isinstance(recipe, CostRecipe):
         from momentalign.cli._bench import bench

@@ -165,6 +165,11 @@ class DomainPenalty(nn.Module, ABC):
         return cls.search_space(recipe, steps)
 
     @classmethod
+    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Hyper-parameters as the public code has them, where that differs; takes what :meth:`search_space` takes."""
+        return cls.search_space(recipe, steps)
+
+    @classmethod
     def from_hyperparameters(cls, **arguments: Any) -> Self:
         """Make the penalty from values of its search space and, if the constructor takes it, `num_domains`."""
         return cls(**arguments)

@@ -12,6 +12,7 @@ from momentalign.penalties._moment_alignment import (
     AlignmentOptions,
     AlignmentPenalty,
     alignment_space,
+    released_space,
     safe_space,
 )
 
@@ -76,6 +77,11 @@ class CMA(AlignmentPenalty):
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
         """Both weights with relative scaling and momentum, without annealing."""
         return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT)
+
+    @classmethod
+    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """The public code's annealing; there it is the Hessians' diagonals that are aligned."""
+        return released_space(steps, gradient_weight=GRADIENT_WEIGHT, hessian_weight=HESSIAN_WEIGHT)
 
 
 class CMAMomentum(CMA):

@@ -17,10 +17,14 @@ from momentalign.penalties._moment_alignment import (
     HESSIAN_WEIGHT,
     alignment_space,
     constant_divisor,
+    released_space,
 )
 
 CONSTANT_SCALINGS = ("none", "classes", "parameters")
 """Units of the weights whose divisor does not depend on the batch."""
+
+_CLASSES = Hyperparameter("classes", choices=CONSTANT_SCALINGS)
+_CMA_WEIGHTS = {"gradient_weight": GRADIENT_WEIGHT, "hessian_weight": HESSIAN_WEIGHT}
 
 
 class Hutchinson(DomainPenalty):
@@ -135,8 +139,12 @@ class CMADiagonal(Hutchinson):
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
         """As CMA's: weights, annealing and units of the published fine-tuning."""
-        weights = {"gradient_weight": GRADIENT_WEIGHT, "hessian_weight": HESSIAN_WEIGHT}
-        return {**alignment_space(steps, **weights), "scaling": Hyperparameter("classes", choices=CONSTANT_SCALINGS)}
+        return {**alignment_space(steps, **_CMA_WEIGHTS), "scaling": _CLASSES}
+
+    @classmethod
+    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """With the public code's annealing."""
+        return {**released_space(steps, **_CMA_WEIGHTS), "scaling": _CLASSES}
 
 
 def _sampled_diagonals(residuals: Residuals, X: Tensor, weights: Tensor, samples: int) -> Tensor:

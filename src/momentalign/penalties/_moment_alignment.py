@@ -8,7 +8,7 @@ from torch import Tensor
 
 from momentalign import _dispatch, closed_form
 from momentalign._batch import HeadBatch, check_order
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, one_of, power_of_ten, uniform
+from momentalign._search_space import Hyperparameter, SearchSpace, annealing, one_of, power_of_ten, uniform, whole
 from momentalign._validation import SCALINGS, check_choice, check_decay
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
@@ -190,6 +190,11 @@ def alignment_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
     """Published annealing and units with the given weights."""
     anneal_steps = annealing(2500, one_of(500, 1500, 2500, 3500, 4500), steps)
     return {**weights, "anneal_steps": anneal_steps, "scaling": SCALING}
+
+
+def released_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
+    """Weights and units of :func:`alignment_space`, with the public code's annealing: none by default."""
+    return {**alignment_space(steps, **weights), "anneal_steps": annealing(0, whole(power_of_ten(2, 4)), steps)}
 
 
 def safe_space(**weights: Hyperparameter) -> SearchSpace:

@@ -44,6 +44,11 @@ class VREx(DomainPenalty):
             "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
         }
 
+    @classmethod
+    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """Without annealing by default, as in the public code of CMA."""
+        return {**cls.search_space(recipe, steps), "anneal_steps": annealing(0, whole(power_of_ten(0, 4)), steps)}
+
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Variance of the domains' losses."""
         own, _, _, share = closed_form.averages(batch.domains, batch.logits.dtype)

@@ -19,6 +19,7 @@ __all__ = [
     "WORST_GROUP",
     "PublishedNumber",
     "published_accuracy",
+    "published_as",
     "published_averages",
     "published_costs",
     "published_probing",
@@ -36,6 +37,8 @@ FINE_TUNED_ENCODERS: Mapping[str, str] = {
     "terra-incognita": VIT_SMALL,
 }
 """Encoders of the paper's fine-tuning by data set, as on the command line: what its weights were searched for."""
+
+_PUBLISHED_AS = {"cma-diagonal": "cma", "hgp-product": "hgp"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,16 @@ class PublishedNumber:
 
 PublishedTable = dict[str, dict[str, PublishedNumber]]
 """Numbers by algorithm and column."""
+
+
+def published_as(algorithm: str) -> str:
+    """Name under which an algorithm is published: CMA's numbers may have been made with either form of it.
+
+    Example:
+        >>> published_as("cma-diagonal"), published_as("fishr")
+        ('cma', 'fishr')
+    """
+    return _PUBLISHED_AS.get(algorithm, algorithm)
 
 
 @cache

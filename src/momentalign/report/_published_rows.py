@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 import pandas as pd
 
-from momentalign.published import PublishedNumber, published_probing
+from momentalign.published import PublishedNumber, published_as, published_probing
 from momentalign.report._table import FOOTNOTE_MARK, ResultCell, ResultRow
 
 PUBLISHED_FINE_TUNING = "published: the paper's, best of 5 sets, 3 trials."
@@ -26,7 +26,7 @@ def with_published(
     notes: list[str] = []
     for row in rows:
         both.append(row)
-        numbers = [published.get(row.algorithm, {}).get(column) for column in columns]
+        numbers = [published.get(published_as(row.algorithm), {}).get(column) for column in columns]
         if any(number is not None for number in numbers):
             cells = [
                 ResultCell(None, expected=False)

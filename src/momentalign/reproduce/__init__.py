@@ -1,5 +1,6 @@
 """A recipe for each table and figure of the paper. Modules that only running a recipe needs are imported on use."""
 
+from momentalign.reproduce._differences import differences
 from momentalign.reproduce._recipes import (
     CostRecipe,
     MissingData,
@@ -28,6 +29,7 @@ __all__ = [
     "ProbingRecipe",
     "SweepRecipe",
     "check_features",
+    "differences",
     "features_path",
     "find_recipe",
     "make_features",

@@ -14,6 +14,8 @@ from momentalign._format import suggest
 from momentalign.published import VIT_SMALL
 
 CLIP = "hf:openai/clip-vit-base-patch32"
+RELEASED_CLIP = "hf:timm/vit_base_patch16_clip_384.openai_ft_in1k"
+"""CLIP's ViT-B/16, fine-tuned on ImageNet at 384 pixels: the kind of encoder that the public code uses."""
 BERT = "hf:bert-base-uncased"
 
 _DOMAINS = {
@@ -39,12 +41,18 @@ class PaperRecipe(ABC):
         what: The table or figure it reproduces.
         datasets: Its data sets; none for costs.
         scale: "full" is the paper's; "small" only shows that it works.
+        preset: "published" is what the paper describes; "released" what its public code does where that differs.
     """
 
     name: str
     what: str
     datasets: tuple[str, ...] = ()
     scale: str = field(default="full", kw_only=True)
+    preset: str = field(default="published", kw_only=True)
+
+    def released(self) -> Self:
+        """The same recipe as the public code runs it."""
+        return replace(self, name=f"{self.name}-released", preset="released")
 
     @abstractmethod
     def small(self) -> Self:
@@ -84,6 +92,11 @@ class SweepRecipe(PaperRecipe):
         """Encoder of a data set: `replacement` or the paper's for images, None (a small network) for digits."""
         return None if "mnist" in dataset or "digits" in dataset else replacement or VIT_SMALL
 
+    def released(self) -> Self:
+        """With CMA on the diagonals of the Hessians, and the annealing of the public code."""
+        names = tuple("cma-diagonal" if name == "cma" else name for name in self.algorithms)
+        return replace(super().released(), algorithms=names)
+
     def small(self) -> Self:
         """The same with 300 steps, one trial, two sets, and digits that need no download instead of MNIST."""
         names = tuple(_DIGITS.get(name, name) for name in self.datasets)
@@ -109,8 +122,10 @@ class ProbingRecipe(PaperRecipe):
     steps: int | None = None
 
     def encoder(self, dataset: str) -> str:
-        """The paper's encoder for a data set, before fine-tuning."""
-        return BERT if dataset == "multinli" else CLIP
+        """Encoder of a data set, before fine-tuning."""
+        if dataset == "multinli":
+            return BERT
+        return RELEASED_CLIP if self.preset == "released" else CLIP
 
     def small(self) -> Self:
         """The same with two seeds, 100 rows of each group and split, and 300 steps to fine-tune an encoder."""
@@ -120,6 +135,10 @@ class ProbingRecipe(PaperRecipe):
 @dataclass(frozen=True)
 class CostRecipe(PaperRecipe):
     """Time and memory of a training step; needs no data."""
+
+    def released(self) -> Self:
+        """Raise ValueError: there is one way to measure."""
+        raise ValueError(f"Recipe '{self.name}' measures both routes of the paper and has no '--preset released'.")
 
     def small(self) -> Self:
         """Only the digit sets."""
@@ -184,13 +203,16 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(recipe.name for recipe in _RECIPES)
 
 
-def find_recipe(name: str, scale: str = "full") -> PaperRecipe:
-    """Find a recipe by name, for scale "full" or "small"."""
+def find_recipe(name: str, scale: str = "full", preset: str = "published") -> PaperRecipe:
+    """Find a recipe by name, for scale "full" or "small" and preset "published" or "released"."""
     if scale not in ("full", "small"):
         raise ValueError(f"'--scale' should be full or small, but is '{scale}'.")
+    if preset not in ("published", "released"):
+        raise ValueError(f"'--preset' should be published or released, but is '{preset}'.")
     for recipe in _RECIPES:
         if recipe.name == name:
-            return recipe if scale == "full" else recipe.small()
+            as_described = recipe if preset == "published" else recipe.released()
+            return as_described if scale == "full" else as_described.small()
     suggestion = suggest(name, recipe_names())
     raise ValueError(f"There is no recipe '{name}'.{suggestion} Known: {', '.join(recipe_names())}.")
 

@@ -31,7 +31,7 @@ def plan_of(recipe: SweepRecipe, *, root: str | Path | None = None, encoder: str
             root=root,
             steps=recipe.steps,
             encoder=recipe.encoder(name, encoder),
-            preset="published",
+            preset=recipe.preset,
         )
         for name in recipe.datasets
     ]
@@ -55,7 +55,7 @@ def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Pa
     for name in recipe.datasets:
         groups.setdefault(recipe.encoder(name, encoder), []).append(name)
     common: list[object] = ["--algorithms", ",".join(recipe.algorithms), "--trials", recipe.trials]
-    common += ["--hparams", recipe.hparams, "--preset", "published", "--no-weights"]
+    common += ["--hparams", recipe.hparams, "--preset", recipe.preset, "--no-weights"]
     common += [] if recipe.steps is None else ["--steps", recipe.steps]
     common += [] if root is None else ["--root", root]
     return [

@@ -33,7 +33,7 @@ class RunConfig:
         setting: "finetune", or "probe" for a linear head on fixed features.
         pool: Draw batches from all training domains together, as if they were one, each row once an epoch.
         average: Average of the weights that is recorded beside them: "none", "ema", "sma" or "swad".
-        preset: Search space of the hyper-parameters: "published", or "safe" where the algorithm has one.
+        preset: Search space of the hyper-parameters: "published", or "safe" or "released" where the algorithm has one.
         augment: Augmentation of image bytes: "domainbed", "no-flip" or "none"; nothing else is augmented.
     """
 

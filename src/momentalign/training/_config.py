@@ -55,8 +55,9 @@ def make_config(
             how text encoders are usually fine-tuned.
         average: "none", or the average of the weights to record beside them: "ema", "sma" or "swad".
         preset: "published" for the paper's search spaces; "safe" for relative scaling and momentum of alignment
-            penalties, which does no harm to a pretrained network; "auto" for the published one where the paper has
-            weights for the data set with its encoder, and the safe one otherwise.
+            penalties, which does no harm to a pretrained network; "released" for the annealing of CMA's public code;
+            "auto" for the published one where the paper has weights for the data set with its encoder, and the safe
+            one otherwise.
         augment: Augmentation of images: "domainbed", "no-flip", "none", or "auto" for DomainBed's, without flips where
             the classes are named like digits or letters.
         root: Data folder.

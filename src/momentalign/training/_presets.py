@@ -27,14 +27,11 @@ _DIGITS = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 def resolve_preset(asked: str, spec: AlgorithmSpec, dataset: str, encoder: str) -> str:
     """The preset of a run: "auto" is "published" where the paper has weights for the data set and its encoder.
 
-    Algorithms without a safe search space have the published one under every preset.
+    Algorithms without a search space of their own for a preset have the published one.
     """
-    check_choice("preset", asked, ("auto", *PRESETS))
-    if not spec.has_safe_space:
-        return "published"
-    if asked != "auto":
-        return asked
-    return "published" if FINE_TUNED_ENCODERS.get(_STAND_INS.get(dataset, dataset)) == encoder else "safe"
+    if check_choice("preset", asked, ("auto", *PRESETS)) == "auto":
+        asked = "published" if FINE_TUNED_ENCODERS.get(_STAND_INS.get(dataset, dataset)) == encoder else "safe"
+    return asked if spec.has_space(asked) else "published"
 
 
 def resolve_augmentation(asked: str, data: DataFacts) -> str:
@@ -51,6 +48,8 @@ def preset_note(config: RunConfig, asked: str = "auto") -> str | None:
     """One line on a preset that is not the published one."""
     if config.preset == "published":
         return None
+    if config.preset == "released":
+        return f"Preset released for {config.algorithm}: annealing as in the public code of CMA."
     why = ""
     if asked == "auto":
         encoder = f" with {config.encoder}" if config.encoder else ""
