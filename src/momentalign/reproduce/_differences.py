@@ -36,8 +36,8 @@ _BERT = (
     "weights by worst-group validation accuracy."
 )
 _UNITS = (
-    "Annealing counts training steps; the published steps of Fishr and HGP count evaluation batches as well. The public "
-    "grids of CMA also hold 0.1 (MultiNLI: 0)."
+    "Annealing counts training steps; the published steps of Fishr and HGP count evaluation batches as well. The "
+    "public grids of CMA also hold 0.1 (MultiNLI: 0)."
 )
 
 
