@@ -103,11 +103,16 @@ def read_parquet(path: Path) -> DomainRows:
     import pandas as pd
 
     table = pd.read_parquet(path)
+    return DomainRows(feature_columns(table), table["target"].to_numpy(), table["domain"].to_numpy(str))
+
+
+def feature_columns(table: Any) -> Any:
+    """Data frame of a table's features, an `attribute` among them; `target`, `domain` and `group` are not."""
     features = table.drop(columns=["target", "domain", "group"], errors="ignore")
     for name in features.columns:
         if features[name].dtype.kind not in "fiub":
             features[name] = features[name].astype(object).where(features[name].notna(), np.nan)
-    return DomainRows(features, table["target"].to_numpy(), table["domain"].to_numpy(str))
+    return features
 
 
 def _parquet(name: str, title: str, *, regression: bool = False) -> StudySet:
@@ -152,7 +157,14 @@ def read_set(name: str, root: Path) -> DomainRows:
 
 
 def prepare(name: str) -> Pipeline:
-    """Preprocessing of a set, to be fitted on training rows.
+    """Preprocessing of a set, to be fitted on training rows."""
+    components = SETS[name].components
+    columns = prepare_columns()
+    return columns if components is None else make_pipeline(columns, PCA(components, random_state=0))
+
+
+def prepare_columns() -> Pipeline:
+    """Preprocessing of a data frame, to be fitted on training rows.
 
     Numbers: median, standardised. Text: missing values as a category of their own, one column of 0 and 1 a category.
     """
@@ -161,9 +173,9 @@ def prepare(name: str) -> Pipeline:
         SimpleImputer(strategy="constant", fill_value="missing"),
         OneHotEncoder(handle_unknown="ignore", sparse_output=False),
     )
-    columns = make_column_transformer(
-        (numbers, make_column_selector(dtype_include="number")),
-        (texts, make_column_selector(dtype_exclude="number")),
+    return make_pipeline(
+        make_column_transformer(
+            (numbers, make_column_selector(dtype_include="number")),
+            (texts, make_column_selector(dtype_exclude="number")),
+        )
     )
-    components = SETS[name].components
-    return make_pipeline(columns) if components is None else make_pipeline(columns, PCA(components, random_state=0))

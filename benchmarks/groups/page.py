@@ -1,0 +1,87 @@
+"""Tables and figures of docs/results/groups.md."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import altair as alt
+
+from benchmarks.figures import Figure
+from benchmarks.groups import tables
+from benchmarks.groups.methods import METHODS
+from benchmarks.groups.sets import SETS
+from benchmarks.groups.tables import SHIPPED, GroupStudy, standard_error
+from benchmarks.pages import PageContent, StudyPage
+from benchmarks.records import Line, RecordFile, json_lines
+from momentalign.report._style import LIGHT
+
+PANELS = {SHIPPED: "As shipped", "worst-group": "Setting chosen by the worst group"}
+_COLOURS = {"labels": LIGHT[6], "groups": LIGHT[0], "groups, attributes": LIGHT[1]}
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+
+
+def make_page(records: Mapping[str, list[Line]]) -> PageContent:
+    """Tables over all sets, and a table and a figure of each."""
+    study = GroupStudy(records["groups"])
+    blocks = {
+        "sets": tables.sets_table(study),
+        "defaults-settle": tables.defaults_table(study, "settle"),
+        "defaults-confirm": tables.defaults_table(study, "confirm"),
+        "winners": tables.winners_table(study),
+        "alignment": tables.alignment_table(study),
+        "rules": tables.rules_table(study),
+        "joint": tables.joint_table(study),
+        "seconds": tables.seconds_table(study),
+    }
+    blocks |= {name: tables.method_table(study, name) for name in study.sets}
+    figures = {
+        name: Figure(figure_rows(study, name), partial(draw_groups, title=SETS[name].title)) for name in study.sets
+    }
+    return PageContent(blocks, figures)
+
+
+def figure_rows(study: GroupStudy, name: str) -> list[dict[str, Any]]:
+    """Mean and standard error of average and worst group for every method, in both panels."""
+    rows = []
+    for rule, panel in PANELS.items():
+        for method in study.methods:
+            row: dict[str, Any] = {"panel": panel, "method": method}
+            for axis, measure in (("average", "accuracy"), ("worst", "worst_group_accuracy")):
+                values = study.scores(name, method, rule, measure)
+                mean, error = float(values.mean()), standard_error(values)
+                row |= {axis: round(mean, 3), f"{axis}_low": round(mean - error, 3)}
+                row[f"{axis}_high"] = round(mean + error, 3)
+            rows.append(row)
+    return rows
+
+
+def draw_groups(data: alt.Data, title: str) -> Any:
+    """Average against worst group: a point a method, with standard errors in both directions."""
+    names = list(METHODS)
+    colours = [_COLOURS[METHODS[name].needs] for name in names]
+    kinds = [METHODS[name].needs for name in names]
+    shapes = [_SHAPES[kinds[:index].count(kinds[index])] for index in range(len(names))]
+    legend = alt.Legend(title=None, orient="right")
+    base = alt.Chart(data).encode(
+        color=alt.Color("method:N", sort=names, scale=alt.Scale(domain=names, range=colours), legend=legend)
+    )
+    scale = alt.Scale(zero=False, nice=True)
+    x = alt.X("average:Q", title="average accuracy, %", scale=scale)
+    y = alt.Y("worst:Q", title="worst group, %", scale=scale)
+    layers = [
+        base.mark_rule(opacity=0.5).encode(x=alt.X("average_low:Q", title=x.title), x2="average_high:Q", y=y),
+        base.mark_rule(opacity=0.5).encode(x=x, y=alt.Y("worst_low:Q", title=y.title), y2="worst_high:Q"),
+        base.mark_point(filled=True, size=80, opacity=0.9).encode(
+            x=x,
+            y=y,
+            shape=alt.Shape("method:N", sort=names, scale=alt.Scale(domain=names, range=shapes), legend=legend),
+        ),
+    ]
+    panels = [
+        alt.layer(*layers).transform_filter(alt.datum.panel == panel).properties(width=270, height=240, title=panel)
+        for panel in PANELS.values()
+    ]
+    return alt.hconcat(*panels).properties(title=title).resolve_scale(x="shared", y="shared")
+
+
+PAGE = StudyPage({"groups": RecordFile(("set", "seed", "method"), json_lines)}, make_page)
