@@ -87,7 +87,7 @@ def run_cell(cell: GroupCell, root: Path) -> Line:
 def prepared(name: str, seed: int, root: Path) -> dict[str, FitArrays]:
     """Rows of each split, preprocessed by what the training rows say."""
     rows = read_set(name, root)
-    indices = split_rows(name, rows.groups, seed)
+    indices = split_rows(name, rows, seed)
     pipeline = prepare_columns().fit(rows.features.iloc[indices["train"]])
     return {
         split: FitArrays(

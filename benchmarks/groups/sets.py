@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.estimators.sets import feature_columns, read_npz
+from momentalign.data import draw_group_splits, seed_hash
 
 SPLITS = {"train": 0.5, "validation": 0.2, "test": 0.3}
-"""Share of every group's rows in each split."""
+"""Share of every group's rows of a table in each split."""
 MOST_ROWS = 20_000
 """Larger tables are thinned to this number at random, with seed 0."""
-SHARE = 0.95
-"""Of a class's training rows in the domain that goes with it, where a set is made of domains."""
-SETTLE = ("diabetes-readmission", "hmda-denial", "pacs-dog-elephant")
+SHARE, HOLDOUT = 0.95, 0.2
+"""Of a set made of two classes and two domains, as of `momentalign data groups`."""
+SETTLE = ("diabetes-readmission", "hmda-denial", "law-school-bar", "pacs-dog-elephant")
 """Sets that settled the methods' defaults; the others confirm them."""
 
 
@@ -33,12 +34,13 @@ class GroupRows(NamedTuple):
         return np.array([f"{a}, {b}" for a, b in zip(self.targets, self.attributes, strict=True)])
 
 
-class GroupSet(NamedTuple):
-    """How a set is read; `pairs` are the groups of a class and the domain that goes with it, where there are any."""
+class GroupStudySet(NamedTuple):
+    """How a set is read; `classes` and `domains` are those that go together in the training rows, where any do."""
 
     title: str
     read: Callable[[Path], GroupRows]
-    pairs: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
 
 
 def read_group_table(path: Path) -> GroupRows:
@@ -61,14 +63,13 @@ def read_pacs(root: Path, classes: tuple[str, str], styles: tuple[str, str]) -> 
     return GroupRows(features[kept].reset_index(drop=True), names[kept], domains[kept].astype(str))
 
 
-def _table(name: str, title: str) -> GroupSet:
-    return GroupSet(title, lambda root: read_group_table(root / "tables" / f"{name}.parquet"))
+def _table(name: str, title: str) -> GroupStudySet:
+    return GroupStudySet(title, lambda root: read_group_table(root / "tables" / f"{name}.parquet"))
 
 
-def _pacs(classes: tuple[str, str], styles: tuple[str, str]) -> GroupSet:
+def _pacs(classes: tuple[str, str], styles: tuple[str, str]) -> GroupStudySet:
     title = f"PACS features: {' or '.join(classes)}, {' or '.join(styles)}"
-    pairs = tuple(f"{label}, {style}" for label, style in zip(classes, styles, strict=True))
-    return GroupSet(title, lambda root: read_pacs(root, classes, styles), pairs)
+    return GroupStudySet(title, lambda root: read_pacs(root, classes, styles), classes, styles)
 
 
 SETS = {
@@ -78,6 +79,7 @@ SETS = {
     "law-school-bar": _table("law-school-bar", "Law students: passing the bar, by race"),
     "pacs-dog-elephant": _pacs(("dog", "elephant"), ("photo", "sketch")),
     "pacs-giraffe-horse": _pacs(("giraffe", "horse"), ("art_painting", "cartoon")),
+    "pacs-guitar-person": _pacs(("guitar", "person"), ("cartoon", "sketch")),
 }
 
 
@@ -87,24 +89,18 @@ def read_set(name: str, root: Path) -> GroupRows:
     return SETS[name].read(root)
 
 
-def split_rows(name: str, groups: NDArray[np.str_], seed: int) -> dict[str, NDArray[np.intp]]:
-    """Draw the rows of each split within every group; training rows of a set made of domains are thinned to its share.
-
-    A class keeps its training rows in the domain that goes with it, or as many of them as the share allows, and rows of
-    the other domain to fill the share.
-    """
-    rng = np.random.default_rng(seed)
-    ends = np.cumsum(list(SPLITS.values()))[:-1]
-    parts: dict[str, list[NDArray[np.intp]]] = {}
-    for group in np.unique(groups):
-        rows = rng.permutation(np.flatnonzero(groups == group))
-        parts[str(group)] = np.split(rows, np.round(ends * len(rows)).astype(int))
-    for pair in SETS[name].pairs:
-        label = pair.partition(", ")[0]
-        (other,) = (group for group in parts if group != pair and group.startswith(f"{label}, "))
-        most = min(len(parts[pair][0]), round(len(parts[other][0]) * SHARE / (1 - SHARE)))
-        parts[pair][0] = parts[pair][0][:most]
-        parts[other][0] = parts[other][0][: round(most * (1 - SHARE) / SHARE)]
-    return {
-        split: np.sort(np.concatenate([each[number] for each in parts.values()])) for number, split in enumerate(SPLITS)
-    }
+def split_rows(name: str, rows: GroupRows, seed: int) -> dict[str, NDArray[np.intp]]:
+    """Draw the rows of each split within every group; those of a set made of domains as `momentalign data groups`."""
+    classes, domains = SETS[name].classes, SETS[name].domains
+    if classes:
+        codes = [
+            np.argmax(labels[:, None] == np.array(names), axis=1)
+            for labels, names in ((rows.targets, classes), (rows.attributes, domains))
+        ]
+        names = [f"{label}, {domain}" for label in classes for domain in domains]
+        drawn = draw_group_splits(*codes, names, share=SHARE, holdout=HOLDOUT, seed=seed_hash("groups", seed))
+        return {split: np.flatnonzero(drawn == number) for number, split in enumerate(SPLITS)}
+    rng, ends = np.random.default_rng(seed), np.cumsum(list(SPLITS.values()))[:-1]
+    members = [rng.permutation(np.flatnonzero(rows.groups == group)) for group in np.unique(rows.groups)]
+    parts = [np.split(each, np.round(ends * len(each)).astype(int)) for each in members]
+    return {split: np.sort(np.concatenate(part)) for split, part in zip(SPLITS, zip(*parts, strict=True), strict=True)}

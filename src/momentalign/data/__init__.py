@@ -21,7 +21,7 @@ from momentalign.data._digits import (
 from momentalign.data._download import DownloadError
 from momentalign.data._fetch import fetch, has_checksums, verify
 from momentalign.data._folders import read_image_folder, without_bad_files
-from momentalign.data._group_sets import GroupSet, make_group_set
+from momentalign.data._group_sets import GroupSet, draw_group_splits, make_group_set
 from momentalign.data._items import ImageFiles, Items, TableRows, Texts
 from momentalign.data._load import dataset_names, load_dataset
 from momentalign.data._sources import EMBEDDED, Source, SourceFile, data_folder, dataset_path, find_source, is_complete
@@ -48,6 +48,7 @@ __all__ = [
     "dataset_names",
     "dataset_path",
     "domain_dataset",
+    "draw_group_splits",
     "fetch",
     "find_source",
     "has_checksums",
