@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("-o", "--out", type=Path, default=Path("groups.jsonl"), help="file of finished cells")
     arguments = parser.parse_args()
     chosen = {}
-    for name, known in {"sets": SETS, "methods": METHODS}.items():
+    for name, known in {"sets": list(SETS), "methods": list(METHODS)}.items():
         chosen[name] = getattr(arguments, name).split(",")
         if unknown := [given for given in chosen[name] if given not in known]:
             parser.error(f"--{name} should name some of {', '.join(known)}, but has {', '.join(unknown)}.")

@@ -10,7 +10,8 @@ from benchmarks.figures import Figure
 from benchmarks.groups import tables
 from benchmarks.groups.methods import METHODS
 from benchmarks.groups.sets import SETS
-from benchmarks.groups.tables import SHIPPED, GroupStudy, standard_error
+from benchmarks.groups.study import AVERAGE, SHIPPED, WORST, GroupStudy
+from benchmarks.markdown import standard_error
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import Line, RecordFile, json_lines
 from momentalign.report._style import LIGHT
@@ -25,14 +26,16 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     study = GroupStudy(records["groups"])
     blocks = {
         "sets": tables.sets_table(study),
-        "defaults-settle": tables.defaults_table(study, "settle"),
-        "defaults-confirm": tables.defaults_table(study, "confirm"),
+        "gains-settle": tables.gains_table(study, "settle"),
+        "gains-confirm": tables.gains_table(study, "confirm"),
         "winners": tables.winners_table(study),
         "alignment": tables.alignment_table(study),
         "rules": tables.rules_table(study),
         "joint": tables.joint_table(study),
         "seconds": tables.seconds_table(study),
     }
+    if "search" in study.methods:
+        blocks["choices"] = tables.choices_table(study)
     blocks |= {name: tables.method_table(study, name) for name in study.sets}
     figures = {
         name: Figure(figure_rows(study, name), partial(draw_groups, title=SETS[name].title)) for name in study.sets
@@ -46,9 +49,9 @@ def figure_rows(study: GroupStudy, name: str) -> list[dict[str, Any]]:
     for rule, panel in PANELS.items():
         for method in study.methods:
             row: dict[str, Any] = {"panel": panel, "method": method}
-            for axis, measure in (("average", "accuracy"), ("worst", "worst_group_accuracy")):
+            for axis, measure in (("average", AVERAGE), ("worst", WORST)):
                 values = study.scores(name, method, rule, measure)
-                mean, error = float(values.mean()), standard_error(values)
+                mean, error = float(values.mean()), standard_error(values.tolist()) if len(values) > 1 else 0.0
                 row |= {axis: round(mean, 3), f"{axis}_low": round(mean - error, 3)}
                 row[f"{axis}_high"] = round(mean + error, 3)
             rows.append(row)

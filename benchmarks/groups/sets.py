@@ -93,12 +93,12 @@ def split_rows(name: str, rows: GroupRows, seed: int) -> dict[str, NDArray[np.in
     """Draw the rows of each split within every group; those of a set made of domains as `momentalign data groups`."""
     classes, domains = SETS[name].classes, SETS[name].domains
     if classes:
-        codes = [
+        targets, styles = (
             np.argmax(labels[:, None] == np.array(names), axis=1)
             for labels, names in ((rows.targets, classes), (rows.attributes, domains))
-        ]
+        )
         names = [f"{label}, {domain}" for label in classes for domain in domains]
-        drawn = draw_group_splits(*codes, names, share=SHARE, holdout=HOLDOUT, seed=seed_hash("groups", seed))
+        drawn = draw_group_splits(targets, styles, names, share=SHARE, holdout=HOLDOUT, seed=seed_hash("groups", seed))
         return {split: np.flatnonzero(drawn == number) for number, split in enumerate(SPLITS)}
     rng, ends = np.random.default_rng(seed), np.cumsum(list(SPLITS.values()))[:-1]
     members = [rng.permutation(np.flatnonzero(rows.groups == group)) for group in np.unique(rows.groups)]
