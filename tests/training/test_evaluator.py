@@ -2,17 +2,19 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from momentalign.data import DomainDataset
 from momentalign.encoders import TensorPreprocessing
-from momentalign.runs import Record, read_records
+from momentalign.runs import Record, read_records, read_run
 from momentalign.training import run
-from momentalign.training._data import DatasetRows
+from momentalign.training._accuracy_records import accuracy_records
+from momentalign.training._data import DatasetRows, open_rows
 from momentalign.training._evaluator import predict_rows
-from tests.training.problems import TIMES, grouped, small_config, three_domains
+from tests.training.problems import TIMES, grouped, images, small_config, three_domains
 
 
 def keyed(folder: Path) -> dict[tuple[object, ...], float | None]:
@@ -54,6 +56,34 @@ def test_groups_are_counted_where_all_rows_of_a_split_are(tmp_path: Path) -> Non
     data = grouped()
     run(small_config(data), tmp_path / "run", data=data, accelerator="cpu", train_accuracy=False)
     assert {key[2] for key in keyed(tmp_path / "run") if key[3] == "worst_group_accuracy"} == {"val", "test"}
+
+
+def test_records_have_the_measures_over_groups(tmp_path: Path) -> None:
+    data = grouped()
+    run(small_config(data), tmp_path / "run", data=data, accelerator="cpu")
+    rows = read_run(tmp_path / "run")["group_rows"]
+    assert list(rows) == ["train", "val", "test"]
+    assert {split: sum(counts.values()) for split, counts in rows.items()} == {"train": 40, "val": 40, "test": 40}
+    found = {key[2:]: value for key, value in keyed(tmp_path / "run").items() if key[0] == 19 and key[1] is None}
+    for split in rows:
+        groups = {name: found[split, "group_accuracy", name] for name in rows[split]}
+        weighted = sum(value * rows["train"][name] / 40 for name, value in groups.items())  # type: ignore[operator]
+        assert found[split, "weighted_accuracy", None] == pytest.approx(weighted)
+        plain = sum(value * rows[split][name] / 40 for name, value in groups.items())  # type: ignore[operator]
+        assert found[split, "accuracy", None] == pytest.approx(plain)
+        for name in ("balanced_accuracy", "worst_group_f1", "auroc", "calibration_error"):
+            assert 0 <= found[split, name, None] <= 1  # type: ignore[operator]
+
+
+def test_undefined_measures_have_no_record() -> None:
+    data = grouped()
+    rows = open_rows(data, TensorPreprocessing(tuple(images(1, 0.0, 0).tensor.shape[1:])), torch.device("cpu"))
+    predicted = np.zeros(len(rows), dtype=np.int64)
+    for probabilities in (None, np.full((len(rows), 2), np.nan)):
+        records = accuracy_records(data, rows, predicted, 0, probabilities=probabilities)
+        metrics = {record["metric"] for record in records}
+        assert {"accuracy", "weighted_accuracy", "worst_group_f1"} <= metrics
+        assert not {"auroc", "calibration_error"} & metrics
 
 
 class Doubling(nn.Module):

@@ -115,9 +115,15 @@ def exit_on_interrupt(console: Console, message: str | Callable[[], str]) -> Ite
 
 
 def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
-    """Table of accuracy by domain and split from the records of one step, with the worst group if there are groups."""
+    """Table of accuracy by domain and split from the records of one step, and the measures over groups."""
+    from momentalign._worst_group import GROUP_MEASURES
+
     accuracy = {(r["domain"], r["split"]): r["value"] for r in records if r["metric"] == "accuracy"}
-    worst = {r["split"]: r["value"] for r in records if r["metric"] == "worst_group_accuracy"}
+    measures = {
+        (r["metric"], r["split"]): r["value"]
+        for r in records
+        if r["metric"] in GROUP_MEASURES and r["metric"] != "accuracy"
+    }
     splits = list(dict.fromkeys(split for _, split in accuracy if split is not None))
     table = Table(title="accuracy, %" + ("; * was not trained on" if test_domains else ""), title_justify="left")
     table.add_column("domain")
@@ -126,8 +132,8 @@ def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
     for domain in dict.fromkeys(domain for domain, _ in accuracy):
         name = "all" if domain is None else f"{domain} *" if domain in test_domains else domain
         table.add_row(name, *(_percent(accuracy.get((domain, split))) for split in splits))
-    if worst:
-        table.add_row("worst group", *(_percent(worst.get(split)) for split in splits))
+    for metric in dict.fromkeys(metric for metric, _ in measures):
+        table.add_row(GROUP_MEASURES[metric], *(_percent(measures.get((metric, split))) for split in splits))
     return table
 
 

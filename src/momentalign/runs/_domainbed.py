@@ -54,7 +54,7 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord],
         reason = f"is not DomainBed's ({type(error).__name__}: {error})"
         raise UnreadableRunError(path, reason, RunState.DAMAGED) from None
     unknown = dict.fromkeys(("encoder", "error", "diverged_at", "device", "started", "finished", "num_classes", "data"))
-    empty: dict[str, Any] = {"classes": (), "versions": {}, "features": {}, "rows": {}}
+    empty: dict[str, Any] = {"classes": (), "versions": {}, "features": {}, "rows": {}, "group_rows": {}}
     status = RunState.FINISHED if (folder / "done").exists() else RunState.RUNNING
     own = {"setting": "finetune", "status": status, "hash": folder.name, "folder": folder}
     return {**row, **unknown, **empty, **own}, records, problems

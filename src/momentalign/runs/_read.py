@@ -144,6 +144,7 @@ def _run_row(folder: Path) -> dict[str, Any]:
             "data": info.get("data"),
             "features": {str(key): str(value) for key, value in dict(info.get("features") or {}).items()},
             "rows": {str(name): dict(counts) for name, counts in dict(info.get("rows") or {}).items()},
+            "group_rows": {str(name): dict(counts) for name, counts in dict(info.get("group_rows") or {}).items()},
         }
     except KeyError as error:
         raise UnreadableRunError(folder / "run.json", f"lacks {error}", RunState.DAMAGED) from None

@@ -26,8 +26,9 @@ class Sweep:
             dataset, algorithm, test_domains (tuple), trial, hparams_seed, hparams (dict), steps, encoder, setting,
             status (:class:`RunState`), error, diverged_at (step, of a run that divergence ended), domains (tuple, in
             the data set's order), device, started, finished, hash, folder, config (dict), num_classes, classes
-            (tuple), versions (dict), data (stamp), features (of a probe: dict with dataset and encoder, if known) and
-            rows (numbers of rows by domain and split; empty if the run did not record them).
+            (tuple), versions (dict), data (stamp), features (of a probe: dict with dataset and encoder, if known),
+            rows (numbers of rows by domain and split) and group_rows (by split and group); empty if the run did not
+            record them.
         records: One row a number: run, step, domain, split, metric, group, value. All but step and value are
             categorical, and missing where they do not apply.
         problems: What was left out or looks wrong, one line each.

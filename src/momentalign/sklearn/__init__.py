@@ -1,5 +1,6 @@
 """scikit-learn estimators for rows of several domains or groups, and measures of predictions by group."""
 
+from momentalign._worst_group import worst_group_interval
 from momentalign.sklearn._classifier import MomentAlignedClassifier
 from momentalign.sklearn._classifier_cv import MomentAlignedClassifierCV
 from momentalign.sklearn._dfr import DFRClassifier
@@ -7,7 +8,6 @@ from momentalign.sklearn._group_report import GroupReport, GroupScore, WorstGrou
 from momentalign.sklearn._group_robust import GroupRobustClassifier
 from momentalign.sklearn._isr import ISRCov, ISRMean
 from momentalign.sklearn._regressor import MomentAlignedRegressor, MomentAlignedRegressorCV
-from momentalign.sklearn._worst_interval import worst_group_interval
 
 __all__ = [
     "DFRClassifier",

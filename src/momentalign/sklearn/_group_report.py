@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from momentalign._extras import require
 from momentalign._format import align_columns, join_names, pluralize, printable
 from momentalign._validation import check_count
+from momentalign._worst_group import GROUP_MEASURES, worst_group_interval
 from momentalign.sklearn._base import encode_labels
 from momentalign.sklearn._group_measures import (
     auroc,
@@ -19,7 +20,6 @@ from momentalign.sklearn._group_measures import (
     probability_table,
 )
 from momentalign.sklearn._groups import check_blanks
-from momentalign.sklearn._worst_interval import worst_group_interval
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ class GroupReport:
 
     def metrics(self) -> dict[str, float]:
         """The measures that are defined, by their names in the records of runs."""
-        values = {
-            "worst_group_accuracy": self.worst_group.accuracy,
-            "accuracy": self.average,
-            "weighted_accuracy": self.weighted_average,
-            "balanced_accuracy": self.balanced_accuracy,
-            "worst_group_f1": self.worst_group_f1,
-            "auroc": self.auroc,
-            "calibration_error": self.calibration_error,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+        values = (
+            self.worst_group.accuracy,
+            self.average,
+            self.weighted_average,
+            self.balanced_accuracy,
+            self.worst_group_f1,
+            self.auroc,
+            self.calibration_error,
+        )
+        return {name: value for name, value in zip(GROUP_MEASURES, values, strict=True) if value is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as plain Python values, for JSON."""
@@ -100,15 +100,16 @@ class GroupReport:
     def __str__(self) -> str:
         worst, shares = self.worst_group, self.weighted_average is not None
         interval = f"{100 * self.confidence:g}% interval {100 * worst.low:.1f} to {100 * worst.high:.1f}"
-        measures = [
-            ["worst group", _percent(worst.accuracy), f"'{printable(worst.name)}'; {interval}"],
-            ["average", _percent(self.average), "plain: over all rows"],
-            ["weighted average", _percent(self.weighted_average), "by the groups' shares of the training rows"],
-            ["balanced accuracy", _percent(self.balanced_accuracy), "mean over classes"],
-            ["worst-group F1", _percent(self.worst_group_f1), "mean over the classes of a group"],
-            ["AUROC", _percent(self.auroc), ""],
-            ["calibration error", _percent(self.calibration_error), pluralize(self.bins, "bin") + " of equal width"],
-        ]
+        about = {
+            "worst_group_accuracy": f"'{printable(worst.name)}'; {interval}",
+            "accuracy": "plain: over all rows",
+            "weighted_accuracy": "by the groups' shares of the training rows",
+            "balanced_accuracy": "mean over classes",
+            "worst_group_f1": "mean over the classes of a group",
+            "calibration_error": f"{pluralize(self.bins, 'bin')} of equal width",
+        }
+        values = self.metrics()
+        measures = [[label, _percent(values.get(name)), about.get(name, "")] for name, label in GROUP_MEASURES.items()]
         rows = [["group", "rows", "accuracy", "F1", *(["training share"] if shares else [])]]
         for group in self.groups:
             share = [_percent(group.training_share)] if shares else []

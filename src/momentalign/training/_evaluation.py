@@ -13,8 +13,9 @@ from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
 from momentalign.encoders import TablePreprocessing
 from momentalign.runs import read_run
+from momentalign.training._accuracy_records import accuracy_records
 from momentalign.training._data import DatasetRows, open_rows
-from momentalign.training._evaluator import accuracy_records, predict_rows
+from momentalign.training._evaluator import predict_rows
 from momentalign.training._options import Options
 from momentalign.training._predictor import Predictor, load_run
 
@@ -26,7 +27,8 @@ class Score(NamedTuple):
         domain: Name of the domain; None for all.
         split: Name of the split; None for all rows.
         group: Name of the group, where it is one group's.
-        metric: "accuracy", "group_accuracy" or "worst_group_accuracy".
+        metric: "accuracy"; where there are groups also "group_accuracy", and the measures of
+            :func:`momentalign.sklearn.group_report` by the names of its `metrics`.
         rows: Number of rows.
         value: Between 0 and 1.
     """
@@ -50,7 +52,7 @@ def evaluate(
     skip_bad_files: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Score]:
-    """Accuracy of a run's network on each domain and split, and on each and the worst group if there are groups.
+    """Accuracy of a run's network on each domain and split; if there are groups, on each, and the measures over groups.
 
     Classes are matched by name. The data set is split as in the run's trial, so that on the run's own data set the
     held-out rows are those that it was not trained on.
@@ -78,7 +80,8 @@ def evaluate(
     rows = open_rows(data, model.preprocessing, torch.device(device))
     if isinstance(model.preprocessing, TablePreprocessing):
         _warn_missing_values(data, model.preprocessing)
-    correct = torch.zeros(len(rows), dtype=torch.bool)
+    predicted = torch.zeros(len(rows), dtype=torch.long)
+    probabilities = torch.zeros(len(rows) if data.group_names is not None else 0, data.num_classes)
     done = 0
     size = rows.evaluation_batch if batch_size is None else check_count("batch_size", batch_size, 1)
     batches = predict_rows(
@@ -87,11 +90,13 @@ def evaluate(
     with torch.no_grad(), closing(batches):
         for indices, _, logits in batches:
             span = slice(int(indices[0]), int(indices[-1]) + 1)
-            correct[span] = (logits.argmax(1) == rows.targets[span]).cpu()
+            predicted[span] = logits.argmax(1).cpu()
+            if len(probabilities):
+                probabilities[span] = logits.float().softmax(1).cpu()
             done += len(indices)
             if progress is not None:
                 progress(done, len(rows))
-    return _scores(data, rows, correct)
+    return _scores(data, rows, predicted, probabilities)
 
 
 def _warn_missing_values(data: DomainDataset, preprocessing: TablePreprocessing) -> None:
@@ -125,10 +130,13 @@ def _with_classes_of(model: Predictor, data: DomainDataset) -> DomainDataset:
     return DomainDataset(data.name, number, domains, model.classes, data.group_names, recipe, data.notes)
 
 
-def _scores(data: DomainDataset, rows: DatasetRows, correct: torch.Tensor) -> list[Score]:
+def _scores(
+    data: DomainDataset, rows: DatasetRows, predicted: torch.Tensor, probabilities: torch.Tensor
+) -> list[Score]:
     def score(domain: str | None, split: str | None, right: torch.Tensor) -> Score:
         return Score(domain, split, None, "accuracy", len(right), float(right.double().mean()))
 
+    correct = predicted == rows.targets.cpu()
     scores = []
     for domain, splits in data.domains.items():
         parts = {split: correct[slice(*rows.spans[domain, split])] for split in splits}
@@ -139,7 +147,7 @@ def _scores(data: DomainDataset, rows: DatasetRows, correct: torch.Tensor) -> li
     scores.append(score(None, None, correct))
     if rows.groups is None or data.group_names is None:
         return scores
-    for record in accuracy_records(data, rows, correct.numpy(), 0):
+    for record in accuracy_records(data, rows, predicted.numpy(), 0, probabilities=probabilities.numpy()):
         if record["domain"] is None and record["value"] is not None:
             group = record.get("group")
             spans_of = [torch.arange(*span) for (_, split), span in rows.spans.items() if split == record["split"]]

@@ -1,13 +1,12 @@
 """Evaluation at a record: accuracy and loss of every domain and split, groups, gaps between domains."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from momentalign._seeds import seed_hash
@@ -16,6 +15,7 @@ from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
 from momentalign.penalties import CMA
 from momentalign.runs import AVERAGED, Record
+from momentalign.training._accuracy_records import accuracy_records, domain_records
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
@@ -82,54 +82,6 @@ def predict_rows(
             raw = torch.cat([raw, raw[-1:].expand(batch_size - len(raw), *raw.shape[1:])])
         features, logits = network(preprocessing.to_inputs(raw))
         yield indices, features[: len(indices)], logits[: len(indices)]
-
-
-def domain_records(
-    rows: DatasetRows,
-    metric: str,
-    values: NDArray[Any],
-    step: int,
-    without: Collection[tuple[str, str]] = (),
-) -> list[Record]:
-    """Mean of the rows' values over every domain's splits; a split without rows, or one in `without`, has no record."""
-    return [
-        {"step": step, "domain": domain, "split": split, "metric": metric, "value": float(values[first:end].mean())}
-        for (domain, split), (first, end) in rows.spans.items()
-        if end > first and (domain, split) not in without
-    ]
-
-
-def accuracy_records(
-    data: DomainDataset,
-    rows: DatasetRows,
-    correct: NDArray[np.bool_],
-    step: int,
-    without: Collection[tuple[str, str]] = (),
-) -> list[Record]:
-    """Accuracy of every domain's splits; where there are groups, also of each group and of the worst.
-
-    A split or group without rows has no record, nor has a domain's split in `without`.
-    """
-    records = domain_records(rows, "accuracy", correct, step, without)
-    if rows.groups is None or data.group_names is None:
-        return records
-    groups = rows.groups.numpy()
-    for split in data.split_names:
-        chosen = np.concatenate([np.arange(*span) for (_, name), span in rows.spans.items() if name == split])
-        if not len(chosen) or any(name == split for _, name in without):
-            continue
-        by_group = {
-            name: float(correct[chosen][groups[chosen] == index].mean())
-            for index, name in enumerate(data.group_names)
-            if (groups[chosen] == index).any()
-        }
-        values = {"accuracy": float(correct[chosen].mean()), "worst_group_accuracy": min(by_group.values())}
-        for metric, value in values.items():
-            records.append({"step": step, "domain": None, "split": split, "metric": metric, "value": value})
-        for group, value in by_group.items():
-            row: Record = {"step": step, "domain": None, "split": split, "metric": "group_accuracy", "value": value}
-            records.append({**row, "group": group})
-    return records
 
 
 class _HeldOutSample:
@@ -232,7 +184,10 @@ class Evaluator:
         With `averaged` weights the names of the metrics begin with "averaged_", and gaps are left out.
         """
         device, encoder = self.rows.targets.device, encoder_of(self.network)
-        correct = torch.zeros(len(self.rows), dtype=torch.int32, device=device)
+        predicted = torch.zeros(len(self.rows), dtype=torch.int32, device=device)
+        # Only rows with groups need them; with many classes they would take much memory.
+        grouped = len(self.rows) if self.data.group_names is not None else 0
+        probabilities = torch.zeros(grouped, self.data.num_classes, device=device)
         losses = torch.zeros(len(self.rows), device=device)
         features = torch.zeros(len(self.sample.indices), encoder.num_features, device=device)
         outputs = torch.zeros(len(self.sample.indices), self.data.num_classes, device=device)
@@ -250,7 +205,9 @@ class Evaluator:
         with self.fabric.autocast(), closing(batches):
             for indices, computed, logits in batches:
                 span = slice(int(indices[0]), int(indices[-1]) + 1)
-                correct[span] = (logits.argmax(1) == self.rows.targets[span]).int()
+                predicted[span] = logits.argmax(1).int()
+                if grouped:
+                    probabilities[span] = logits.float().softmax(1)
                 losses[span] = F.cross_entropy(logits.float(), self.rows.targets[span], reduction="none")
                 if not averaged:
                     in_batch, in_sample = self._sampled(indices)
@@ -259,10 +216,18 @@ class Evaluator:
                 report_share(span.stop / len(self.rows))
         self.network.train()
         if self.fabric.world_size > 1:
-            correct, losses, features, outputs = (
-                self.fabric.all_reduce(tensor, reduce_op="sum") for tensor in (correct, losses, features, outputs)
+            predicted, probabilities, losses, features, outputs = (
+                self.fabric.all_reduce(tensor, reduce_op="sum")
+                for tensor in (predicted, probabilities, losses, features, outputs)
             )
-        records = accuracy_records(self.data, self.rows, correct.cpu().numpy().astype(bool), step, self.without)
+        records = accuracy_records(
+            self.data,
+            self.rows,
+            predicted.cpu().numpy(),
+            step,
+            self.without,
+            probabilities=probabilities.cpu().numpy() if grouped else None,
+        )
         records += domain_records(self.rows, "cross_entropy", losses.double().cpu().numpy(), step, self.without)
         if averaged:
             return [{**record, "metric": f"{AVERAGED}{record['metric']}"} for record in records]

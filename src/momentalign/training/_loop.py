@@ -15,6 +15,7 @@ from momentalign._validation import check_count
 from momentalign.algorithms import WeightAverage, make_average, reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.runs import AVERAGED, Record, RunConfig, RunFolder, data_stamp, read_records
+from momentalign.training._accuracy_records import count_groups
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._checkpoint import (
     Part,
@@ -158,6 +159,7 @@ def train(
             device=device_name(device),
             records_bytes=position.records_bytes,
             rows=rows.counts(),
+            group_rows=count_groups(data),
         )
     algorithm.network = wrap_network(fabric, network)
     compile_parts(algorithm, network, options.compile)

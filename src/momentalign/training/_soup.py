@@ -14,6 +14,7 @@ from momentalign._format import join_first, pluralize
 from momentalign._saved import MODEL, checkpoint_of, read_model
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp
+from momentalign.training._accuracy_records import count_groups
 from momentalign.training._checkpoint import save_checkpoint
 from momentalign.training._data import open_dataset, open_rows
 from momentalign.training._devices import device_name, make_fabric
@@ -235,6 +236,7 @@ class _Kitchen:
                 classes=self.data.classes,
                 device=device_name(self.fabric.device),
                 rows=self.rows.counts(),
+                group_rows=count_groups(self.data),
                 soup={"kind": kind, "runs": names, "of": list(self.plan.folders)},
             )
             folder.append(records)

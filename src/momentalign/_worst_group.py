@@ -1,4 +1,4 @@
-"""Confidence interval of a worst group's accuracy."""
+"""Names of the measures of rows in groups, and the confidence interval of a worst group's accuracy."""
 
 from typing import Any
 
@@ -8,6 +8,17 @@ from scipy.special import betaincinv
 
 from momentalign._types import Array
 from momentalign._validation import check_number
+
+GROUP_MEASURES = {
+    "worst_group_accuracy": "worst group",
+    "accuracy": "average",
+    "weighted_accuracy": "weighted average",
+    "balanced_accuracy": "balanced accuracy",
+    "worst_group_f1": "worst-group F1",
+    "auroc": "AUROC",
+    "calibration_error": "calibration error",
+}
+"""Label of each measure by its name in records."""
 
 
 def worst_group_interval(hits: ArrayLike, rows: ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
