@@ -81,6 +81,24 @@ def check_labels(name: str, labels: "NDArray[Any]", rows: int, of: str) -> None:
             )
 
 
+def check_blanks(name: str, labels: Iterable[object]) -> None:
+    """Check that no label is blank, and that no two of these different labels differ by blanks only."""
+    seen: dict[str, str] = {}
+    for label in labels:
+        if isinstance(label, str):
+            if not label.strip():
+                raise ValueError(
+                    f"'{name}' should hold a label for every row, but some are {label!r}. Drop these rows or give them "
+                    "a label."
+                )
+            other = seen.setdefault(" ".join(label.split()), label)
+            if other != label:
+                raise ValueError(
+                    f"'{name}' should be spelled alike, but {other!r} and {label!r} differ by blanks only. "
+                    f"Strip the labels, e.g. by [' '.join(label.split()) for label in {name}]."
+                )
+
+
 def _is_missing(label: object) -> bool:
     return (
         label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, Real) and label != label)

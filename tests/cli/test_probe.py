@@ -67,6 +67,22 @@ def test_fit_compare_keep_and_predict(
     assert run("t.csv", "--test-domain", "Basel", "--out", "runs/probe", monkeypatch=monkeypatch) == 0
 
 
+def test_measures_over_groups_are_printed_for_both_models(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv("two.csv")
+    frame["class at site"] = frame["y"] + " at " + frame["domain"]
+    frame.to_csv("grouped.csv", index=False)
+    assert run("grouped.csv", "--group", "class at site", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    measures = said[said.index("Measures over groups") :]
+    for label in ("worst group", "95% interval", "weighted average", "balanced accuracy", "AUROC", "calibration error"):
+        assert label in measures
+    assert re.search(r"yes at Zurich +│ +\d+ │ +\d+\.\d │ +\d+\.\d │", measures)
+    saved = pd.read_csv("runs/probe/scores.csv")
+    assert set(saved.loc[saved["kind"] == "groups", "metric"]) > {"weighted_accuracy", "worst_group_low", "auroc"}
+
+
 def test_dry_runs_write_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,7 +138,7 @@ def test_report_becomes_json_and_a_frame():
         ({"groups": ["a"]}, "'groups' should have one entry per row of 'y_true'"),
         ({"groups": ["a", None, "b", "b"]}, "'groups' should hold a label for every row, but 1 are missing, first in"),
         ({"groups": ["a", float("nan"), "b", "b"]}, "'groups' should hold a label for every row, but 1 are missing"),
-        ({"groups": ["a", "", "b", "b"]}, "'groups' should name the group of every row, but some are ''"),
+        ({"groups": ["a", "", "b", "b"]}, "'groups' should hold a label for every row, but some are ''"),
         ({"groups": ["a b", "a  b", "b", "b"]}, "differ by blanks only"),
         ({"train_groups": ["A", "B"]}, "'A' and 'B' has none of 'a' and 'b'. Use the same names for both"),
         ({"probabilities": [[0.5, 0.5]]}, r"\(4, 2\), but has shape \(1, 2\). Pass the estimator's classes_"),

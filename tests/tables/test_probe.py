@@ -1,9 +1,12 @@
+import csv
+import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score
 
 from momentalign.tables import TableModel, plan_probe, write_probe
 from momentalign.tables._held_out import score_predictions
@@ -102,12 +105,33 @@ def test_groups_decide_by_their_worst(tmp_path: Path) -> None:
     assert "Weights are chosen by the worst group" in said
     assert "Splits: test 40, train 80, val 40; fitted on 'train' only." in said
     result = probe.run()
-    assert [kind for kind, _, _ in result.scores.rows] == ["domain", "domain", "mean", "worst", "worst group"]
+    assert [kind for kind, _, _ in result.scores.rows] == ["domain", "domain", "mean", "worst"]
+    assert list(result.scores.groups) == ["logistic regression", "moment aligned"]
+    train, test = frame[frame["split"] == "train"], frame[frame["split"] == "test"]
+    report = result.scores.groups["moment aligned"]
+    assert {group.name: group.rows for group in report.groups} == dict(test["group"].value_counts())
+    shares = {group.name: group.training_share for group in report.groups}
+    assert shares == pytest.approx(dict(train["group"].value_counts() / len(train)))
+    predicted = np.where(result.model.logits(test)[0][:, 0] > 0, "yes", "no")
+    assert report.average == (predicted == test["label"]).mean()
+    assert report.auroc == pytest.approx(roc_auc_score(test["label"] == "yes", result.model.logits(test)[0][:, 0]))
+    lines = list(csv.DictReader(io.StringIO(result.scores.to_csv())))
+    worst = [line for line in lines if line["metric"] == "worst_group_accuracy"]
+    assert [float(line["value"]) for line in worst] == [r.worst_group.accuracy for r in result.scores.groups.values()]
+    assert {line["name"] for line in lines if line["kind"] == "group"} == set(test["group"])
+
+
+def test_groups_that_differ_by_blanks_only_are_named_before_the_fit(tmp_path: Path) -> None:
+    frame = table(2, 80).drop(columns="dose")
+    frame["class and site"] = frame["label"] + " " + frame["site"]
+    frame.loc[0, "class and site"] += " "
+    with pytest.raises(ValueError, match="'class and site' should be spelled alike"):
+        plan_probe(written(frame, tmp_path), target="label", domain="site", group="class and site")
 
 
 def test_scores_of_targets_that_do_not_vary() -> None:
     scores = score_predictions(
-        np.array([1.0, 1.0, 1.0, 3.0]), {"m": np.ones(4)}, np.array(["a", "a", "b", "b"]), None, classify=False
+        np.array([1.0, 1.0, 1.0, 3.0]), {"m": np.ones(4)}, np.array(["a", "a", "b", "b"]), {}, classify=False
     )
     assert np.isnan(scores.values[0, 0, 0])
     np.testing.assert_allclose(scores.values[2, 0], [-1.0, 2**0.5 / 2])

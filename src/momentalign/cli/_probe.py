@@ -1,17 +1,21 @@
 """`momentalign probe` and `momentalign diagnose`."""
 
+import math
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from momentalign._format import format_duration
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
 
 if TYPE_CHECKING:
+    from momentalign.sklearn import GroupReport
     from momentalign.tables import TableScores
 
 _FILE_HELP = "A .csv, .csv.gz, .parquet or .npz file."
@@ -76,6 +80,8 @@ def probe(
     for line in result.notes:
         console.print(line)
     console.print(_table(result.scores))
+    if result.scores.groups:
+        _print_groups(console, result.scores.groups)
     chosen = ", ".join(
         f"{name} {value if isinstance(value, bool) else f'{value:.4g}'}" for name, value in result.chosen.items()
     )
@@ -164,6 +170,37 @@ def _table(scores: "TableScores") -> Table:
         cells = [_number(value, percent) for value in values.T.ravel()]
         table.add_row(name, str(size), *cells, end_section=number == domains)
     return table
+
+
+def _print_groups(console: Console, groups: "Mapping[str, GroupReport]") -> None:
+    """Measures over groups of each model, then the accuracy of each group."""
+    from momentalign._format import printable
+    from momentalign._worst_group import GROUP_MEASURES
+
+    reports = list(groups.values())
+    first, rows = reports[0], sum(group.rows for group in reports[0].groups)
+    table = Table(title="Measures over groups in % on held-out rows", title_justify="left")
+    table.add_column("")
+    table.add_column("rows", justify="right")
+    for name in groups:
+        table.add_column(name, justify="right")
+    for metric, label in GROUP_MEASURES.items():
+        values = [_number(report.metrics().get(metric, math.nan), percent=True) for report in reports]
+        table.add_row(label, str(rows), *values, end_section=metric == "calibration_error")
+        if metric == "worst_group_accuracy":
+            ends = [f"{100 * report.worst_group.low:.1f} to {100 * report.worst_group.high:.1f}" for report in reports]
+            table.add_row(f"  {100 * first.confidence:g}% interval", "", *ends)
+            table.add_row("  which", "", *(Text(printable(report.worst_group.name)) for report in reports))
+    for number, group in enumerate(first.groups):
+        values = [_number(report.groups[number].accuracy, percent=True) for report in reports]
+        table.add_row(Text(printable(group.name)), str(group.rows), *values)
+    console.print(table)
+    console.print(
+        "average: over all rows. weighted average: of the groups, by their shares of the training rows. balanced "
+        f"accuracy: mean over classes. calibration error: {first.bins} bins of equal width."
+    )
+    for note in dict.fromkeys(note for report in reports for note in report.notes):
+        console.print(Text(printable(note)))
 
 
 def _number(value: float, percent: bool) -> str:

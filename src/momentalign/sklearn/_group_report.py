@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from momentalign._extras import require
 from momentalign._format import align_columns, join_names, pluralize, printable
-from momentalign._validation import check_count
+from momentalign._validation import check_blanks, check_count
 from momentalign._worst_group import GROUP_MEASURES, worst_group_interval
 from momentalign.sklearn._base import encode_labels
 from momentalign.sklearn._group_measures import (
@@ -19,7 +19,6 @@ from momentalign.sklearn._group_measures import (
     f1_by_group,
     probability_table,
 )
-from momentalign.sklearn._groups import check_blanks
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def group_report(
     check_count("bins", bins, 1)
     labels, targets, predicted = _encode_targets(y_true, y_pred, classes)
     names, codes = encode_labels(groups, len(targets), "groups", "y_true")
-    check_blanks(names)
+    check_blanks("groups", names.tolist())
     hits, sizes = targets == predicted, np.bincount(codes)
     accuracies = np.bincount(codes, weights=hits) / sizes
     f1 = f1_by_group(targets, predicted, codes, (len(names), len(labels)))

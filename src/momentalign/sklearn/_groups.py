@@ -7,7 +7,7 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 
-from momentalign._validation import check_column, check_number
+from momentalign._validation import check_blanks, check_column, check_number
 from momentalign.linear import split_groups
 from momentalign.sklearn._base import LogitClassifier, encode_labels
 
@@ -30,7 +30,7 @@ class GroupClassifier(LogitClassifier):
         """
         if groups is not None:
             self.groups_, codes = encode_labels(groups, len(targets), name="groups")
-            check_blanks(self.groups_)
+            check_blanks("groups", self.groups_.tolist())
         elif domains is not None:
             pairs = [f"{self.classes_[target]}|{domain}" for target, domain in zip(targets, domains, strict=True)]
             self.groups_, codes = encode_labels(pairs, len(targets), name="groups")
@@ -106,21 +106,3 @@ def validation_mask(
     if not given.any():
         raise ValueError("'validation' should be True for the held-out rows, but is False everywhere.")
     return given
-
-
-def check_blanks(labels: NDArray[Any]) -> None:
-    """Raise a ValueError for a label without letters, and for two labels that differ by blanks only."""
-    seen: dict[str, str] = {}
-    for label in labels.tolist():
-        if isinstance(label, str):
-            if not label.strip():
-                raise ValueError(
-                    f"'groups' should name the group of every row, but some are {label!r}. Drop these rows or give "
-                    "them a label."
-                )
-            other = seen.setdefault(" ".join(label.split()), label)
-            if other != label:
-                raise ValueError(
-                    f"'groups' should be spelled alike, but {other!r} and {label!r} differ by blanks only. "
-                    "Strip the labels, e.g. by [' '.join(group.split()) for group in groups]."
-                )

@@ -1,9 +1,9 @@
-"""Held-out rows of a table, and scores of models on them: by domain, mean and worst domain, worst group."""
+"""Held-out rows of a table, and scores of models on them: by domain, mean and worst domain, groups."""
 
 import csv
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from momentalign._seeds import holdout_rows
 from momentalign._types import Array, Integers
+from momentalign.sklearn import GroupReport
 from momentalign.tables._table import Table
 
 
@@ -74,15 +75,17 @@ class TableScores:
         models: Names of the models.
         rows: Kind, name and number of rows of each line, such as `("domain", "Zurich", 123)`.
         values: Shape (rows, models, metrics).
+        groups: Measures over groups by model; empty for a regression or without groups.
     """
 
     metrics: tuple[str, ...]
     models: tuple[str, ...]
     rows: tuple[tuple[str, str, int], ...]
     values: Array
+    groups: Mapping[str, GroupReport] = field(default_factory=dict)
 
     def to_csv(self) -> str:
-        """One line for each row, model and metric."""
+        """One line for each row, model and metric; then the measures over groups, and the accuracy of each group."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["kind", "name", "rows", "model", "metric", "value"])
@@ -90,18 +93,30 @@ class TableScores:
             for model, line in zip(self.models, block, strict=True):
                 for metric, value in zip(self.metrics, line, strict=True):
                     writer.writerow([kind, name, size, model, metric, repr(float(value))])
+        for model, report in self.groups.items():
+            writer.writerows([*line[:3], model, *line[3:]] for line in _group_lines(report))
         return text.getvalue()
+
+
+def _group_lines(report: GroupReport) -> Iterator[tuple[str, str, int, str, str]]:
+    """Kind, name, rows, metric and value of each measure over groups and of each group's accuracy."""
+    worst, rows = report.worst_group, sum(group.rows for group in report.groups)
+    ends = {"worst_group_low": worst.low, "worst_group_high": worst.high}
+    for metric, value in {**report.metrics(), **ends}.items():
+        yield "groups", worst.name if metric in ("worst_group_accuracy", *ends) else "", rows, metric, repr(value)
+    for group in report.groups:
+        yield "group", group.name, group.rows, "accuracy", repr(group.accuracy)
 
 
 def score_predictions(
     targets: NDArray[Any],
     predictions: Mapping[str, NDArray[Any]],
     domains: NDArray[np.str_],
-    groups: NDArray[np.str_] | None,
+    groups: Mapping[str, GroupReport],
     *,
     classify: bool,
 ) -> TableScores:
-    """Score the predictions of each model by domain; with several domains also their mean and worst; worst group."""
+    """Score the predictions of each model by domain; with several domains also their mean and worst."""
     metrics = ("accuracy",) if classify else ("r2", "rmse")
     score = _accuracy if classify else _regression_scores
 
@@ -115,10 +130,7 @@ def score_predictions(
         each = np.stack(values)
         lines += [("mean", "mean", len(targets)), ("worst", "worst domain", len(targets))]
         values += [_mean(each), _worst(each, classify)]
-    if groups is not None and classify:
-        lines.append(("worst group", "worst group", len(targets)))
-        values.append(_worst(np.stack([score_rows(groups == name) for name in np.unique(groups)]), classify))
-    return TableScores(metrics, tuple(predictions), tuple(lines), np.stack(values))
+    return TableScores(metrics, tuple(predictions), tuple(lines), np.stack(values), groups)
 
 
 def _accuracy(targets: NDArray[Any], predicted: NDArray[Any]) -> list[float]:

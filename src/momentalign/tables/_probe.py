@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from momentalign._files import atomic_write
 from momentalign._types import Array, Integers, ReportProgress
-from momentalign._validation import check_choice, check_count
+from momentalign._validation import check_blanks, check_choice, check_count
 from momentalign.sklearn import (
+    GroupReport,
     MomentAlignedClassifier,
     MomentAlignedClassifierCV,
     MomentAlignedRegressor,
     MomentAlignedRegressorCV,
+    group_report,
 )
 from momentalign.tables._columns import TableEncoder, fit_encoder
 from momentalign.tables._held_out import Fold, TableScores, make_folds, score_predictions
@@ -84,7 +86,7 @@ class TableProbe:
         """Fit both models on each fold and score them; fit the model to save on all training rows."""
         searches = len(self._searches())
         plain_name = "ridge" if self.classes is None else "logistic regression"
-        predictions: dict[str, list[NDArray[Any]]] = {plain_name: [], "moment aligned": []}
+        predictions: dict[str, list[Array]] = {plain_name: [], "moment aligned": []}
         notes: list[str] = []
         for index, fold in enumerate(self.folds):
             encoder, features = self.encoder, self.features
@@ -106,12 +108,14 @@ class TableProbe:
             model, chosen, reason = self._fit_aligned(self.encoder, self.features, self.rows, watch)
             watch(1, 1)
         test_rows = np.concatenate([fold.test for fold in self.folds])
+        outputs = {name: np.concatenate(parts) for name, parts in predictions.items()}
+        classify = self.classes is not None
         scores = score_predictions(
             self.targets[test_rows],
-            {name: np.concatenate(predicted) for name, predicted in predictions.items()},
+            {name: output.argmax(1) if classify else output[:, 0] for name, output in outputs.items()},
             self.table.domains[test_rows],
-            None if self.table.groups is None else self.table.groups[test_rows],
-            classify=self.classes is not None,
+            self._measure_groups(test_rows, outputs),
+            classify=classify,
         )
         model = replace(model, about={**self.about, "chosen": chosen, "reason": reason})
         return TableResult(scores, model, chosen, reason, tuple(notes))
@@ -163,14 +167,31 @@ class TableProbe:
         coef, intercept = np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)
         return TableModel(encoder, coef, intercept, classes), chosen, estimator.reason_
 
-    def _predict(self, model: TableModel, numbers: Array) -> NDArray[Any]:
-        """Indices into this table's classes, or numbers."""
+    def _predict(self, model: TableModel, numbers: Array) -> Array:
+        """Probabilities of this table's classes, shape (n, C), or numbers, shape (n, 1)."""
         logits = model.logits_of(numbers)
         if self.classes is None or model.classes is None:
-            return logits[:, 0]
-        indices = np.array([self.classes.index(name) for name in model.classes])
-        likeliest: NDArray[np.int64] = indices[model.probabilities(logits).argmax(1)]
-        return likeliest
+            return logits
+        probabilities = np.zeros((len(logits), len(self.classes)))
+        probabilities[:, [self.classes.index(name) for name in model.classes]] = model.probabilities(logits)
+        return probabilities
+
+    def _measure_groups(self, rows: Integers, outputs: Mapping[str, Array]) -> dict[str, GroupReport]:
+        """Measures over groups of each model; none for a regression or without groups."""
+        groups = self.table.groups
+        if groups is None or self.classes is None:
+            return {}
+        return {
+            name: group_report(
+                self.targets[rows],
+                probabilities.argmax(1),
+                groups[rows],
+                probabilities=probabilities,
+                train_groups=groups[self.rows] if np.isin(groups[rows], groups[self.rows]).any() else None,
+                classes=np.arange(len(self.classes)),
+            )
+            for name, probabilities in outputs.items()
+        }
 
 
 def plan_probe(
@@ -220,6 +241,7 @@ def plan_probe(
         *encoder_notes,
     ]
     if table.groups is not None:
+        check_blanks(group or "group", np.unique(table.groups).tolist())
         lines.append(
             "Groups are not used for a regression."
             if classes is None
