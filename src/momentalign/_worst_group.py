@@ -14,6 +14,7 @@ GROUP_MEASURES = {
     "accuracy": "average",
     "weighted_accuracy": "weighted average",
     "balanced_accuracy": "balanced accuracy",
+    "worst_class_accuracy": "worst class",
     "worst_group_f1": "worst-group F1",
     "auroc": "AUROC",
     "calibration_error": "calibration error",

@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score, roc_auc_score
 
 from momentalign.sklearn import GroupReport, group_report
 
@@ -35,6 +35,7 @@ def test_measures_equal_those_of_scikit_learn():
     assert report.average == (y == predicted).mean()
     assert report.weighted_average == pytest.approx(0.25 * accuracy["a b"] + 0.75 * accuracy["c"])
     assert report.balanced_accuracy == pytest.approx(balanced_accuracy_score(y, predicted))
+    assert report.worst_class_accuracy == recall_score(y, predicted, average=None).min()
     assert report.worst_group_f1 == pytest.approx(min(f1.values()))
     assert report.auroc == pytest.approx(roc_auc_score(y, rows["probabilities"], multi_class="ovr"))
     assert [(group.name, group.rows, group.training_share) for group in report.groups] == [

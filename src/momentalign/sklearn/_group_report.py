@@ -53,6 +53,7 @@ class GroupReport:
         weighted_average: Accuracies of the groups, weighted by their shares of the training rows; the average that
             papers on Waterbirds report. None without `train_groups`.
         balanced_accuracy: Mean over classes of the accuracy on their rows.
+        worst_class_accuracy: Least accuracy on the rows of a class, which needs no groups.
         worst_group_f1: Least F1 of a group.
         auroc: Area under the ROC curve; one class against the rest, averaged over classes, if there are more than two.
         calibration_error: Expected calibration error of the predicted class.
@@ -66,6 +67,7 @@ class GroupReport:
     average: float
     weighted_average: float | None
     balanced_accuracy: float
+    worst_class_accuracy: float
     worst_group_f1: float
     auroc: float | None
     calibration_error: float | None
@@ -81,6 +83,7 @@ class GroupReport:
             self.average,
             self.weighted_average,
             self.balanced_accuracy,
+            self.worst_class_accuracy,
             self.worst_group_f1,
             self.auroc,
             self.calibration_error,
@@ -104,6 +107,7 @@ class GroupReport:
             "accuracy": "plain: over all rows",
             "weighted_accuracy": "by the groups' shares of the training rows",
             "balanced_accuracy": "mean over classes",
+            "worst_class_accuracy": "over its rows of all groups",
             "worst_group_f1": "mean over the classes of a group",
             "calibration_error": f"{pluralize(self.bins, 'bin')} of equal width",
         }
@@ -169,6 +173,7 @@ def group_report(
     check_blanks("groups", names.tolist())
     hits, sizes = targets == predicted, np.bincount(codes)
     accuracies = np.bincount(codes, weights=hits) / sizes
+    by_class = class_accuracies(targets, hits)
     f1 = f1_by_group(targets, predicted, codes, (len(names), len(labels)))
     shares, notes = _training_shares(train_groups, names)
     low, high = worst_group_interval(np.bincount(codes, weights=hits), sizes, confidence=confidence)
@@ -190,7 +195,8 @@ def group_report(
         WorstGroup(scores[worst].name, scores[worst].rows, scores[worst].accuracy, low, high),
         average=float(hits.mean()),
         weighted_average=None if shares is None else float(accuracies @ np.array(shares) / sum(shares)),
-        balanced_accuracy=balanced_accuracy(targets, hits),
+        balanced_accuracy=float(by_class.mean()),
+        worst_class_accuracy=float(by_class.min()),
         worst_group_f1=float(f1.min()),
         auroc=area,
         calibration_error=error,
