@@ -14,8 +14,8 @@ from momentalign._worst_group import GROUP_MEASURES, worst_group_interval
 from momentalign.sklearn._base import encode_labels
 from momentalign.sklearn._group_measures import (
     auroc,
-    balanced_accuracy,
     calibration_error,
+    class_accuracies,
     f1_by_group,
     probability_table,
 )
