@@ -5,6 +5,7 @@ Row indices come from a block on the device and a counter, so that the host only
 loader, or augmented by operations that the host chooses, are copied into the graph's inputs before each replay.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
@@ -74,7 +75,9 @@ def _warm_up(function: Callable[[], None], training: Training) -> str | None:
         for _ in range(_WARM_UP - 1):
             function()
         try:
-            torch.cuda.set_sync_debug_mode("error")
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype", UserWarning)
+                torch.cuda.set_sync_debug_mode("error")
             function()
         except torch.OutOfMemoryError:
             raise
