@@ -66,11 +66,15 @@ _CS = _grid(Cs=tuple((C,) for C in (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)))
 METHODS = {
     "erm": Remedy(_logistic, "labels", _L2),
     "class-balanced": Remedy(lambda rows, **o: _logistic(rows, class_weight="balanced", **o), "labels", _L2),
-    "jtt": Remedy(_robust("jtt"), "labels", _grid(upweight=(2.0, 5.0, 20.0, 100.0), l2_factor=(1.0, 100.0))),
+    "jtt": Remedy(
+        _robust("jtt"),
+        "labels",
+        _grid(upweights=tuple((u,) for u in (2.0, 5.0, 20.0, 100.0)), first_l2_factors=((1.0,), (30.0,), (1000.0,))),
+    ),
     "afr": Remedy(
         _robust("afr"),
         "labels",
-        _grid(gammas=tuple((g,) for g in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)), afr_l2=(0.01, 0.1, 1.0)),
+        _grid(gammas=tuple((g,) for g in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)), afr_l2s=((0.01,), (0.1,), (1.0,))),
     ),
     "balanced": Remedy(_robust("balanced"), "groups", _L2),
     "subsampled": Remedy(_robust("subsampled"), "groups", _L2),
@@ -89,7 +93,13 @@ def describe_choice(model: Any) -> str:
     """What a model chose by itself, empty if it chooses nothing."""
     if isinstance(model, MomentAlignedClassifierCV):
         return str(model.reason_)
-    names = {"C_": "C", "gamma_": "γ"}
+    names = {
+        "C_": "C",
+        "gamma_": "γ",
+        "afr_l2_": "L2 towards the plain head",
+        "upweight_": "weight of mistakes",
+        "first_l2_factor_": "factor of the first head's L2",
+    }
     return ", ".join(f"{name} {getattr(model, key):g}" for key, name in names.items() if hasattr(model, key))
 
 

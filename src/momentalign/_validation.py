@@ -71,14 +71,20 @@ def check_column(name: str, shape: tuple[int, ...], rows: int, of: str) -> None:
 def check_labels(name: str, labels: "NDArray[Any]", rows: int, of: str) -> None:
     """Check that an array is a column of labels, none of them missing."""
     check_column(name, labels.shape, rows, of)
+    missing = find_missing(labels)
+    if missing:
+        raise ValueError(
+            f"'{name}' should hold a label for every row, but {len(missing)} are missing, first in row {missing[0]}. "
+            "Drop these rows or give them a label."
+        )
+
+
+def find_missing(labels: "NDArray[Any]") -> list[int]:
+    """Rows whose label is None, NaN, NaT or pandas' NA."""
     # Strings, integers and booleans cannot be missing.
-    if labels.dtype.kind in "fcmMO":
-        missing = [row for row, label in enumerate(labels.tolist()) if _is_missing(label)]
-        if missing:
-            raise ValueError(
-                f"'{name}' should hold a label for every row, but {len(missing)} are missing, first in row "
-                f"{missing[0]}. Drop these rows or give them a label."
-            )
+    if labels.dtype.kind not in "fcmMO":
+        return []
+    return [row for row, label in enumerate(labels.tolist()) if _is_missing(label)]
 
 
 def check_blanks(name: str, labels: Iterable[object]) -> None:

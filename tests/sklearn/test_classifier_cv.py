@@ -3,8 +3,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, log_loss
 
+from momentalign.linear import stratified_folds
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedClassifierCV
-from momentalign.sklearn._splits import SplitProgress, stratified_folds
+from momentalign.sklearn._splits import SplitProgress
 from tests.linear.problems import make_problem
 
 

@@ -38,11 +38,19 @@ def sites(rows: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 METHODS = ("balanced", "subsampled", "groupdro", "dfr", "afr", "jtt", "cma")
-ROBUST = [DFRClassifier((0.1,), refits=2), *(GroupRobustClassifier(method, draws=2, refits=2) for method in METHODS)]
+FEW = {"draws": 2, "refits": 2, "gammas": (0, 1), "afr_l2s": (0.1,), "upweights": (5,), "first_l2_factors": (1,)}
+ROBUST = [DFRClassifier((0.1,), refits=2), *(GroupRobustClassifier(method, **FEW) for method in METHODS)]
+
+
+def draws_rows(estimator: BaseEstimator) -> dict[str, str]:
+    """Checks that cannot pass."""
+    if getattr(estimator, "method", None) not in ("subsampled", "dfr", "afr"):
+        return {}
+    return {"check_sample_weight_equivalence_on_dense_data": "subsamples and held-out rows are drawn without weights"}
 
 
 @pytest.mark.filterwarnings("ignore:Without '(domains|groups)'")
-@parametrize_with_checks([*PREDICTORS, *ROBUST, ISRMean(), ISRCov()])
+@parametrize_with_checks([*PREDICTORS, *ROBUST, ISRMean(), ISRCov()], expected_failed_checks=draws_rows)
 def test_scikit_learn_checks(estimator: BaseEstimator, check) -> None:
     check(estimator)
 

@@ -7,6 +7,8 @@ from momentalign.linear import split_groups, subsample_groups
 from momentalign.sklearn import DFRClassifier, GroupRobustClassifier
 
 CS = (1.0, 0.1, 0.01)
+# scikit-learn 1.8 replaced the penalty's name by a ratio.
+L1 = {"l1_ratio": 1.0} if LogisticRegression().penalty == "deprecated" else {"penalty": "l1"}
 
 
 def birds(n: int = 300, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -36,7 +38,7 @@ def plain_dfr(
 
     def fit(rows: np.ndarray, C: float) -> LogisticRegression:
         seed = random.randint(2**31 - 1)
-        return LogisticRegression(l1_ratio=1, C=C, solver="liblinear", random_state=seed).fit(Z[rows], y[rows])
+        return LogisticRegression(**L1, C=C, solver="liblinear", random_state=seed).fit(Z[rows], y[rows])
 
     drawn, worst = tune[subsample_groups(codes[tune], random)], []
     for C in CS:

@@ -1,21 +1,21 @@
 """Linear heads: one full-batch engine for every penalty, warm-started paths, least squares, SGD, worst groups."""
 
+from momentalign.linear._afr import AFRFit, afr_weights, fit_afr, fit_towards
 from momentalign.linear._dfr import PUBLISHED_CS, DFRFit, fit_dfr
 from momentalign.linear._group_dro import GroupWeights, fit_group_dro, solve_group_dro
 from momentalign.linear._head import LinearHead, rescale
+from momentalign.linear._held_out import Scored, held_out_scores, stratified_folds, worst_accuracy
+from momentalign.linear._jtt import JTTFit, fit_jtt, jtt_weights
 from momentalign.linear._least_squares import AlignedLeastSquares, fit_least_squares, fit_least_squares_path
 from momentalign.linear._objective import AlignmentObjective, Objective
 from momentalign.linear._path import HeadCallback, fit_head, fit_path, solve_path
 from momentalign.linear._penalty_objective import DomainwisePenalty, PenaltyObjective
 from momentalign.linear._reweighting import (
-    afr_weights,
     balance_weights,
-    fit_afr,
-    fit_towards,
-    jtt_weights,
+    fit_subsampled,
     split_groups,
     subsample_groups,
-    worst_accuracy,
+    unit_l2,
 )
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._sgd import BatchPenalty, fit_sgd
@@ -23,6 +23,7 @@ from momentalign.linear._solver import Solution
 
 __all__ = [
     "PUBLISHED_CS",
+    "AFRFit",
     "AlignedLeastSquares",
     "AlignmentObjective",
     "BatchPenalty",
@@ -30,9 +31,11 @@ __all__ = [
     "DomainwisePenalty",
     "GroupWeights",
     "HeadCallback",
+    "JTTFit",
     "LinearHead",
     "Objective",
     "PenaltyObjective",
+    "Scored",
     "Solution",
     "SortedRows",
     "afr_weights",
@@ -41,16 +44,21 @@ __all__ = [
     "fit_dfr",
     "fit_group_dro",
     "fit_head",
+    "fit_jtt",
     "fit_least_squares",
     "fit_least_squares_path",
     "fit_path",
     "fit_sgd",
+    "fit_subsampled",
     "fit_towards",
+    "held_out_scores",
     "jtt_weights",
     "rescale",
     "solve_group_dro",
     "solve_path",
     "split_groups",
+    "stratified_folds",
     "subsample_groups",
+    "unit_l2",
     "worst_accuracy",
 ]

@@ -10,14 +10,15 @@ from sklearn.preprocessing import StandardScaler
 
 from momentalign._types import Array, Integers
 from momentalign.linear._head import LinearHead
-from momentalign.linear._reweighting import split_groups, subsample_groups, worst_accuracy
+from momentalign.linear._held_out import Scored, worst_accuracy
+from momentalign.linear._reweighting import check_subsample, split_groups, subsample_groups
 
 PUBLISHED_CS = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 """Inverse strengths of L1 that DFR chooses among."""
 
 
 class DFRFit(NamedTuple):
-    """The mean head, the chosen C, and the worst group's accuracy of each C."""
+    """The mean head, the chosen C, and the worst group's or class's accuracy of each C."""
 
     head: LinearHead
     C: float
@@ -31,52 +32,59 @@ def fit_dfr(
     *,
     held_out: NDArray[np.bool_],
     refit_on: str,
+    scored: Scored,
     classes: int,
     Cs: Sequence[float],
     refits: int,
     random: np.random.RandomState,
     max_iter: int,
+    sample_weight: NDArray[np.floating] | None = None,
 ) -> DFRFit:
-    """Choose C by the worst group's accuracy, then average L1 logistic regressions on group-balanced subsamples.
+    """Choose C by the worst accuracy, then average L1 logistic regressions on group-balanced subsamples.
 
-    Features are standardised by the rows that are not held out, where there are any. Refits on the held-out rows choose
-    C with one fit on a balanced subsample of one half of every group, scored on the other half; refits on the training
-    rows, with one on a balanced subsample of them, scored on all held-out rows. Several classes are fitted one against
-    the rest. liblinear penalises the intercept as well.
+    Features are standardised by the rows that are not held out, where there are any. C is chosen with one fit on a
+    balanced subsample of the rows to refit on. If scored rows are among these, it is one of a half of every group, and
+    only the other half is scored. Several classes are fitted one against the rest. liblinear penalises the intercept as
+    well.
 
     Args:
         features: Shape (n, d).
         targets: Class indices 0 … C − 1, shape (n,).
-        groups: Any integers, shape (n,); every group has two rows or more to refit on, and one to score.
+        groups: Any integers, shape (n,); every group has two rows or more to refit on.
         held_out: Mask, shape (n,).
         refit_on: `"validation"`, the held-out rows, or `"training"`, the others.
+        scored: The rows that choose C.
         classes: C.
         Cs: Candidates; ties go to the earlier one.
         refits: Number of subsamples.
         random: Draws the halves, then the subsample to choose by, then those to refit on.
         max_iter: Maximum number of iterations of a fit.
+        sample_weight: Weight of each row in the fits, shape (n,).
 
     Returns:
         The fit, its head for features as they were given.
     """
-    scaler = StandardScaler().fit(features if held_out.all() else features[~held_out])
+    reference = np.flatnonzero(np.ones_like(held_out) if held_out.all() else ~held_out)
+    weights = np.ones(len(features)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    scaler = StandardScaler().fit(features[reference], sample_weight=weights[reference])
     X = scaler.transform(np.asarray(features, dtype=np.float64))
     source = np.flatnonzero(held_out if refit_on == "validation" else ~held_out)
-    tuned, scored = source, np.flatnonzero(held_out)
-    if refit_on == "validation":
+    tuned = source
+    if np.isin(scored.rows, source).any():
         half = split_groups(groups[source], 0.5, random)
-        tuned, scored = source[half], source[~half]
+        tuned, kept = source[half], np.isin(scored.rows, source[~half])
+        scored = Scored(scored.rows[kept], scored.units[kept])
 
     def fit(rows: NDArray[np.intp], C: float) -> tuple[Array, Array, int]:
         seed = int(random.randint(2**31 - 1))
-        return _fit_l1(X[rows], targets[rows], classes, C=C, max_iter=max_iter, random_state=seed)
+        return _fit_l1(X[rows], targets[rows], weights[rows], classes, C=C, max_iter=max_iter, random_state=seed)
 
     drawn = tuned[subsample_groups(groups[tuned], random)]
     scores = []
     for C in Cs:
         coef, intercept, _ = fit(drawn, C)
-        right = LinearHead(coef, intercept, 0.0, 0, True).predict(X[scored]) == targets[scored]
-        scores.append(worst_accuracy(right, groups[scored]))
+        right = LinearHead(coef, intercept, 0.0, 0, True).predict(X[scored.rows]) == targets[scored.rows]
+        scores.append(worst_accuracy(right, scored.units))
     chosen = float(Cs[int(np.argmax(scores))])
     fits = [fit(source[subsample_groups(groups[source], random)], chosen) for _ in range(refits)]
     coef = np.mean([fit[0] for fit in fits], axis=0) / scaler.scale_
@@ -85,20 +93,15 @@ def fit_dfr(
     return DFRFit(head, chosen, np.array(scores))
 
 
-def _fit_l1(X: Array, targets: Integers, classes: int, **options: Any) -> tuple[Array, Array, int]:
+def _fit_l1(X: Array, targets: Integers, weights: Array, classes: int, **options: Any) -> tuple[Array, Array, int]:
     """Coefficients, intercepts and iterations of L1 logistic regressions: one for two classes, else one for each."""
-    missing = np.setdiff1d(np.arange(classes), targets)
-    if len(missing):
-        raise ValueError(
-            f"A group-balanced subsample should hold all {classes} classes, but one of {len(X)} rows holds "
-            f"{classes - len(missing)}. Use groups of class and attribute, or merge the smallest groups."
-        )
+    check_subsample(targets, classes)
     # scikit-learn 1.8 replaced the penalty's name by a ratio.
     renamed = LogisticRegression().get_params()["penalty"] == "deprecated"
     model = LogisticRegression(**({"l1_ratio": 1.0} if renamed else {"penalty": "l1"}), solver="liblinear", **options)
     fits = []
     for label in [1] if classes == 2 else range(classes):
-        model.fit(X, targets == label)
+        model.fit(X, targets == label, sample_weight=weights)
         fits.append((model.coef_[0], model.intercept_[0], int(np.max(model.n_iter_))))
     coefs, intercepts, iterations = zip(*fits, strict=True)
     return np.stack(coefs), np.array(intercepts), max(iterations)

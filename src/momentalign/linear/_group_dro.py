@@ -70,12 +70,16 @@ def fit_group_dro(
     *,
     classes: int,
     l2: float,
+    sample_weight: NDArray[np.floating] | None = None,
     bias: bool = True,
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> tuple[LinearHead, Array]:
-    """Fit a head by :func:`solve_group_dro`; returns it with q (G,), in the order of the groups' integers."""
-    rows = SortedRows.sort(features, targets, groups, None, bias=bias)
+    """Fit a head by :func:`solve_group_dro`; returns it with q (G,), in the order of the groups' integers.
+
+    `sample_weight` (n,) weighs the rows within their group.
+    """
+    rows = SortedRows.sort(features, targets, groups, sample_weight, bias=bias)
     solution, q = solve_group_dro(rows, classes, l2=l2, tol=tol, max_iter=max_iter)
     warn_if_stopped(solution.converged, max_iter)
     shape = (1 if classes == 2 else classes, rows.X.shape[1])

@@ -13,8 +13,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from momentalign._types import Array
-from momentalign._validation import check_labels
-from momentalign.linear import LinearHead
+from momentalign._validation import check_column, check_labels, find_missing
+from momentalign.linear import LinearHead, unit_l2
 
 _FLOATS = [np.float64, np.float32]
 
@@ -37,8 +37,8 @@ class FitRows(NamedTuple):
 
     @property
     def unit_l2(self) -> float:
-        """L2 of scikit-learn's `LogisticRegression()` and `Ridge()`: one over the number, or weight, of the rows."""
-        return 1.0 / (len(self.features) if self.weights is None else float(self.weights.sum()))
+        """L2 of scikit-learn's `LogisticRegression()` and `Ridge()`."""
+        return unit_l2(len(self.features), self.weights)
 
 
 class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -242,15 +242,23 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # typ
 
 
 def encode_labels(
-    labels: object, rows: int, name: str = "domains", of: str = "X"
+    labels: object, rows: int, name: str = "domains", of: str = "X", *, partial: bool = False
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Sorted labels that occur in a column of one label per row of `of`, and the index of each row's label."""
-    column = np.asarray(labels)
+    """Sorted labels that occur in a column of one label per row of `of`, and the index of each row's label.
+
+    With `partial` labels may be missing, and their index is −1.
+    """
+    column, codes, known = np.asarray(labels), np.full(rows, -1), np.ones(rows, dtype=bool)
     # NumPy turns a NaN in a list of strings into the string "nan".
     strings = column.dtype.kind in "US" and isinstance(labels, (list, tuple))
-    check_labels(name, np.asarray(labels, dtype=object) if strings else column, rows, of)
+    given = np.asarray(labels, dtype=object) if strings else column
+    if partial:
+        check_column(name, given.shape, rows, of)
+        known[find_missing(given)] = False
+    else:
+        check_labels(name, given, rows, of)
     try:
-        unique, codes = np.unique(column, return_inverse=True)
+        unique, codes[known] = np.unique(column[known], return_inverse=True)
     except TypeError:
         raise ValueError(f"'{name}' should hold labels of one kind, but mixes kinds. Use strings throughout.") from None
     return unique, codes.astype(np.int64)

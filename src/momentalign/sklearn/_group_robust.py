@@ -1,44 +1,18 @@
-"""Remedies for worst groups, as linear heads on fixed features."""
+"""A linear classifier for the worst group."""
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from momentalign._types import Array
 from momentalign._validation import check_choice, check_count, check_weight
-from momentalign.linear import (
-    PUBLISHED_CS,
-    LinearHead,
-    balance_weights,
-    fit_afr,
-    fit_group_dro,
-    fit_head,
-    jtt_weights,
-    subsample_groups,
-)
-from momentalign.sklearn._base import encode_labels
-from momentalign.sklearn._dfr import DFRClassifier
-from momentalign.sklearn._groups import GroupClassifier, check_fraction, validation_mask
-
-_AFR_SHARE = 0.2
+from momentalign.linear import PUBLISHED_CS
+from momentalign.sklearn._remedies import REMEDIES, Remedies
 
 
-class _Rows(NamedTuple):
-    """Validated arguments of `fit`; groups and domains as indices."""
-
-    features: NDArray[np.floating]
-    targets: NDArray[np.int64]
-    groups: NDArray[np.int64]
-    domains: NDArray[np.int64] | None
-    validation: ArrayLike | None
-
-
-class GroupRobustClassifier(GroupClassifier):
+class GroupRobustClassifier(Remedies):
     r"""Logistic regression for the worst group, by one of the remedies in use.
 
     Without a remedy the loss is the mean over rows, which the largest groups determine. Each of these changes the rows
@@ -49,12 +23,22 @@ class GroupRobustClassifier(GroupClassifier):
     - `"groupdro"`: least loss of the group with the largest one, at the saddle point.
     - `"dfr"`: :class:`DFRClassifier`, L1 chosen by the worst group and the mean of refits on balanced subsamples.
     - `"afr"`: the plain head of the training rows, refitted on held-out rows with weights exp(−γp) over the frequency
-      of the class, p being the true class's probability, and with L2 towards the plain head. γ is chosen by the worst
-      group, without groups by the worst class, on the training rows. Needs no groups.
-    - `"jtt"`: a plain head, then a second one with `upweight` for the rows that the first misclassifies, on the same
-      features; the published first model stops early. Needs no groups.
+      of the class, p being the true class's probability, and with L2 towards the plain head. Needs no groups to fit.
+    - `"jtt"`: a plain head, then a second one with more weight for the rows that the first misclassifies. L2 of the
+      first stands for the published number of epochs. Needs no groups to fit.
     - `"cma"`: gradients and Hessians aligned across domains, the values of the attribute; groups count alike in each
       domain, and domains count alike.
+
+    `"dfr"`, `"afr"` and `"jtt"` choose among the settings below by `selection`:
+
+    - `"worst_group"`: accuracy of the worst group. Needs the groups of the rows that decide: the held-out ones of a
+      mask, else all.
+    - `"worst_class"`: accuracy of the worst class. Needs labels only, so that held-out rows, or all of them for `"afr"`
+      and `"jtt"`, may be without groups.
+    - `"train_groups"`: accuracy of the worst group of the training rows. Needs groups there only; those of held-out
+      rows may be missing (None or NaN).
+
+    Rows that decide are never among those that were fitted: they are left out in five folds (one half with `"dfr"`).
 
     What is gained for the worst group is paid by the average: the rows of large groups count less. Standardise the
     columns first; `"dfr"` does so itself.
@@ -69,10 +53,12 @@ class GroupRobustClassifier(GroupClassifier):
         refit_on: `"validation"` or `"training"` rows (`dfr`).
         validation: Fraction of rows that is held out where `fit` gets no mask, of every group (`dfr`) or class (`afr`).
             None holds out all rows (`dfr`) or 0.2 of them (`afr`).
+        selection: As above; None is `"worst_group"`, or `"worst_class"` without any groups.
         gammas: Candidates for γ: how much less rows count that the plain head gets right; 0 balances the classes only.
-            Ties go to the earlier one (`afr`).
-        afr_l2: Weight of half the squared distance from the plain head, intercept included (`afr`).
-        upweight: Weight of misclassified rows (`jtt`).
+            Ties go to the earlier setting, here and below (`afr`).
+        afr_l2s: Candidates for the weight of half the squared distance from the plain head, intercept included (`afr`).
+        upweights: Candidates for the weight of misclassified rows; 1 is the plain head (`jtt`).
+        first_l2_factors: Candidates for L2 of the first head, times that of the second (`jtt`).
         gradient_weight: Weight of the gradients' spread, relative to its largest value (`cma`).
         hessian_weight: Weight of the Hessians' spread, relative to its largest value (`cma`).
         fit_intercept: Whether to fit an intercept; `dfr` always does.
@@ -87,6 +73,11 @@ class GroupRobustClassifier(GroupClassifier):
         group_weights_: Weight of each group in the loss, shape (G,); `groupdro` only.
         C_: The chosen C; `dfr` only.
         gamma_: The chosen γ; `afr` only.
+        afr_l2_: The chosen weight of the distance; `afr` only.
+        upweight_: The chosen weight of misclassified rows; `jtt` only.
+        first_l2_factor_: The chosen factor of the first head's L2; `jtt` only.
+        scores_: Accuracy of the worst group or class of each setting: `Cs`, `gammas` × `afr_l2s`, or
+            `first_l2_factors` × `upweights`; empty where there is one; `dfr`, `afr` and `jtt` only.
         validation_: Mask of the held-out rows, shape (n,); `dfr` and `afr` only.
         classes_: The classes, shape (C,).
         coef_: Shape (C, d), (1, d) for two classes.
@@ -113,9 +104,11 @@ class GroupRobustClassifier(GroupClassifier):
         refits: int | None = None,
         refit_on: str = "validation",
         validation: float | None = None,
+        selection: str | None = None,
         gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0),
-        afr_l2: float = 0.1,
-        upweight: float = 5.0,
+        afr_l2s: Sequence[float] = (1.0, 0.1, 0.01),
+        upweights: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
+        first_l2_factors: Sequence[float] = (1.0, 30.0, 1000.0),
         gradient_weight: float = 1.0,
         hessian_weight: float = 0.0,
         fit_intercept: bool = True,
@@ -130,9 +123,11 @@ class GroupRobustClassifier(GroupClassifier):
         self.refits = refits
         self.refit_on = refit_on
         self.validation = validation
+        self.selection = selection
         self.gammas = gammas
-        self.afr_l2 = afr_l2
-        self.upweight = upweight
+        self.afr_l2s = afr_l2s
+        self.upweights = upweights
+        self.first_l2_factors = first_l2_factors
         self.gradient_weight = gradient_weight
         self.hessian_weight = hessian_weight
         self.fit_intercept = fit_intercept
@@ -148,6 +143,7 @@ class GroupRobustClassifier(GroupClassifier):
         *,
         domains: ArrayLike | None = None,
         validation: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -155,144 +151,40 @@ class GroupRobustClassifier(GroupClassifier):
             X: Shape (n, d).
             y: Classes, shape (n,).
             groups: Group of each row, for example class and attribute: strings or integers, shape (n,). None takes the
-                pairs of class and domain, or without domains the classes, with a warning.
+                pairs of class and domain; without domains the classes, with a warning, or nothing for `afr` and `jtt`.
+                None or NaN in a row: its group is not known, which `dfr`, `afr` and `jtt` allow, see `selection`.
             domains: Attribute of each row, shape (n,). `cma` aligns across its values; the other methods use it only
                 where there are no groups.
-            validation: True for held-out rows, shape (n,), with `dfr` and `afr`; an error elsewhere. None uses the
-                fraction of the constructor.
+            validation: True for held-out rows, shape (n,), with `dfr` and `afr`, which refit on them, and `jtt`, which
+                does not fit them; an error elsewhere. None uses the fraction of the constructor.
+            sample_weight: Weight of each row within its group, shape (n,); with `afr` and `jtt` times their own
+                weights. Subsamples and folds are drawn whatever the weights, and each row scored counts once.
 
         Returns:
             The fitted estimator.
         """
         self._check_parameters()
-        if validation is not None and self.method not in ("dfr", "afr"):
+        chosen = self.method in ("dfr", "afr", "jtt")
+        if validation is not None and not chosen:
             raise TypeError(f"method '{self.method}' holds no rows out, but 'validation' was given. Leave it out.")
-        features, targets = self._validate_targets(X, y)
-        codes = attributes = None
-        if domains is not None:
-            labels, codes = encode_labels(domains, len(features))
-            attributes = labels[codes]
-        if self.method in ("afr", "jtt") and groups is None:
-            self.groups_, self.group_sizes_ = np.empty(0, dtype=object), np.empty(0, dtype=np.int64)
-            units = np.zeros(len(features), dtype=np.int64)
-        else:
-            units = self._take_groups(groups, targets, attributes)
-        random = check_random_state(self.random_state)
-        self._store(_FITS[self.method](self, _Rows(features, targets, units, codes, validation), random))
+        rows = self._take_rows(
+            X, y, groups, domains, validation, sample_weight, partial=chosen, optional=self.method in ("afr", "jtt")
+        )
+        self._store(REMEDIES[self.method](self, rows, check_random_state(self.random_state)))
         return self
 
-    def _balanced(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        self._warn_single()
-        return self._head(rows, np.arange(len(rows.targets)), balance_weights(rows.groups))
-
-    def _subsampled(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        self._check_sizes(rows.groups, 2, "training", "Use method='balanced'")
-        heads = [self._head(rows, subsample_groups(rows.groups, random)) for _ in range(self.draws)]
-        coef, intercept = (np.mean([getattr(head, name) for head in heads], axis=0) for name in ("coef", "intercept"))
-        return replace(heads[0], coef=coef, intercept=intercept, n_iter=max(head.n_iter for head in heads))
-
-    def _group_dro(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        self._warn_single()
-        head, self.group_weights_ = fit_group_dro(
-            rows.features,
-            rows.targets,
-            rows.groups,
-            l2=1.0 / len(rows.targets) if self.l2 is None else self.l2,
-            **self._options(),
-        )
-        return head
-
-    def _dfr(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        names = ("Cs", "refits", "refit_on", "validation", "max_iter")
-        dfr = DFRClassifier(**{name: getattr(self, name) for name in names}, random_state=random)
-        dfr.fit(rows.features, self.classes_[rows.targets], self.groups_[rows.groups], validation=rows.validation)
-        self.C_, self.validation_ = dfr.C_, dfr.validation_
-        return LinearHead(dfr.coef_, dfr.intercept_, np.nan, dfr.n_iter_, True)
-
-    def _afr(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        share = _AFR_SHARE if self.validation is None else self.validation
-        self.validation_ = held_out = validation_mask(rows.validation, share, rows.targets, random)
-        self._check_classes(rows.targets, held_out)
-        plain = self._head(rows, np.flatnonzero(~held_out))
-        options = {key: value for key, value in self._options().items() if key != "classes"}
-        head, self.gamma_ = fit_afr(
-            plain,
-            rows.features,
-            rows.targets,
-            rows.groups if len(self.groups_) else rows.targets,
-            held_out,
-            gammas=self.gammas,
-            l2=self.afr_l2,
-            **options,
-        )
-        return head
-
-    def _jtt(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        every = np.arange(len(rows.targets))
-        first = self._head(rows, every)
-        return self._head(rows, every, jtt_weights(rows.targets, first.predict(rows.features), self.upweight))
-
-    def _cma(self, rows: _Rows, random: np.random.RandomState) -> LinearHead:
-        if rows.domains is None:
-            warnings.warn(
-                "Without 'domains' method 'cma' has nothing to align and is method 'balanced'. Pass the attribute of "
-                "each row: fit(X, y, groups=group, domains=attribute).",
-                UserWarning,
-                stacklevel=3,
-            )
-            return self._balanced(rows, random)
-        self._warn_single()
-        cells = np.unique(np.column_stack([rows.domains, rows.groups]), axis=0, return_inverse=True)[1].ravel()
-        weights = {1: self.gradient_weight, 2: self.hessian_weight}
-        return self._head(rows, np.arange(len(rows.targets)), balance_weights(cells), rows.domains, weights)
-
-    def _head(
-        self,
-        rows: _Rows,
-        index: NDArray[np.intp],
-        sample_weight: Array | None = None,
-        domains: NDArray[np.int64] | None = None,
-        order_weights: dict[int, float] | None = None,
-    ) -> LinearHead:
-        return fit_head(
-            rows.features[index],
-            rows.targets[index],
-            domains,
-            order_weights,
-            sample_weight=sample_weight,
-            l2=1.0 / len(index) if self.l2 is None else self.l2,
-            **self._options(),
-        )
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "classes": len(self.classes_),
-            "bias": self.fit_intercept,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
-
     def _check_parameters(self) -> None:
-        check_choice("method", self.method, _FITS)
+        check_choice("method", self.method, REMEDIES)
+        self._check_selection()
+        self._check_reweighting()
         if self.l2 is not None:
             check_weight("l2", self.l2)
-        for name in ("afr_l2", "upweight", "gradient_weight", "hessian_weight", "tol"):
+        for name in ("gradient_weight", "hessian_weight", "tol"):
             check_weight(name, getattr(self, name))
-        if not len(self.gammas):
-            raise ValueError("'gammas' should hold at least one number, but is empty.")
-        for gamma in self.gammas:
-            check_weight("gammas", gamma)
+        for name in ("gammas", "afr_l2s", "upweights", "first_l2_factors"):
+            values = getattr(self, name)
+            if not len(values):
+                raise ValueError(f"'{name}' should hold at least one number, but is empty.")
+            for value in values:
+                check_weight(name, value)
         check_count("draws", self.draws, 1)
-        check_count("max_iter", self.max_iter, 1)
-        check_fraction(self.validation)
-
-
-_FITS = {
-    "balanced": GroupRobustClassifier._balanced,
-    "subsampled": GroupRobustClassifier._subsampled,
-    "groupdro": GroupRobustClassifier._group_dro,
-    "dfr": GroupRobustClassifier._dfr,
-    "afr": GroupRobustClassifier._afr,
-    "jtt": GroupRobustClassifier._jtt,
-    "cma": GroupRobustClassifier._cma,
-}

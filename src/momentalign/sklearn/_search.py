@@ -20,12 +20,12 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # s
 
 from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear import LinearHead
+from momentalign.linear import LinearHead, stratified_folds
 from momentalign.sklearn._base import FitRows, LinearEstimator
 from momentalign.sklearn._candidates import Setting, explain_steps, format_candidates
 from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_for_worst, choose_step, lose_a_point
 from momentalign.sklearn._scoring import Scorer, find_scorer, gain_units, is_error
-from momentalign.sklearn._splits import FitSplit, SplitProgress, domain_folds, stratified_folds
+from momentalign.sklearn._splits import FitSplit, SplitProgress, domain_folds
 
 _LOOSER = 10.0
 """Factor of `tol` for aligned fits inside the search, which are compared only."""

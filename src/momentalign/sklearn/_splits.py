@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold, PredefinedSplit
+from sklearn.model_selection import GroupKFold
 
 from momentalign._format import format_duration
 
@@ -22,14 +22,6 @@ def domain_folds(domains: NDArray[np.int64], most: int) -> list[FitSplit]:
     if number <= most:
         splits.sort(key=lambda split: domains[split[1][0]])
     return splits
-
-
-def stratified_folds(strata: NDArray[np.int64], folds: int, random: np.random.RandomState) -> list[FitSplit]:
-    """Shuffled folds with every stratum spread evenly; unlike for StratifiedKFold, strata may have very few rows."""
-    shuffled = random.permutation(len(strata))
-    fold = np.empty(len(strata), dtype=np.int64)
-    fold[shuffled[np.argsort(strata[shuffled], kind="stable")]] = np.arange(len(strata)) % folds
-    return list(PredefinedSplit(fold).split())
 
 
 class SplitProgress:
