@@ -113,8 +113,8 @@ def test_targets_of_other_types_that_fit(loss: str, targets: Tensor) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"order": 0}, ValueError, r"'order' should be between 1 and 3 for loss 'cross_entropy', but is 0\.$"),
-        ({"order": 4}, ValueError, r"but is 4\. One logit with loss='logistic' takes any order\."),
+        ({"order": 0}, ValueError, r"'order' should be between 1 and 4 for loss 'cross_entropy', but is 0\.$"),
+        ({"order": 5}, ValueError, r"but is 5\. One logit with loss='logistic' takes any order\."),
         ({"order": -1, "loss": "logistic"}, ValueError, r"'order' should be at least 1 for loss 'logistic', but is -1"),
         ({"order": 1.0}, TypeError, r"'order' should be an integer, but is 1\.0"),
         ({"order": True}, TypeError, r"'order' should be an integer, but is True"),

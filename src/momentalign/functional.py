@@ -4,7 +4,7 @@ For a linear head every derivative of order r of a sample's loss is a residual t
 features, so inner products need no tensor (see :mod:`momentalign.closed_form`). All functions are differentiable in
 features and logits and compute in float32 at least. They share their arguments:
 
-- `order`: order r of the derivative, 1 to 3 for cross-entropy, any for the other losses;
+- `order`: order r of the derivative, 1 to 4 for cross-entropy, any for the other losses;
 - `features` (n, d): input of the linear head;
 - `logits` (n, C): its output; (n, 1) for the logistic loss;
 - `targets` (n,): class indices; real numbers, (n, C), for squared error;

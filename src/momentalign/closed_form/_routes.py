@@ -52,7 +52,7 @@ def _gram_cost(orders: Collection[int], residuals: type[Residuals], n: int, d: i
     """Multiply-adds and numbers moved by the Gram route, forward."""
     products = 1 if 1 in orders else 0
     if residuals is SoftmaxResiduals:
-        products += (3 if max(orders) > 1 else 0) + (3 if 3 in orders else 0)
+        products += 3 * (max(orders) > 1) + 3 * (max(orders) > 2) + 4 * (max(orders) > 3)
     return float(n) * (n + past) * (d + products * C + 4 * _PASSES)
 
 

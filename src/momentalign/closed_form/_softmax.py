@@ -13,7 +13,13 @@ float32, in R every term is as small as the result. With
 
 the inner products are polynomials of a few matrix products. That of order 2 is
 :math:`\rho\,(\rho + 1 + 2(e + g + h)) - \tau + 2(\pi_i h + \pi_j g + gh)`, equal to
-s + s² − (p·q² + p²·q) with s = p·q.
+s + s² − (p·q² + p²·q) with s = p·q. That of order 4 equals, with :math:`s_{kl} = p^k \cdot q^l`,
+
+.. math:: s + 7s^2 + 24s^3 + 36s^4 - (7 + 36s + 72s^2)\,(s_{12} + s_{21}) + 12(1 + 2s)(s_{13} + s_{31})
+          + (42 + 96s)\,s_{22} + 18(s_{12}^2 + s_{21}^2) + 24 s_{12}s_{21} - 6(s_{14} + s_{41}) - 48(s_{23} + s_{32})
+
+which is :math:`\langle\kappa_4,\kappa_4\rangle` of :math:`\kappa_4 = \mathrm E[(e_a - p)^{\otimes 4}]` less the three
+pairings of :math:`A \otimes A`.
 """
 
 from collections.abc import Collection
@@ -25,9 +31,9 @@ from momentalign.closed_form._heads import Residuals
 
 
 class SoftmaxResiduals(Residuals):
-    """Residual tensors of the cross-entropy, orders 1 to 3."""
+    """Residual tensors of the cross-entropy, orders 1 to 4."""
 
-    highest_order = 3
+    highest_order = 4
 
     @staticmethod
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
@@ -60,32 +66,42 @@ class SoftmaxResiduals(Residuals):
         if 1 in orders:
             gradient = self.gradient
             grams[1] = gradient @ (gradient if other is self else other.gradient).T
-        if 2 in orders or 3 in orders:
+        if max(orders) > 1:
             (R, mass, top, *_), (Q, other_mass, other_top, *_) = self.state, other.state
             R2, Q2 = R.square(), Q.square()
-            rho, tau = R @ Q.T, torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T
+            rho = R @ Q.T
             shifts = R.index_select(1, other_top), Q.index_select(1, top).T, mass, other_mass.T
             same = top[:, None] == other_top
+            if 2 in orders or 3 in orders:
+                tau = torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T
             if 2 in orders:
                 grams[2] = _second_order(rho, tau, *shifts, same)
+            if max(orders) > 2:
+                R3, Q3 = R2 * R, Q2 * Q
+                upsilon, omega = torch.cat([R, R3], 1) @ torch.cat([Q3, Q], 1).T, R2 @ Q2.T
             if 3 in orders:
-                upsilon = torch.cat([R, R2 * R], 1) @ torch.cat([Q2 * Q, Q], 1).T
-                grams[3] = _third_order(rho, tau, upsilon, R2 @ Q2.T, *shifts, same)
+                grams[3] = _third_order(rho, tau, upsilon, omega, *shifts, same)
+            if 4 in orders:
+                left, right = torch.cat([R, 8 * R2, 8 * R3, R2 * R2], 1), torch.cat([Q2 * Q2, Q3, Q2, Q], 1)
+                grams[4] = _fourth_order(rho, R @ Q2.T, R2 @ Q.T, upsilon, omega, left @ right.T, *shifts, same)
         return grams
 
     def energies(self, orders: Collection[int]) -> dict[int, Tensor]:
         energies = {}
         if 1 in orders:
             energies[1] = self.gradient.square().sum(1)
-        if 2 in orders or 3 in orders:
+        if max(orders) > 1:
             R, mass, *_ = self.state
             R2, pi = R.square(), mass[:, 0]
-            rho, tau, fourth = R2.sum(1), 2 * (R2 * R).sum(1), R2.square().sum(1)
-            same = torch.ones_like(pi, dtype=torch.bool)
+            rho, cubes, fourth = R2.sum(1), (R2 * R).sum(1), R2.square().sum(1)
+            shifts = -pi, -pi, pi, pi, torch.ones_like(pi, dtype=torch.bool)
             if 2 in orders:
-                energies[2] = _second_order(rho, tau, -pi, -pi, pi, pi, same)
+                energies[2] = _second_order(rho, 2 * cubes, *shifts)
             if 3 in orders:
-                energies[3] = _third_order(rho, tau, 2 * fourth, fourth, -pi, -pi, pi, pi, same)
+                energies[3] = _third_order(rho, 2 * cubes, 2 * fourth, fourth, *shifts)
+            if 4 in orders:
+                fifth = (R2.square() * R).sum(1)
+                energies[4] = _fourth_order(rho, cubes, cubes, 2 * fourth, fourth, 18 * fifth, *shifts)
         return energies
 
     def hessian_times(self, vectors: Tensor) -> Tensor:
@@ -174,4 +190,50 @@ def _third_order(
         + 2 * upsilon
         + 6 * (omega + a.square() * h + b.square() * g + (2 * (a + b) + c - 1) * gh)
         + torch.where(same, 6 * (rho * z - tau), 0.0)
+    )
+
+
+def _fourth_order(
+    rho: Tensor,
+    x: Tensor,
+    y: Tensor,
+    upsilon: Tensor,
+    omega: Tensor,
+    psi: Tensor,
+    g: Tensor,
+    h: Tensor,
+    a: Tensor,
+    b: Tensor,
+    same: Tensor,
+) -> Tensor:
+    r"""Inner products of fourth residuals from the products of the legend; a and b are the masses.
+
+    Moreover x = R_i · R_j², y = R_i² · R_j and ψ = R_i · R_j⁴ + R_i⁴ · R_j + 8 (R_i² · R_j³ + R_i³ · R_j²).
+    """
+    e, ah, bg, gh, tau, mass = same.to(rho.dtype), a * h, b * g, g * h, x + y, a + b
+    sigma, mixed = g + h + e, ah + bg + gh
+    s = rho + sigma  # p · q
+    u, v = g * (g + 2 * (b + h + e)) + h + e, h * (h + 2 * (a + g + e)) + g + e
+    linear = (
+        1
+        + sigma * (2 + 12 * sigma * (2 * sigma - 1) + 96 * mixed)
+        + 72 * (e * mixed + a * ah + b * bg)
+        + gh * (192 * mass + 120 * (sigma - 1))
+    )
+    constant = (
+        mixed * (1 - 12 * e)
+        + a * ah * (12 * a)
+        + b * bg * (12 * b)
+        - 6 * (ah * h + bg * g)
+        + gh * (6 + 12 * (3 * mass.square() - 2 * a * b + 3 * (a * g + b * h) + g.square() + h.square()))
+        + gh * (48 * mixed - 24 * (mass + sigma))
+    )
+    return (
+        rho * (linear + rho * (7 + 144 * (sigma.square() + mixed) + rho * (24 + 144 * sigma + 36 * rho)))
+        + tau * (18 * tau - 7 - 48 * mixed - 36 * (s.square() + rho * (s + sigma + 1)))
+        - 12 * (x * y + u * x + v * y)
+        + 12 * upsilon * (1 + 2 * s)
+        + 6 * omega * (7 + 16 * s)
+        - 6 * psi
+        + 2 * constant
     )

@@ -152,10 +152,7 @@ def fit_path(
     check_choice("loss", loss, ("cross_entropy", "logistic"))
     check_count("max_iter", max_iter, 1)
     orders = [
-        {
-            check_order(order, "cross_entropy"): check_weight(f"order_weights[{order}]", weight)
-            for order, weight in setting.items()
-        }
+        {_check_order(order): check_weight(f"order_weights[{order}]", weight) for order, weight in setting.items()}
         for setting in order_weights
     ]
     l2s = check_l2s(l2, len(orders))
@@ -210,3 +207,11 @@ def _distance(one: tuple[Mapping[str, float], float], other: tuple[Mapping[str, 
     names = sorted({*weights, *other_weights})
     decades = [math.log10((weights.get(name, 0.0) + 1e-3) / (other_weights.get(name, 0.0) + 1e-3)) for name in names]
     return sum(abs(value) for value in decades) + abs(math.log10((l2 + 1e-6) / (other_l2 + 1e-6)))
+
+
+def _check_order(order: object) -> int:
+    """Return `order` if full-batch fits have it."""
+    number = check_order(order, "cross_entropy")
+    if number > 3:
+        raise ValueError(f"'order' should be between 1 and 3 for a full-batch fit, but is {number}.")
+    return number

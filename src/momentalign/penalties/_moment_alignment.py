@@ -40,6 +40,7 @@ class AlignmentPenalty(DomainPenalty):
         "gradient": "gradient spread",
         "hessian": "Hessian spread",
         "order_3": "spread of third derivatives",
+        "order_4": "spread of fourth derivatives",
     }
     capturable = True
 
@@ -143,7 +144,7 @@ class MomentAlignment(AlignmentPenalty):
     r"""Alignment of derivatives of any orders across domains.
 
     :math:`\sum_r w_r\,\frac1K \sum_e \|\nabla^r L_e - \overline{\nabla^r L}\|^2` over the derivatives of the domains'
-    mean losses with respect to a linear head, in closed form. Orders 1 to 3 for cross-entropy, any order for the
+    mean losses with respect to a linear head, in closed form. Orders 1 to 4 for cross-entropy, any order for the
     logistic loss; squared error has none past 2. Terms are named `gradient`, `hessian`, `order_3`, ….
 
     Args:
