@@ -50,7 +50,14 @@ class Figure:
 
 
 def dots(
-    data: alt.Data, *, x: str, names: Sequence[str], sort: Sequence[str], zero: bool = True, width: int = 360
+    data: alt.Data,
+    *,
+    x: str,
+    names: Sequence[str],
+    sort: Sequence[str],
+    where: str = "true",
+    zero: bool = True,
+    width: int = 360,
 ) -> alt.LayerChart:
     """A point with its interval for every name in every row of the chart.
 
@@ -61,6 +68,7 @@ def dots(
         x: Title of the axis.
         names: Order of the names, which determines colours.
         sort: Order of the chart's rows.
+        where: Vega expression of the rows to show, such as `datum.rule == 'mean'`.
         zero: Draw a line at 0.
         width: In pixels.
     """
@@ -70,14 +78,20 @@ def dots(
         sort=list(names),
         legend=alt.Legend(title=None, orient="top", columns=3) if len(names) > 1 else None,
     )
-    base = alt.Chart(data).encode(
-        y=alt.Y("row:N", sort=list(sort), title=None, axis=alt.Axis(grid=True, tickBand="extent", labelLimit=240)),
-        yOffset=alt.YOffset("name:N", sort=list(names)),
-        color=colour,
+    base = (
+        alt.Chart(data)
+        .transform_filter(where)
+        .encode(
+            y=alt.Y("row:N", sort=list(sort), title=None, axis=alt.Axis(grid=True, tickBand="extent", labelLimit=240)),
+            yOffset=alt.YOffset("name:N", sort=list(names)),
+            color=colour,
+        )
     )
     mean = alt.X("mean:Q", title=x, scale=alt.Scale(zero=False))
     layers = [
-        base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=x), x2="high:Q").transform_filter("datum.high"),
+        base.mark_rule(strokeWidth=1.5)
+        .encode(x=alt.X("low:Q", title=x), x2="high:Q")
+        .transform_filter("isValid(datum.high)"),
         base.mark_point(filled=True, size=45, opacity=1).encode(x=mean),
     ]
     if zero:

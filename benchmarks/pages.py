@@ -18,7 +18,12 @@ from benchmarks.figures import Figure
 from benchmarks.records import DOCS, Line, RecordFile, add_lines, load_lines, record_path
 from momentalign._files import atomic_write
 
-MODULES: Mapping[str, str] = {"estimators": "benchmarks.estimators.page"}
+MODULES: Mapping[str, str] = {
+    "estimators": "benchmarks.estimators.page",
+    "fine-tuning": "benchmarks.fine_tuning.page",
+    "selection": "benchmarks.selection.page",
+    "index": "benchmarks.overview",
+}
 """Module of each page; its `PAGE` is a :class:`StudyPage`."""
 
 _BLOCK = re.compile(r"<!-- begin (?P<name>[\w.-]+) -->(?P<text>.*?)<!-- end (?P=name) -->", re.DOTALL)

@@ -7,14 +7,13 @@ numbers rounded to six significant digits. Records with the key of an older one 
 import json
 import lzma
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from momentalign._files import atomic_write
-from momentalign.runs import RunState, Sweep, read_run, read_runs
+from momentalign.runs import RunState, read_run
 
 DOCS = Path(__file__).parents[1] / "docs"
 DIGITS = 6
@@ -115,23 +114,3 @@ SWEEP_RUNS = RecordFile(
     sweep_lines,
 )
 """Runs of sweeps, from their folders."""
-
-
-def sweep_of_lines(lines: Iterable[Line]) -> Sweep:
-    """The sweep that :func:`sweep_lines` read."""
-    with tempfile.TemporaryDirectory() as folder:
-        for line in lines:
-            path = Path(folder, line["run"]["hash"])
-            path.mkdir()
-            path.joinpath("run.json").write_text(json.dumps(line["run"]), encoding="utf-8")
-            path.joinpath("records.jsonl").write_text("\n".join(_record_lines(line)) + "\n", encoding="utf-8")
-        return read_runs(folder)
-
-
-def _record_lines(line: Line) -> Iterator[str]:
-    names = {name: [part or None for part in name.split("|", 2)] for name in line["curves"]}
-    for index, step in enumerate(line["steps"]):
-        for name, (metric, split, domain) in names.items():
-            if (value := line["curves"][name][index]) is not None:
-                record = {"step": step, "domain": domain, "split": split, "metric": metric, "value": float(value)}
-                yield json.dumps(record)

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import fine_tuning
-from benchmarks.fine_tuning import Job, Setting, execute, main, plan, settings_of, tables
+from benchmarks.fine_tuning import __main__ as command
+from benchmarks.fine_tuning.__main__ import main
+from benchmarks.fine_tuning.runs import execute
+from benchmarks.fine_tuning.settings import Job, Setting, plan, settings_of
+from benchmarks.fine_tuning.tables import tables
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +53,7 @@ def test_tables_show_differences_from_erm(tmp_path: Path, capsys: pytest.Capture
 
 def test_finished_runs_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Job] = []
-    monkeypatch.setattr(fine_tuning, "run_jobs", lambda jobs, *_, **__: iter(asked.extend(jobs) or ()))
+    monkeypatch.setattr(command, "run_jobs", lambda jobs, *_, **__: iter(asked.extend(jobs) or ()))
     words = ["digits", "--data", str(tmp_path), "--seeds", "0", "--only", "ERM", "-o", str(tmp_path / "out.jsonl")]
     assert main(words) == 0
     assert len(asked) == 9

@@ -1,10 +1,11 @@
-import json
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchmarks.selection import Curves, choose, read_lines, rules, tables
+from benchmarks.selection.curves import Curves, sweep_curves, tuning_curves
+from benchmarks.selection.rules import choose, rules
+from benchmarks.selection.tables import tables
 
 
 def colour_and_shape() -> list[Curves]:
@@ -49,14 +50,38 @@ def test_tables_have_a_row_for_each_rule() -> None:
     assert "| mean accuracy (training-domain) | 10.0 |" in lines
 
 
-def test_lines_of_the_fine_tuning_study_are_read(tmp_path: Path) -> None:
+def test_lines_of_the_fine_tuning_study_are_read() -> None:
     line = {
         "dataset": "pacs", "domain": "c", "seed": 3, "setting": "relative 1, 1", "records": [0, 100],
         "accuracies": {"a/out": [0.1, 0.8], "b/out": [0.2, 0.7], "c/in": [0.1, 0.6], "c/out": [0.1, 0.5]},
         "rows": {"a": 10, "b": 20},
     }  # fmt: skip
-    (tmp_path / "pacs.jsonl").write_text(json.dumps(line) + "\n")
-    (run,) = read_lines(tmp_path / "pacs.jsonl")
+    (run,) = tuning_curves([line])
     assert run.cell == ("pacs", "cma", "c", 3)
     assert run.accuracy.tolist() == [[0.1, 0.2], [0.8, 0.7]]
     assert list(choose([run], rules()["range, λ = 2"]).values()) == [pytest.approx(60)]
+
+
+def test_runs_of_a_sweep_are_read() -> None:
+    curves = {
+        f"{metric}|{split}|{domain}": [0.5, value]
+        for metric, value in (("accuracy", 0.7), ("cross_entropy", 0.6))
+        for split in ("in", "out")
+        for domain in "abc"
+    }
+    curves |= {name.replace("accuracy", "averaged_accuracy"): [None, 0.8] for name in curves if "acc" in name}
+    curves |= {name.replace("cross", "averaged_cross"): [None, 0.4] for name in curves if name.startswith("cross")}
+    curves["gradient_gap||"] = [0.1, 0.2]
+    config = {"dataset": "d", "algorithm": "erm", "test_domains": ["b"], "trial": 2}
+    info = {"config": config, "domains": ["a", "b", "c"], "rows": {name: {"out": 50} for name in "abc"}}
+    raw, averaged = sweep_curves([{"run": info, "steps": [0, 100], "curves": curves}])
+    assert (raw.cell, averaged.cell) == (("d", "erm", "b", 2), ("d", "erm+average", "b", 2))
+    assert raw.accuracy.tolist() == [[0.5, 0.5], [0.7, 0.7]]
+    assert raw.gaps["gradient"].tolist() == [0.1, 0.2]
+    assert (averaged.steps.tolist(), averaged.test.tolist(), averaged.gaps) == ([100], [0.8], {})
+
+
+def test_equal_scores_count_alike() -> None:
+    (run,) = colour_and_shape()
+    other = replace(run, test=np.array([0.2, 0.9]))
+    assert list(choose([run, other], rules()["range, λ = 2"]).values()) == [pytest.approx(80)]
