@@ -1,6 +1,7 @@
 """Vision transformers as timm publishes them, against a plain rendering of timm's forward pass."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ from momentalign.encoders import encoder_from_config, encoder_from_folder
 from tests.encoders.models import pixels
 
 WIDTH, HEADS, DEPTH, PATCH, SIZE = 128, 2, 2, 16, 32
+
+
+def clip_weights() -> dict[str, Tensor]:
+    """As of CLIP's image tower: a norm before the blocks, patches without a bias."""
+    norm = {"norm_pre.weight": torch.linspace(0.5, 1.5, WIDTH), "norm_pre.bias": torch.linspace(-0.1, 0.1, WIDTH)}
+    return {name: tensor for name, tensor in weights().items() if name != "patch_embed.proj.bias"} | norm
 
 
 def weights() -> dict[str, Tensor]:
@@ -42,10 +49,12 @@ def forward(w: dict[str, Tensor], images: Tensor) -> Tensor:
         return F.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
 
     def norm(x: Tensor, name: str) -> Tensor:
-        return F.layer_norm(x, (WIDTH,), w[f"{name}.weight"], w[f"{name}.bias"], eps=1e-6)
+        return F.layer_norm(x, (WIDTH,), w[f"{name}.weight"], w[f"{name}.bias"], eps=1e-5 if clip else 1e-6)
 
-    x = F.conv2d(images, w["patch_embed.proj.weight"], w["patch_embed.proj.bias"], stride=PATCH)
+    clip = "norm_pre.weight" in w
+    x = F.conv2d(images, w["patch_embed.proj.weight"], w.get("patch_embed.proj.bias"), stride=PATCH)
     x = torch.cat([w["cls_token"].expand(len(x), -1, -1), x.flatten(2).transpose(1, 2)], dim=1) + w["pos_embed"]
+    x = norm(x, "norm_pre") if clip else x
     for k in range(DEPTH):
         n, t, _ = x.shape
         qkv = linear(norm(x, f"blocks.{k}.norm1"), f"blocks.{k}.attn.qkv").view(n, t, 3, HEADS, WIDTH // HEADS)
@@ -62,13 +71,14 @@ def save(folder: Path, tensors: dict[str, Tensor], architecture: str = "vit_smal
     save_file(tensors, folder / "model.safetensors")
 
 
-def test_equals_timms_forward_pass(tmp_path: Path) -> None:
-    save(tmp_path, weights())
+@pytest.mark.parametrize("make", [weights, clip_weights])
+def test_equals_timms_forward_pass(tmp_path: Path, make: Callable[[], dict[str, Tensor]]) -> None:
+    save(tmp_path, make())
     encoder = encoder_from_folder(tmp_path).eval()
     images = pixels(3, SIZE)
     inputs = encoder.preprocessing.to_inputs(images)
     torch.testing.assert_close(inputs, images / 127.5 - 1)
-    torch.testing.assert_close(encoder(inputs), forward(weights(), inputs), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(encoder(inputs), forward(make(), inputs), rtol=1e-4, atol=1e-4)
     again = encoder_from_config(encoder.config()).eval()
     again.load_state_dict(encoder.state_dict())
     torch.testing.assert_close(again(inputs), encoder(inputs))
@@ -80,4 +90,7 @@ def test_refuses_other_models_of_timm(tmp_path: Path) -> None:
         encoder_from_folder(tmp_path)
     save(tmp_path, {**weights(), "blocks.0.ls1.gamma": torch.ones(WIDTH)})
     with pytest.raises(ValueError, match=r"that a plain vision transformer lacks: blocks.0.ls1.gamma"):
+        encoder_from_folder(tmp_path)
+    save(tmp_path, {**clip_weights(), "blocks.0.ls1.gamma": torch.ones(WIDTH)}, "vit_base_patch16_clip_384")
+    with pytest.raises(ValueError, match=r"that CLIP's image tower lacks: blocks.0.ls1.gamma"):
         encoder_from_folder(tmp_path)

@@ -122,6 +122,8 @@ def test_a_process_that_died_leaves_its_gpu_to_the_next(monkeypatch):
     monkeypatch.setattr(_local, "visible_gpus", lambda: ["0", "1"])
     monkeypatch.setattr(_local, "_Worker", Worker)
     engine = LocalEngine(per_gpu=2)
+    assert (engine.slots, engine.per_gpu, engine.parallel) == (4, 2, 2)
+    assert (LocalEngine(3).per_gpu, LocalEngine(1).parallel, LocalEngine(3, accelerator="cpu").parallel) == (2, 1, 3)
     for name in "abcd":
         engine.submit(name)
     assert [worker.gpu for worker in engine._workers] == ["0", "1", "0", "1"]

@@ -101,9 +101,19 @@ class Counts(Engine):
         pass
 
 
-def printed_cost(plan, out):
+class Shares(Counts):
+    """Four runs on one GPU."""
+
+    slots, per_gpu = 4, 4
+
+    def submit(self, job):
+        assert not self.jobs  # measured alone
+        super().submit(job)
+
+
+def printed_cost(plan, out, engine=Counts):
     console = Console(file=io.StringIO(), width=200)
-    print_cost(console, plan, Counts(), out, root=None)
+    print_cost(console, plan, engine(), out, root=None)
     return console.file.getvalue()
 
 
@@ -119,6 +129,12 @@ def test_the_cost_of_finals_is_printed_before_they_start(plan, tmp_path):
     for run in finals(plan, "hessian-matching", 6):
         write(out, run)
     assert printed_cost(plan, out) == "0 of them are left to do.\n"
+
+
+def test_runs_that_share_a_gpu_are_counted_one_after_another(plan, tmp_path):
+    first, second = printed_cost(plan, tmp_path / "runs", Shares).splitlines()
+    assert first == "On an engine: about 20 min and 20.0 MiB of disk."
+    assert second.startswith("4 runs that share a GPU are not expected to finish sooner than one after another")
 
 
 def test_finals_that_cannot_stand_in_one_table_are_found(grouped, plan, tmp_path):

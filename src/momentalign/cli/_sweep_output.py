@@ -112,6 +112,11 @@ def print_cost(
             progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
         )
     console.print(f"On {engine.description}: {cost}.")
+    if engine.per_gpu > 1:
+        console.print(
+            f"{engine.per_gpu} runs that share a GPU are not expected to finish sooner than one after another, and the "
+            "estimate counts them so: they help only where reading files, not the GPU, takes the time."
+        )
     for kind, error in cost.errors.items():
         console.print(f"{kind} could not be measured: {error}")
     existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())

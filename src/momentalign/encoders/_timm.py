@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from momentalign.encoders import _huggingface as hf
@@ -25,6 +26,22 @@ _IN_BLOCK = {
     "mlp.fc1": "intermediate.dense",
     "mlp.fc2": "output.dense",
 }
+_CLIP_PLAIN = {
+    "patch_embed.proj.weight": "embeddings.patch_embedding.weight",
+    "norm_pre.weight": "pre_layrnorm.weight",
+    "norm_pre.bias": "pre_layrnorm.bias",
+    "norm.weight": "post_layernorm.weight",
+    "norm.bias": "post_layernorm.bias",
+}
+_CLIP_IN_BLOCK = {
+    "norm1": "layer_norm1",
+    "norm2": "layer_norm2",
+    "attn.proj": "self_attn.out_proj",
+    "mlp.fc1": "mlp.fc1",
+    "mlp.fc2": "mlp.fc2",
+}
+_CLIP_NORM = "norm_pre.weight"
+"""Weights of the norm before the blocks, which the image tower of CLIP has."""
 _BLOCK = re.compile(r"blocks\.(\d+)\.(.+)\.(weight|bias)")
 
 
@@ -34,7 +51,10 @@ def is_timm(config: Mapping[str, Any]) -> bool:
 
 
 def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
-    """Convert a plain ViT of timm's (`vit_small_patch16_224` and similar) to Hugging Face format in folder `target`.
+    """Convert a ViT of timm's (`vit_small_patch16_224` and similar) to Hugging Face format in folder `target`.
+
+    A ViT that began as CLIP's image tower (`vit_base_patch16_clip_384` and similar), fine-tuned on classes or not,
+    becomes one with the identity as its projection: its features are the class token after the last norm.
 
     Heads are taken to be 64 wide; the classifier is left out. The shapes are read from the weights, which are written
     too if `weights` is True.
@@ -51,9 +71,10 @@ def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
     if not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} should have weights in model.safetensors, but has none.")
     tensors = load_file(folder / "model.safetensors")
-    converted = _rename(tensors, name)
+    clip = _CLIP_NORM in tensors
+    converted = _rename_clip(tensors, name) if clip else _rename(tensors, name)
     published = config.get("pretrained_cfg", config)
-    architecture = _architecture(tensors, int(published["input_size"][-1]))
+    architecture = _architecture(tensors, int(published["input_size"][-1]), clip)
     architecture.save_pretrained(target)
     settings = {
         "do_resize": True,
@@ -66,17 +87,20 @@ def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
         save_file(converted, target / "model.safetensors", metadata={"format": "pt"})
 
 
-def _architecture(tensors: Mapping[str, Tensor], size: int) -> Any:
+def _architecture(tensors: Mapping[str, Tensor], size: int, clip: bool) -> Any:
     width, patch = tensors["patch_embed.proj.weight"].shape[0], tensors["patch_embed.proj.weight"].shape[-1]
-    return hf.transformers().ViTConfig(
-        hidden_size=width,
-        num_hidden_layers=1 + max(int(m[1]) for name in tensors if (m := _BLOCK.fullmatch(name))),
-        num_attention_heads=width // 64,
-        intermediate_size=tensors["blocks.0.mlp.fc1.weight"].shape[0],
-        image_size=size,
-        patch_size=patch,
-        layer_norm_eps=1e-6,
-    )
+    shape = {
+        "hidden_size": width,
+        "num_hidden_layers": 1 + max(int(m[1]) for name in tensors if (m := _BLOCK.fullmatch(name))),
+        "num_attention_heads": width // 64,
+        "intermediate_size": tensors["blocks.0.mlp.fc1.weight"].shape[0],
+        "image_size": size,
+        "patch_size": patch,
+    }
+    library = hf.transformers()
+    if clip:
+        return library.CLIPVisionConfig(**shape, projection_dim=width, hidden_act="gelu", layer_norm_eps=1e-5)
+    return library.ViTConfig(**shape, layer_norm_eps=1e-6)
 
 
 def _rename(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -93,4 +117,24 @@ def _rename(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
                 converted[f"encoder.layer.{match[1]}.attention.attention.{part}.{match[3]}"] = rows.clone()
         elif not key.startswith("head."):
             raise ValueError(f"timm's '{name}' has weights that a plain vision transformer lacks: {key}.")
+    return converted
+
+
+def _rename_clip(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    converted = {
+        "visual_projection.weight": torch.eye(tensors["norm.weight"].shape[0]),
+        "vision_model.embeddings.class_embedding": tensors["cls_token"].flatten(),
+        "vision_model.embeddings.position_embedding.weight": tensors["pos_embed"].squeeze(0),
+    }
+    for key, tensor in tensors.items():
+        match = _BLOCK.fullmatch(key)
+        if key in _CLIP_PLAIN:
+            converted[f"vision_model.{_CLIP_PLAIN[key]}"] = tensor
+        elif match and match[2] in _CLIP_IN_BLOCK:
+            converted[f"vision_model.encoder.layers.{match[1]}.{_CLIP_IN_BLOCK[match[2]]}.{match[3]}"] = tensor
+        elif match and match[2] == "attn.qkv":
+            for part, rows in zip("qkv", tensor.chunk(3), strict=True):
+                converted[f"vision_model.encoder.layers.{match[1]}.self_attn.{part}_proj.{match[3]}"] = rows.clone()
+        elif key not in ("cls_token", "pos_embed") and not key.startswith("head."):
+            raise ValueError(f"timm's '{name}' has weights that CLIP's image tower lacks: {key}.")
     return converted

@@ -41,7 +41,9 @@ def estimate_sweep(
     train_accuracy: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> SweepEstimate:
-    """Measure a few steps of every algorithm on every data set, in parallel as in the sweep; nothing is written.
+    """Measure a few steps of every algorithm on every data set, one at a time on each GPU; nothing is written.
+
+    Runs that share a GPU are counted one after another: each becomes slower as if they took turns.
 
     Args:
         plan: The plan.
@@ -80,7 +82,7 @@ def estimate_sweep(
     errors = {f"{kind[1]} on {kind[0]}": outcome.error or "" for kind, outcome in outcomes.items() if kind not in costs}
     known = [costs[config.dataset, config.algorithm] for config in runs if (config.dataset, config.algorithm) in costs]
     factor = 1 + finals / len(runs) if runs else 1.0
-    seconds = sum(outcome.seconds for outcome in known) / min(engine.slots, max(1, len(runs)))
+    seconds = sum(outcome.seconds for outcome in known) / min(engine.parallel, max(1, len(runs)))
     size = sum(outcome.size for outcome in known)
     return SweepEstimate(factor * seconds, factor * size, errors)
 
@@ -89,7 +91,7 @@ def _execute_all(engine: Engine, jobs: Sequence[Job], progress: Callable[[int, i
     waiting, active = list(reversed(jobs)), 0
     outcomes: dict[Path, Outcome] = {}
     while len(outcomes) < len(jobs):
-        while waiting and active < engine.slots:
+        while waiting and active < engine.parallel:
             engine.submit(waiting.pop())
             active += 1
         for event in engine.wait(0.2):

@@ -100,6 +100,16 @@ class Engine(ABC):
         """Number of jobs that run at once."""
 
     @property
+    def per_gpu(self) -> int:
+        """Most jobs that share a GPU; 1 without GPUs."""
+        return 1
+
+    @property
+    def parallel(self) -> int:
+        """Number of jobs that run at once without sharing a GPU."""
+        return -(-self.slots // self.per_gpu)
+
+    @property
     @abstractmethod
     def description(self) -> str:
         """One phrase for the plan: where, and how many at once."""

@@ -49,6 +49,11 @@ class LocalEngine(Engine):
         return self.jobs
 
     @property
+    def per_gpu(self) -> int:
+        """Most processes that share a GPU; 1 without GPUs."""
+        return -(-self.jobs // len(self.gpus)) if self.gpus else 1
+
+    @property
     def description(self) -> str:
         """Processes, threads and GPUs."""
         processes = f"{self.jobs} process" + ("es" if self.jobs > 1 else "")

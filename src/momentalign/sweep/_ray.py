@@ -55,7 +55,7 @@ class RayEngine(Engine):
         ray = require("ray", "The engine 'ray' needs", extra="ray")
         check_choice("device", accelerator, ("auto", "cpu", "cuda"))
         self.ray = ray
-        self.cpus, self.per_gpu = check_count("cpus", cpus, 1), check_count("per-gpu", per_gpu, 1)
+        self.cpus, self._per_gpu = check_count("cpus", cpus, 1), check_count("per-gpu", per_gpu, 1)
         self.jobs = None if jobs is None else check_count("jobs", jobs, 1)
         self._ours = not ray.is_initialized()
         if self._ours:
@@ -81,6 +81,11 @@ class RayEngine(Engine):
     def slots(self) -> int:
         """Runs that fit on the cluster at once, at its current size."""
         return max(1, self._capacity())
+
+    @property
+    def per_gpu(self) -> int:
+        """Most runs that share a GPU; 1 without GPUs."""
+        return self._per_gpu if self.accelerator == "cuda" else 1
 
     @property
     def description(self) -> str:
