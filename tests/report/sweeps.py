@@ -11,7 +11,7 @@ HOSTILE = ("<script>alert(1)</script>", "../x</script><img src=x onerror=alert(2
 def mixed(folder: Path) -> Sweep:
     """Fine-tuning with pairs, some of it failed and unfinished, and probes of a set with groups."""
     write_fake_sweep(folder, algorithms=("erm", "coral", "cma"), pairs=True, failed=1, unfinished=2, torn=True)
-    write_fake_probes(folder, hparams=3, trials=2)
+    write_fake_probes(folder, hparams=3, trials=2, measures=True)
     return read_runs(folder)
 
 

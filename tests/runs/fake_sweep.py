@@ -34,6 +34,12 @@ def make_config(**changes) -> dict[str, Any]:
     return {**config, **changes}
 
 
+GROUP_ROWS = {
+    split: {"landbird on land": 200, "landbird on water": 200, "waterbird on land": 60, "waterbird on water": 60}
+    for split in ("train", "val", "test")
+}
+
+
 def write_run(
     parent: Path,
     config: dict[str, Any],
@@ -150,9 +156,14 @@ def write_fake_probes(
     steps: int = 300,
     record_every: int = 100,
     seed: int = 0,
+    measures: bool = False,
 ) -> list[Path]:
-    """Linear probes of a data set with groups: a grid on trial 0, five sets on the other trials."""
+    """Linear probes of a data set with groups: a grid on trial 0, five sets on the other trials.
+
+    With `measures` the runs also record the other measures over groups and the rows of each group.
+    """
     rng = np.random.default_rng(seed)
+    about = {"group_rows": GROUP_ROWS} if measures else {}
     folders = []
     for algorithm, number in itertools.product(algorithms, range(hparams)):
         for trial in range(trials if number < 5 else 1):
@@ -177,10 +188,14 @@ def write_fake_probes(
                     ]
                     lines.append(record(step, "worst_group_accuracy", accuracy.min(), split=split))
                     lines.append(record(step, "accuracy", accuracy.mean(), split=split))
+                    if measures:
+                        others = {"weighted_accuracy": accuracy.max(), "balanced_accuracy": accuracy.mean(),
+                                  "worst_group_f1": 0.7, "auroc": 0.9, "calibration_error": 0.05}  # fmt: skip
+                        lines += [record(step, name, value, split=split) for name, value in others.items()]
                     lines += [record(step, "accuracy", accuracy.mean(), domain, split) for domain in domains]
                 lines += _step_level(rng, step, steps, algorithm)
             classes = ("landbird", "waterbird")
-            folders.append(write_run(folder, config, lines, domains=domains, classes=classes))
+            folders.append(write_run(folder, config, lines, domains=domains, classes=classes, **about))
     return folders
 
 

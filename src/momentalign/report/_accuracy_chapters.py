@@ -5,10 +5,12 @@ from typing import Any
 
 import pandas as pd
 
+from momentalign.published import WORST_GROUP
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, TableWithChart
 from momentalign.report._charts import curves, decades, dots, scatter
 from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
+from momentalign.report._group_table import ACCURACIES
 from momentalign.report._style import NameStyles
 from momentalign.report._table import ResultTable, TableSection
 from momentalign.runs import RunState
@@ -120,12 +122,13 @@ def _group_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
 def _interval_group(section: TableSection, styles: NameStyles) -> PanelGroup:
     """The numbers of a table with their errors, drawn."""
     published = {row.algorithm: row.cells for row in section.rows if row.published}
+    drawn = ACCURACIES if WORST_GROUP in section.columns else section.columns
     rows: list[dict[str, Any]] = []
     for row in section.rows:
         if row.published:
             continue
         for index, (column, cell) in enumerate(zip(section.columns, row.cells, strict=True)):
-            if cell.mean is None:
+            if cell.mean is None or column not in drawn:
                 continue
             theirs = published[row.algorithm][index] if row.algorithm in published else None
             error = cell.error or 0.0

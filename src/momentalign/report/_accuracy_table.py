@@ -2,83 +2,29 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from momentalign._format import pluralize
-from momentalign.published import AVERAGE, WORST_GROUP, PublishedNumber, published_accuracy, published_averages
+from momentalign.published import AVERAGE, PublishedNumber, published_accuracy, published_averages
+from momentalign.report._group_table import group_measures, group_section
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order, domain_head
-from momentalign.report._published_rows import (
-    PUBLISHED_FINE_TUNING,
-    PUBLISHED_PROBING,
-    published_for_probes,
-    with_published,
+from momentalign.report._published_rows import PUBLISHED_FINE_TUNING, with_published
+from momentalign.report._sections import (
+    SectionFrames,
+    SectionKey,
+    SectionRule,
+    diverged_note,
+    error_note,
+    list_algorithms,
+    mark_notes,
+    trial_cell,
 )
-from momentalign.report._table import (
-    INCOMPLETE_MARK,
-    MISSING_MARK,
-    ResultCell,
-    ResultRow,
-    ResultTable,
-    TableSection,
-)
+from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 from momentalign.selection import GROUP_RULES, REACH, Sweep, candidates, held_out_rows, select, set_aside, with_averages
 
-_RULE_NOTES = {
-    "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
-    "extrapolated": "Selected by the training domains for a domain unlike them, reach {reach:g}: best record by the "
-    "worst domain's accuracy - {reach:g} × its distance from the best domain's beyond 2 standard errors, on their out "
-    "splits.",
-    "leave-one-domain-out": "Selected by leave-one-domain-out: best step by mean accuracy on the other domains, "
-    "each left out of training in turn.",
-    "worst-group": "Selected by the worst group: last record, by the worst group's validation accuracy; the five best "
-    "sets of the first trial compete by their mean over trials.",
-    "worst-class": "Selected by the worst class, without attributes: last record, by the worst class's validation "
-    "accuracy; the five best sets of the first trial compete by their mean over trials.",
-    "train-groups": "Selected by the training rows' attributes alone: last record, by the accuracy of their worst "
-    "group; the five best sets of the first trial compete by their mean over trials.",
-    "oracle": "Selected with labels of the test domain (oracle), which a user does not have: last record, by accuracy "
-    "on the test domain's out split.",
-}
 _EXTRA_RUNS = {"leave-one-domain-out": "; the rule also needs a run for each pair of test domains"}
-
-
-class _Rule(NamedTuple):
-    name: str
-    reach: float
-
-    @property
-    def title(self) -> str:
-        return f"{self.name} selection" + (f" (reach {self.reach:g})" if self.name == "extrapolated" else "")
-
-    @property
-    def note(self) -> str:
-        return _RULE_NOTES[self.name].format(reach=self.reach)
-
-
-class _Key(NamedTuple):
-    dataset: str
-    label: str
-    setting: str
-
-    @property
-    def title(self) -> str:
-        return self.label if self.setting == "finetune" else f"{self.label} ({self.setting})"
-
-    def filter(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[(frame["dataset"] == self.dataset) & (frame["setting"] == self.setting)]
-
-
-class _Frames(NamedTuple):
-    """What a section is made from, of one data set and setting."""
-
-    runs: pd.DataFrame  # begun or planned
-    chosen: pd.DataFrame
-    candidates: pd.DataFrame
-    set_aside: pd.DataFrame
-    diverged: pd.DataFrame
 
 
 def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTable:
@@ -111,22 +57,26 @@ def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTa
         diverged = diverged[diverged["test_domains"].map(len).isin(used)]
     labels = dataset_labels([*sweep.runs["dataset"], *sweep.planned["dataset"]])
     pairs = set(zip(runs["dataset"], runs["setting"], strict=True))
-    keys = [_Key(dataset, labels[dataset], setting) for dataset, setting in pairs]
+    keys = [SectionKey(dataset, labels[dataset], setting) for dataset, setting in pairs]
     keys.sort(key=lambda key: (dataset_order(key.dataset), key.setting))
+    measures = group_measures(sweep, chosen) if rule in GROUP_RULES else pd.DataFrame()
     sections = []
     for key in keys:
-        frames = _Frames(*map(key.filter, (runs, chosen, listed, aside, diverged)))
+        frames = SectionFrames(*map(key.filter, (runs, chosen, listed, aside, diverged)))
         if rule in GROUP_RULES:
-            sections.append(_worst_group_section(key, rule, frames, key.filter(sweep.runs)))
+            own = measures.loc[frames.chosen.index]
+            sections.append(group_section(key, rule, frames, key.filter(sweep.runs), own))
         else:
             unknown = _without_rows(sweep.runs, frames.candidates) if rule == "extrapolated" else []
-            sections.append(_domain_section(key, _Rule(rule, reach), frames, unknown))
+            sections.append(_domain_section(key, SectionRule(rule, reach), frames, unknown))
     if len(sections) > 1 and rule not in GROUP_RULES:
-        sections.append(_section_over_datasets(_Rule(rule, reach), keys, sections))
+        sections.append(_section_over_datasets(SectionRule(rule, reach), keys, sections))
     return ResultTable(rule, tuple(sections))
 
 
-def _domain_section(key: _Key, rule: _Rule, frames: _Frames, more_notes: Sequence[str]) -> TableSection:
+def _domain_section(
+    key: SectionKey, rule: SectionRule, frames: SectionFrames, more_notes: Sequence[str]
+) -> TableSection:
     runs = frames.runs
     trials, sets = sorted(set(runs["trial"])), runs["hparams_seed"].nunique()
     every = list(dict.fromkeys(name for names in runs["domains"] for name in names))
@@ -137,7 +87,7 @@ def _domain_section(key: _Key, rule: _Rule, frames: _Frames, more_notes: Sequenc
         Counter(frame[columns].itertuples(index=False, name=None)) for frame in (frames.candidates, frames.set_aside)
     )
     rows = []
-    for algorithm in _algorithms(runs):
+    for algorithm in list_algorithms(runs):
         own = frames.chosen[frames.chosen["algorithm"] == algorithm]
         wide = own.pivot(index="trial", columns="test_domain", values="test").reindex(index=trials, columns=domains)
         complete = [
@@ -145,54 +95,27 @@ def _domain_section(key: _Key, rule: _Rule, frames: _Frames, more_notes: Sequenc
                 for trial in trials)
             for domain in domains
         ]  # fmt: skip
-        cells = [_cell(wide[domain].dropna(), done) for domain, done in zip(domains, complete, strict=True)]
-        cells.append(_cell(wide.dropna().mean(axis=1), all(complete)))
+        cells = [trial_cell(wide[domain].dropna(), done) for domain, done in zip(domains, complete, strict=True)]
+        cells.append(trial_cell(wide.dropna().mean(axis=1), all(complete)))
         rows.append(ResultRow(algorithm, algorithm_label(algorithm), False, tuple(cells)))
     best = f"Best of {pluralize(sets, 'set of hyper-parameters')}."
     average = "average: over domains within each trial, then over trials"
     some = f"; {len(domains)} of {len(every)} domains were tested" if len(domains) < len(every) else ""
-    notes = [rule.note, f"{best} {_error_note(len(trials), population=True)}", f"{average}{some}."]
+    notes = [rule.note, f"{best} {error_note(len(trials), population=True)}", f"{average}{some}."]
     rows, footnotes = with_published(rows, [*domains, AVERAGE], published_accuracy(rule.name, key.dataset))
-    notes += _mark_notes(
+    notes += mark_notes(
         rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _EXTRA_RUNS.get(rule.name, "")
     )
-    notes += [*more_notes, *_diverged_note(frames.diverged)]
+    notes += [*more_notes, *diverged_note(frames.diverged)]
     notes += [PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
     heads = (*(domain_head(key.dataset, domain) for domain in domains), AVERAGE)
     title = f"{key.title}: test accuracy in %, {rule.title}"
     return TableSection(*key, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
 
 
-def _worst_group_section(key: _Key, rule: str, frames: _Frames, begun: pd.DataFrame) -> TableSection:
-    chosen = frames.chosen
-    trials = int(chosen.groupby("algorithm").size().max()) if len(chosen) else 0
-    rows = []
-    for algorithm in _algorithms(frames.runs):
-        own = chosen[chosen["algorithm"] == algorithm]
-        cells = (_cell(own[name].dropna(), len(own) == trials, ddof=1, decimals=2) for name in ("average", "test"))
-        rows.append(ResultRow(algorithm, algorithm_label(algorithm), False, tuple(cells)))
-    tried = {
-        (row.algorithm, row.hparams_seed)
-        for frame in (frames.candidates, frames.set_aside)
-        for row in frame.itertuples()
-    }
-    sets = Counter(algorithm for algorithm, _ in tried)
-    search = ", ".join(f"{algorithm_label(name)} {sets[name]}" for name in sorted(sets, key=algorithm_order))
-    over = _error_note(trials, population=False)
-    notes = [_RULE_NOTES[rule], f"Sets of hyper-parameters: {search}. {over}".rstrip()]
-    columns = (AVERAGE, WORST_GROUP)
-    published, source_notes = (
-        published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
-    )
-    rows, footnotes = with_published(rows, columns, published, decimals=2)
-    notes += _mark_notes(rows, pluralize(trials, "trial")) + _diverged_note(frames.diverged)
-    notes += [PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
-    notes += source_notes
-    title = f"{key.title}: test accuracy in %, over all rows and of the worst group, {rule} selection"
-    return TableSection(*key, title, tuple(notes), columns, columns, tuple(rows))
-
-
-def _section_over_datasets(rule: _Rule, keys: Sequence[_Key], sections: Sequence[TableSection]) -> TableSection:
+def _section_over_datasets(
+    rule: SectionRule, keys: Sequence[SectionKey], sections: Sequence[TableSection]
+) -> TableSection:
     datasets = tuple(key.title for key in keys)
     columns = (*datasets, AVERAGE)
     averages: dict[str, dict[str, ResultCell]] = defaultdict(dict)
@@ -218,34 +141,10 @@ def _section_over_datasets(rule: _Rule, keys: Sequence[_Key], sections: Sequence
             published.setdefault(algorithm, {}).update(own)
     rows, footnotes = with_published(rows, columns, published)
     notes = [rule.note, "average: of the data sets' averages."]
-    notes += _mark_notes(rows, "the runs of their data set")
+    notes += mark_notes(rows, "the runs of their data set")
     notes += [PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
     title = f"All data sets: test accuracy in %, {rule.title}"
     return TableSection("", "", "", title, tuple(notes), columns, columns, tuple(rows))
-
-
-def _algorithms(runs: pd.DataFrame) -> list[str]:
-    return sorted(set(runs["algorithm"]), key=algorithm_order)
-
-
-def _cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1) -> ResultCell:
-    """Mean over trials and its error, which one trial does not have."""
-    count = len(values)
-    if not count:
-        return ResultCell(None, complete=False, decimals=decimals)
-    error = 100 * float(np.std(values, ddof=ddof)) / float(np.sqrt(count)) if count > 1 else None
-    return ResultCell(100 * float(np.mean(values)), error, count, complete, decimals=decimals)
-
-
-def _mark_notes(rows: Sequence[ResultRow], full: str, extra: str = "") -> list[str]:
-    """What the marks mean that occur in the rows."""
-    cells = [cell for row in rows if not row.published for cell in row.cells]
-    lines = []
-    if any(cell.mean is None for cell in cells):
-        lines.append(f"{MISSING_MARK} no finished run that could be selected{extra}.")
-    if any(cell.mean is not None and not cell.complete for cell in cells):
-        lines.append(f"{INCOMPLETE_MARK} over fewer finished runs than {full}.")
-    return lines
 
 
 def _without_rows(runs: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
@@ -256,22 +155,3 @@ def _without_rows(runs: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
     )
     which = "The runs" if lacking == len(own) else f"{lacking} of {pluralize(len(own), 'run')}"
     return [f"{which} did not record numbers of rows: standard errors of 0 were used."] if lacking else []
-
-
-def _diverged_note(diverged: pd.DataFrame) -> list[str]:
-    number = diverged["folder"].nunique()  # raw and averaged weights are one run
-    note = "records are ignored from the first non-finite loss on."
-    return [f"{pluralize(number, 'run')} diverged: {note}"] if number else []
-
-
-def _error_note(trials: int, *, population: bool) -> str:
-    if not trials:
-        return ""
-    if trials < 2:
-        return "One trial, so there is no ±."
-    kind = (
-        "population standard deviation / √trials"
-        if population
-        else "standard error (standard deviation with ddof 1 / √trials)"
-    )
-    return f"Mean over {trials} trials ± {kind}."

@@ -54,6 +54,8 @@ class ResultCell:
         expected: Whether an empty cell is marked as missing.
         mark: Footnote mark, or empty.
         decimals: Of mean and error.
+        low: Lower end of an interval, or None. A cell without mean shows the interval.
+        high: Its upper end.
     """
 
     mean: float | None
@@ -63,10 +65,14 @@ class ResultCell:
     expected: bool = True
     mark: str = ""
     decimals: int = 1
+    low: float | None = None
+    high: float | None = None
 
     @property
     def text(self) -> str:
-        """The number with its error and marks, unescaped."""
+        """The number with its error and marks, or the interval; unescaped."""
+        if self.mean is None and self.low is not None and self.high is not None:
+            return f"{self.low:.{self.decimals}f} to {self.high:.{self.decimals}f}"
         if self.mean is None:
             return MISSING_MARK if self.expected else ""
         number = f"{self.mean:.{self.decimals}f}"
@@ -159,12 +165,13 @@ class ResultTable:
 
         Returns:
             rule, dataset (its label; empty: over data sets), setting, algorithm, column, mean, error, trials, complete,
-            published, published_error; numbers in percent, missing ones NaN.
+            published, published_error, low and high (the ends of the worst group's interval); numbers in percent,
+            missing ones NaN. The column that shows the interval is left out.
         """
         lines = [(self.rule, *line) for section in self.sections for line in _numbers(section)]
         columns = ["rule", "dataset", "setting", "algorithm", "column", "mean", "error", "trials", "complete"]
-        frame = pd.DataFrame(lines, columns=[*columns, "published", "published_error"])
-        numbers = ["mean", "error", "published", "published_error"]
+        numbers = ["mean", "error", "published", "published_error", "low", "high"]
+        frame = pd.DataFrame(lines, columns=[*columns, *numbers[2:]])
         return frame.astype({**dict.fromkeys(numbers, float), "trials": int, "complete": bool})
 
     def __str__(self) -> str:
@@ -237,7 +244,11 @@ def _numbers(section: TableSection) -> list[tuple[object, ...]]:
         for column, cell, theirs in zip(section.columns, row.cells, paper, strict=True):
             key = (section.label, section.setting, row.algorithm, column)
             complete = cell.complete and cell.mean is not None
-            lines.append((*key, cell.mean, cell.error, cell.trials, complete, theirs.mean, theirs.error))
+            if cell.mean is None and cell.low is not None:
+                continue  # in the line of its mean
+            lines.append(
+                (*key, cell.mean, cell.error, cell.trials, complete, theirs.mean, theirs.error, cell.low, cell.high)
+            )
     return lines
 
 
