@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from momentalign.encoders import TensorPreprocessing
+from benchmarks.steps import random_images
+from momentalign.encoders import MNIST_CNN, TensorPreprocessing
 from momentalign.runs import RunConfig, read_records
-from momentalign.training import run
+from momentalign.training import make_config, run
 from momentalign.training._data import DatasetRows
 from momentalign.training._evaluator import predict_rows
 from tests.references import assert_equal
@@ -147,3 +148,39 @@ def test_evaluation_has_batches_of_one_size(on_device: bool) -> None:
     assert torch.cat([numbers for numbers, *_ in batches]).tolist() == list(range(23))
     assert torch.equal(torch.cat([features for _, features, _ in batches]).cpu(), inputs)
     assert torch.equal(torch.cat([logits for *_, logits in batches]).cpu(), 2 * inputs)
+
+
+@pytest.mark.parametrize("name", ["erm", "cma-momentum"])
+def test_images_are_augmented_outside_the_graph(name: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("kornia.augmentation")
+    transformers.MobileNetV2Config(depth_multiplier=0.25, image_size=32).save_pretrained(tmp_path / "model")
+    data = random_images(40, 32)
+    config = make_config(
+        data,
+        name,
+        test_domains=["d"],
+        steps=12,
+        record_every=3,
+        hparams={"batch_size": 8},
+        encoder=f"hf-config:{tmp_path / 'model'}",
+        average="sma",
+    )
+    for capture in (None, False):
+        run(config, tmp_path / str(capture), data=data, accelerator="cuda", capture=capture)
+    assert curve(tmp_path / "None") == pytest.approx(curve(tmp_path / "False"), rel=1e-3, abs=1e-4)
+
+
+def test_a_network_that_waits_for_the_device_is_not_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, notes = MNIST_CNN.forward, list[str]()
+
+    def waiting(encoder: MNIST_CNN, inputs: Tensor) -> Tensor:
+        assert float(inputs.abs().max()) < 1e6  # reads a number back
+        return forward(encoder, inputs)
+
+    monkeypatch.setattr(MNIST_CNN, "forward", waiting)
+    run(config_of("erm"), tmp_path / "run", data=three_domains(), accelerator="cuda", log=notes.append)
+    assert any(note.startswith("The step cannot be captured") for note in notes)
+    monkeypatch.setattr(MNIST_CNN, "forward", forward)
+    run(config_of("erm"), tmp_path / "eager", data=three_domains(), accelerator="cuda", capture=False)
+    assert curve(tmp_path / "run") == pytest.approx(curve(tmp_path / "eager"), rel=1e-3, abs=1e-5)
