@@ -54,7 +54,7 @@ def augmentation_seconds(size: int, device: str, repetitions: int) -> tuple[floa
     """Seconds of an augmentation until the host may go on, and until the device is done."""
     preprocessing = ImagePreprocessing(size)
     raw = torch.randint(0, 256, (BATCH * DOMAINS, 3, size, size), dtype=torch.uint8, device=device)
-    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     preprocessing.augment(raw)
     wait()
     begin = time.perf_counter()
