@@ -43,7 +43,7 @@ PresetOption = Annotated[
     str,
     typer.Option(
         "--preset",
-        help="Search space of alignment penalties: published, safe (relative scaling, momentum), released "
+        help="Search space of alignment penalties: published, safe (relative scaling), released "
         "(annealing of the public code), or auto for the published one where the paper has weights for data set and "
         "encoder.",
     ),

@@ -75,7 +75,7 @@ class CMA(AlignmentPenalty):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Both weights with relative scaling and momentum, without annealing."""
+        """Both weights with relative scaling, without annealing."""
         return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT)
 
     @classmethod
@@ -108,8 +108,8 @@ class CMAMomentum(CMA):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """As CMA's, which has momentum there."""
-        return super().safe_search_space(recipe, steps)
+        """As CMA's, with momentum."""
+        return {**super().safe_search_space(recipe, steps), "momentum": MOMENTUM}
 
 
 class GradientMatching(AlignmentPenalty):
@@ -135,7 +135,7 @@ class GradientMatching(AlignmentPenalty):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """The weight with relative scaling and momentum, without annealing."""
+        """The weight with relative scaling, without annealing."""
         return safe_space(gradient_weight=SAFE_WEIGHT)
 
 
@@ -163,5 +163,5 @@ class HessianMatching(AlignmentPenalty):
 
     @classmethod
     def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """The weight with relative scaling and momentum, without annealing."""
+        """The weight with relative scaling, without annealing."""
         return safe_space(hessian_weight=SAFE_WEIGHT)

@@ -54,7 +54,7 @@ def make_config(
         pool: Draw batches from all training domains together. If not given, only plain ERM on texts does, which is
             how text encoders are usually fine-tuned.
         average: "none", or the average of the weights to record beside them: "ema", "sma" or "swad".
-        preset: "published" for the paper's search spaces; "safe" for relative scaling and momentum of alignment
+        preset: "published" for the paper's search spaces; "safe" for relative scaling and small weights of alignment
             penalties, which does no harm to a pretrained network; "released" for the annealing of CMA's public code;
             "auto" for the published one where the paper has weights for the data set with its encoder, and the safe
             one otherwise.
