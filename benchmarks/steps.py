@@ -54,15 +54,19 @@ def augmentation_seconds(size: int, device: str, repetitions: int) -> tuple[floa
     """Seconds of an augmentation until the host may go on, and until the device is done."""
     preprocessing = ImagePreprocessing(size)
     raw = torch.randint(0, 256, (BATCH * DOMAINS, 3, size, size), dtype=torch.uint8, device=device)
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     preprocessing.augment(raw)
-    wait()
+    _wait(device)
     begin = time.perf_counter()
     for _ in range(repetitions):
         preprocessing.augment(raw)
     host = time.perf_counter() - begin
-    wait()
+    _wait(device)
     return host / repetitions, (time.perf_counter() - begin) / repetitions
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 def profile(data: DomainDataset, encoder: str, precision: str, steps: int) -> str:
