@@ -41,7 +41,7 @@ def test_solutions_are_stationary_points_that_lower_the_objective(name: str) -> 
     method, setting = find_method(name), largest_setting(name)
     (head,) = converged(name, [setting])
     assert head.converged
-    objective = method.objective(bootstrap_rows(FEATURES.train, 0), 2, absolute())
+    objective = method.objective(bootstrap_rows(FEATURES, 0, method), 2, absolute())
     (plain,) = converged("erm-balanced", [{}])
     objective.set_weights(method.weights(setting))
     value, gradient = objective(head.coef.ravel())
@@ -52,7 +52,7 @@ def test_solutions_are_stationary_points_that_lower_the_objective(name: str) -> 
 
 def reference(settings: list[dict[int, float]], *, pooled: bool = False) -> list[LinearHead]:
     train = FEATURES.train
-    weights = bootstrap_weights(train, seed_hash("bootstrap", 0))
+    weights = bootstrap_weights(FEATURES, seed_hash("bootstrap", 0))
     domains = None if pooled else train.domains
     options = {"l2": absolute(), "scaling": "parameters", "bias": False, "tol": 1e-8, "sample_weight": weights}
     return fit_path(train.features, train.targets, domains, settings, **options)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_erm_counts_rows_alike_and_the_balanced_one_domains() -> None:
     for name, pooled in (("erm", True), ("erm-balanced", False)):
         (expected,) = reference([{}], pooled=pooled)
         np.testing.assert_allclose(heads[name].coef, expected.coef, rtol=1e-4, atol=1e-6)
-    np.testing.assert_array_equal(heads["coral"].coef, heads["erm"].coef)
+    np.testing.assert_array_equal(heads["coral"].coef, heads["erm-balanced"].coef)
     assert (heads["erm"].coef != heads["erm-balanced"].coef).any()
 
 
@@ -97,10 +97,17 @@ def test_bootstraps_keep_every_domain_and_class() -> None:
     train = FEATURES.train
     few = type(train)(train.features[:4], np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.zeros(4, dtype=np.int64))
     for seed in range(30):
-        weights = bootstrap_weights(few, seed)
+        weights = bootstrap_weights(replace(FEATURES, splits={"train": few}), seed)
         assert weights.sum() == 4
         assert len(np.unique(few.domains[weights > 0])) == len(np.unique(few.targets[weights > 0])) == 2
-    assert not np.array_equal(bootstrap_weights(train, 0), bootstrap_weights(train, 1))
+    assert not np.array_equal(bootstrap_weights(FEATURES, 0), bootstrap_weights(FEATURES, 1))
+
+
+def test_bootstraps_that_cannot_have_every_group_name_the_groups() -> None:
+    train = replace(FEATURES.train, groups=np.arange(len(FEATURES.train.targets)))  # each row its own
+    data = replace(FEATURES.data, group_names=tuple(f"group {k}" for k in range(len(train.targets))))
+    with pytest.raises(ValueError, match=r"1000 draws had not: the smallest groups are 'group 0' \(1\).*Merge them"):
+        bootstrap_weights(replace(FEATURES, data=data, splits={"train": train}), 0)
 
 
 def sgd(name: str, hparams: dict[str, float] | None = None, seed: int = 0, **options: float) -> LinearHead:
@@ -132,7 +139,7 @@ def by_hand(penalty: DomainPenalty | None, *, balanced: bool) -> np.ndarray:
 
 def test_steps_are_those_of_plain_sgd() -> None:
     np.testing.assert_allclose(sgd("erm").coef[0], by_hand(None, balanced=False), rtol=1e-10)
-    np.testing.assert_allclose(sgd("coral").coef[0], by_hand(None, balanced=False), rtol=1e-10)
+    np.testing.assert_allclose(sgd("coral").coef[0], by_hand(None, balanced=True), rtol=1e-10)
     np.testing.assert_allclose(sgd("erm-balanced").coef[0], by_hand(None, balanced=True), rtol=1e-10)
     penalty = CMA(100.0, 200.0, anneal_steps=4, bias=False, scaling="parameters")
     np.testing.assert_allclose(sgd("cma", CMA_SET).coef[0], by_hand(penalty, balanced=True), rtol=1e-10)

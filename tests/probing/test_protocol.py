@@ -12,12 +12,12 @@ from tests.probing.problems import spurious_data, write_csv
 pytestmark = pytest.mark.slow
 
 DATA = spurious_data(160, 80, features=4)
-METHODS = ["erm", "coral", "vrex", "groupdro", "gradient-matching"]
+METHODS = ["erm", "erm-balanced", "coral", "vrex", "groupdro", "gradient-matching"]
 
 
 @pytest.fixture(scope="module")
 def result():  # type: ignore[no-untyped-def]
-    return run_protocol(DATA, METHODS, seeds=3, top=2, published={"erm": (89.52, 84.58)})
+    return run_protocol(DATA, METHODS, seeds=3, top=2, published={"erm-balanced": (89.52, 84.58)})
 
 
 def test_the_set_with_the_best_mean_over_seeds_is_reported(result) -> None:  # type: ignore[no-untyped-def]
@@ -38,11 +38,12 @@ def test_the_set_with_the_best_mean_over_seeds_is_reported(result) -> None:  # t
         assert row["average"] == pytest.approx(chosen["test_average"].mean())
         assert row["worst_group_se"] == pytest.approx(chosen["test_worst"].std(ddof=1) / math.sqrt(3))
         assert row["validation"] == pytest.approx(chosen["val_worst"].mean())
-    assert len(frame) == (1 + 2) + (5 + 2 * 2) + (1 + 2) + (7 + 2 * 2)
+    assert len(frame) == 2 * (1 + 2) + (5 + 2 * 2) + (1 + 2) + (7 + 2 * 2)
 
 
-def test_coral_is_not_tuned_and_is_erm(result) -> None:  # type: ignore[no-untyped-def]
-    assert result["coral"].fits is result["erm"].fits
+def test_coral_is_not_tuned_and_is_balanced_erm(result) -> None:  # type: ignore[no-untyped-def]
+    assert result["coral"].fits is result["erm-balanced"].fits
+    assert (result["coral"].fits[0].head.coef != result["erm"].fits[0].head.coef).any()
     assert "nothing tuned" in result["coral"].note
     assert result["coral"].sets == 1
     assert "coral" not in set(result.grid_frame()["method"])
@@ -54,8 +55,9 @@ def test_the_table_in_print(result) -> None:  # type: ignore[no-untyped-def]
     assert "89.52 / 84.58" in text
     assert " ± " in text
     lines = text.splitlines()
-    assert [line.split("  ")[0] for line in lines[2:7]] == ["ERM", "CORAL", "VREx", "GroupDRO", "Gradient matching"]
-    with pytest.raises(KeyError, match="erm, coral, vrex"):
+    labels = ["ERM", "ERM, balanced", "CORAL", "VREx", "GroupDRO", "Gradient matching"]
+    assert [line.split("  ")[0] for line in lines[2:8]] == labels
+    with pytest.raises(KeyError, match="erm, erm-balanced, coral, vrex"):
         result["irm"]
 
 
@@ -89,6 +91,9 @@ def test_all_methods_run_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "method_grid", lambda *args, **kwargs: whole(*args, **kwargs)[:1])
     found = run_protocol(DATA, seeds=1, top=1)
     assert tuple(row.method for row in found.methods) == PROTOCOL_METHODS
+    found = run_protocol(DATA, solver="sgd", seeds=1, top=1)
+    assert {"balanced", "groupdro-groups"} <= {row.method for row in found.methods}
+    assert "dfr" not in {row.method for row in found.methods}
 
 
 def test_groups_that_are_missing_and_fits_that_stop_are_said() -> None:
@@ -100,6 +105,37 @@ def test_groups_that_are_missing_and_fits_that_stop_are_said() -> None:
     assert any("did not converge within 1 iterations (irm)" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("rule", ["worst-group", "worst-class", "train-groups"])
+def test_rules_rank_by_what_they_say(rule: str) -> None:
+    found = run_protocol(DATA, ["gradient-matching"], seeds=1, top=3, select=rule)
+    frame = found.grid_frame()
+    column = {"worst-group": "val_worst", "worst-class": "val_worst_class", "train-groups": "train_worst"}[rule]
+    best = frame.sort_values([column, "hparams_seed"]).iloc[-1]
+    assert found["gradient-matching"].fits[0].hparams_seed == best["hparams_seed"]
+    assert found.to_frame().loc["gradient-matching", "validation"] == best[column]
+    phrase = {
+        "worst-group": "worst-group validation",
+        "worst-class": "without attributes",
+        "train-groups": "training rows",
+    }
+    assert phrase[rule] in str(found).splitlines()[0]
+
+
+def test_measures_are_those_of_the_report(result) -> None:  # type: ignore[no-untyped-def]
+    frame = result.to_frame()
+    features = project(DATA, isr_class=DATA.classes.index(result.isr_class))
+    rows, train = features.splits["test"], features.train
+    for method in ("erm", "vrex"):
+        expected = []
+        for fit in result[method].fits:
+            right = fit.head.predict(rows.features) == rows.targets
+            shares = np.bincount(train.groups) / len(train.groups)
+            expected.append(sum(share * right[rows.groups == group].mean() for group, share in enumerate(shares)))
+        assert frame.loc[method, "weighted_accuracy"] == pytest.approx(np.mean(expected))
+        assert 0 < frame.loc[method, "calibration_error"] < 1
+        assert 0.5 < frame.loc[method, "auroc"] < 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -109,6 +145,8 @@ def test_groups_that_are_missing_and_fits_that_stop_are_said() -> None:
         ({"top": 0}, "'top' should be at least 1"),
         ({"recipe": "celebs"}, "Did you mean 'celeba'"),
         ({"isr_class": 7}, "'isr_class' is 7"),
+        ({"select": "oracle"}, "'select' should be one of 'worst-group', 'worst-class', 'train-groups'"),
+        ({"methods": ["dfr"], "solver": "sgd"}, "'dfr' is fitted by solver 'converged' only, but 'solver' is 'sgd'"),
     ],
 )
 def test_bad_arguments(options: dict[str, object], message: str) -> None:

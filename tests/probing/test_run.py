@@ -14,6 +14,7 @@ from tests.probing.problems import spurious_data, write_csv
 pytestmark = pytest.mark.slow
 
 DATA = spurious_data(160, 80, features=4)
+MEASURES = ("weighted_accuracy", "balanced_accuracy", "worst_group_f1", "auroc", "calibration_error")
 
 
 @pytest.fixture
@@ -42,8 +43,13 @@ def test_a_folder_is_that_of_any_run(path: Path, tmp_path: Path) -> None:
         "hessian",
         "accuracy",
         "worst_group_accuracy",
+        "worst_class_accuracy",
         "group_accuracy",
+        *MEASURES,
     }
+    measured = records[records["metric"].isin(MEASURES)]
+    assert set(measured["step"]) == {records["step"].max()}
+    assert len(measured) == 3 * len(MEASURES)
     assert set(records["split"].dropna()) == {"train", "val", "test"}
     losses = records[records["metric"] == "loss"]
     assert losses["step"].tolist() == list(range(len(losses)))

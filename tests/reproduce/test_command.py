@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from momentalign.cli import app, main
+from momentalign.probing import GROUP_METHODS
 from momentalign.reproduce import SweepRecipe
 
 pytestmark = pytest.mark.slow
@@ -89,7 +90,7 @@ def test_a_probe_s_table_with_the_published_beside(tmp_path: Path, features: Pat
     assert code == 0, output
     assert "90.11 / 86.16" in output
     frame = pd.read_csv(tmp_path / "out" / "waterbirds-converged.csv", index_col="method")
-    assert set(frame.index) == {"erm", "erm-balanced", "coral", "fishr", "hgp", "cma"}
+    assert set(frame.index) == {"erm", "erm-balanced", "coral", "fishr", "hgp", "cma", *GROUP_METHODS}
     assert frame.loc["cma", "seeds"] == 2
     assert (tmp_path / "out" / "waterbirds-converged-grid.csv").exists()
 

@@ -5,6 +5,7 @@ from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, ProbeScores, Projection, project
 from momentalign.probing._fit import ProbeSolver
 from momentalign.probing._methods import (
+    GROUP_METHODS,
     METHODS,
     PROTOCOL_METHODS,
     ProbeMethod,
@@ -18,6 +19,7 @@ from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult
 from momentalign.probing._run import feature_source, run_probe
 
 __all__ = [
+    "GROUP_METHODS",
     "METHODS",
     "PROTOCOL_METHODS",
     "MethodResult",

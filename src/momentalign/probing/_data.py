@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentalign._datasets import SPLIT_NAMES
+from momentalign._format import pluralize
 from momentalign._validation import check_column
 from momentalign.tables import encode_classes, read_table
 
@@ -172,6 +173,18 @@ class ProbeData:
                     f"The training rows of {self.name} should be of at least two {what}, but all are of "
                     f"'{names[present[0]]}'."
                 )
+
+
+def check_group_sizes(data: ProbeData, method: str, least: Mapping[str, int]) -> None:
+    """Raise ValueError for a group with fewer rows in a split than a method needs."""
+    for split, number in least.items():
+        sizes = np.bincount(data.groups[data.rows(split)], minlength=len(data.group_names))
+        if sizes.min() < number:
+            raise ValueError(
+                f"Method '{method}' needs {pluralize(number, 'row')} or more of every group in '{split}', but "
+                f"'{data.group_names[sizes.argmin()]}' of {data.name} has {sizes.min()}. Leave the method out, merge "
+                f"the group with another, or move rows to '{split}'."
+            )
 
 
 def _split_codes(column: NDArray[Any]) -> Codes:

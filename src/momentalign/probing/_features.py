@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.decomposition import PCA
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import Array
 from momentalign.linear import LinearHead, fit_head
 from momentalign.probing._data import Codes, ProbeData
-from momentalign.sklearn import ISRMean
+from momentalign.sklearn import ISRMean, group_report
 
 COMPONENTS = 100
 """Principal components that the paper keeps."""
@@ -18,10 +19,11 @@ COMPONENTS = 100
 
 @dataclass(frozen=True, eq=False)
 class ProbeScores:
-    """Accuracies in 0 … 1: over all rows, of the worst group, of each group and domain (NaN without rows)."""
+    """Accuracies in 0 … 1: over all rows, of the worst group and class, of each group and domain (NaN without rows)."""
 
     average: float
     worst: float
+    worst_class: float
     groups: Array
     domains: Array
 
@@ -75,7 +77,22 @@ class ProbeFeatures:
         hits = head.predict(rows.features) == rows.targets
         groups = _means(hits, rows.groups, len(self.data.group_names))
         domains = _means(hits, rows.domains, len(self.data.domain_names))
-        return ProbeScores(float(hits.mean()), float(np.nanmin(groups)), groups, domains)
+        by_class = _means(hits, rows.targets, len(self.data.classes))
+        return ProbeScores(float(hits.mean()), float(np.nanmin(groups)), float(np.nanmin(by_class)), groups, domains)
+
+    def measures(self, head: LinearHead, split: str) -> dict[str, float]:
+        """All measures of :func:`momentalign.sklearn.group_report` on a split, by their names in records."""
+        rows, names = self.splits[split], np.array(self.data.group_names)
+        logits = head.logits(rows.features)
+        report = group_report(
+            rows.targets,
+            logits.argmax(1),
+            names[rows.groups],
+            probabilities=softmax(logits, axis=1),
+            train_groups=names[self.train.groups],
+            classes=np.arange(len(self.data.classes)),
+        )
+        return report.metrics()
 
 
 def project(

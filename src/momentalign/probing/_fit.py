@@ -6,22 +6,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentalign._seeds import seed_hash
-from momentalign._types import Array
+from momentalign._types import Array, Integers
 from momentalign.linear import (
+    AlignmentObjective,
     GroupWeights,
     HeadCallback,
     LinearHead,
     SortedRows,
+    balance_weights,
     fit_sgd,
     solve_group_dro,
     solve_path,
 )
-from momentalign.probing._features import ProbeFeatures, ProbeSplit
+from momentalign.probing._features import ProbeFeatures
+from momentalign.probing._group_methods import FitTask
 from momentalign.probing._methods import BATCH, LEARNING_RATE, Hparams, ProbeMethod
 
 L2 = 1e-3
 TOL = 1e-5
 MAX_ITER = 500
+_DRAWS = 1000
+"""Bootstraps to draw until one has rows of every group."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,10 @@ class ProbeSolver:
         """Fit a bootstrap of the training rows to convergence, each setting from the nearest one before it."""
         classes = len(features.data.classes)
         l2 = self._absolute_l2(features)  # its temporary copy is freed before the bootstrap copies the rows
-        rows = bootstrap_rows(features.train, seed, pooled=method.pools_rows)
-        if method.name == "groupdro":
+        if method.fit is not None:
+            return self._fit_settings(features, method, settings, seed, l2, tick)
+        rows = bootstrap_rows(features, seed, method)
+        if method.is_group_dro:
             solution, _ = solve_group_dro(rows, classes, l2=l2, tol=self.tol, max_iter=self.max_iter, watch=watch)
             solutions = [solution] * len(settings)
             if tick is not None:
@@ -85,6 +92,31 @@ class ProbeSolver:
         shape = (1 if classes == 2 else classes, rows.X.shape[1])
         return [LinearHead.of(solution, shape, bias=False) for solution in solutions]
 
+    def _fit_settings(
+        self,
+        features: ProbeFeatures,
+        method: ProbeMethod,
+        settings: Sequence[Hparams],
+        seed: int,
+        l2: float,
+        tick: Callable[[], None] | None,
+    ) -> list[LinearHead]:
+        """Fit each setting by the method's own function."""
+        assert method.fit is not None
+        train, classes = features.train, len(features.data.classes)
+        counts = bootstrap_weights(features, seed_hash("bootstrap", seed))
+        plain = AlignmentObjective(
+            SortedRows.sort(train.features, train.targets, None, counts, bias=False), classes, l2=0.0
+        )
+        tol = self.tol * float(np.abs(plain(np.zeros(plain.shape).ravel())[1]).max())
+        task = FitTask(features, counts, l2, tol, self.max_iter, seed_hash(method.name, seed))
+        heads = []
+        for hparams in settings:
+            heads.append(method.fit(task, **{name: hparams[name] for name in method.grid}))
+            if tick is not None:
+                tick()
+        return heads
+
     def fit_sgd(
         self,
         features: ProbeFeatures,
@@ -95,14 +127,16 @@ class ProbeSolver:
         watch: Callable[[int, float, Array], None] | None = None,
     ) -> LinearHead:
         """Fit one head by SGD. The seed is the order of the batches; the initial head is the same for all seeds."""
-        train, domains = features.train, len(features.data.domain_names)
+        train, data = features.train, features.data
+        domains = {"rows": None, "domains": train.domains, "groups": train.groups}[method.counts]
+        number = len(data.group_names if method.counts == "groups" else data.domain_names)
         return fit_sgd(
             train.features,
             train.targets,
-            None if method.pools_rows else train.domains,
-            classes=len(features.data.classes),
-            penalty=method.batch_penalty(hparams, domains),
-            reduce=GroupWeights(hparams["eta"], domains) if method.name == "groupdro" else None,
+            domains,
+            classes=len(data.classes),
+            penalty=method.batch_penalty(hparams, number),
+            reduce=GroupWeights(hparams["eta"], number) if method.is_group_dro else None,
             l2=self._absolute_l2(features),
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -117,18 +151,41 @@ class ProbeSolver:
         return self.l2 * float(np.square(features.train.features).mean())
 
 
-def bootstrap_rows(train: ProbeSplit, seed: int, *, pooled: bool = False) -> SortedRows:
-    """A bootstrap of the training rows, weighted by their counts; pooled rows are one domain."""
-    weights = bootstrap_weights(train, seed_hash("bootstrap", seed))
-    return SortedRows.sort(train.features, train.targets, None if pooled else train.domains, weights, bias=False)
+def bootstrap_rows(features: ProbeFeatures, seed: int, method: ProbeMethod | None = None) -> SortedRows:
+    """A bootstrap of the training rows, weighted by what counts alike for a method, by default the domains.
+
+    Rows of a method that counts groups are sorted by group, or by domain for a penalty across domains.
+    """
+    train = features.train
+    weights = bootstrap_weights(features, seed_hash("bootstrap", seed))
+    units: Integers | None = train.domains
+    if method is not None and method.counts == "rows":
+        units = None
+    elif method is not None and method.counts == "groups":
+        if method.penalty is None:
+            units = train.groups
+        else:
+            weights = balance_weights(train.domains * len(features.data.group_names) + train.groups, weights)
+    return SortedRows.sort(train.features, train.targets, units, weights, bias=False)
 
 
-def bootstrap_weights(train: ProbeSplit, seed: int) -> Array:
-    """Count of each row in a bootstrap, shape (n,); a draw that misses a domain or a class is repeated."""
+def bootstrap_weights(features: ProbeFeatures, seed: int) -> Array:
+    """Count of each training row in a bootstrap, shape (n,).
+
+    A draw that misses a domain, a class or a group is repeated.
+    """
+    train = features.train
     rng = np.random.default_rng(seed)
     n = len(train.targets)
-    while True:
+    columns = (train.domains, train.targets, train.groups)
+    for _ in range(_DRAWS):
         weights = np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)
         drawn = weights > 0
-        if all(len(np.unique(codes[drawn])) == len(np.unique(codes)) for codes in (train.domains, train.targets)):
+        if all(len(np.unique(codes[drawn])) == len(np.unique(codes)) for codes in columns):
             return weights
+    sizes = np.bincount(train.groups, minlength=len(features.data.group_names))
+    few = [f"'{name}' ({size})" for name, size in zip(features.data.group_names, sizes, strict=True) if 0 < size < 5]
+    raise ValueError(
+        f"A bootstrap of the training rows should have rows of every group, but {_DRAWS} draws had not: the smallest "
+        f"groups are {', '.join(few)}. Merge them with others, or drop their rows."
+    )

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from momentalign.linear import (
     AlignmentObjective,
     BatchPenalty,
     DomainwisePenalty,
+    LinearHead,
     Objective,
     PenaltyObjective,
     SortedRows,
@@ -27,6 +28,13 @@ from momentalign.penalties import (
     Hutchinson,
     MomentAlignment,
     VREx,
+)
+from momentalign.probing._group_methods import (
+    fit_subsampled_groups,
+    refit_by_mistakes,
+    refit_on_training_rows,
+    refit_on_validation_rows,
+    train_twice,
 )
 from momentalign.published import BEST_PROBES
 
@@ -112,6 +120,11 @@ class ProbeMethod:
         tuned: Solvers for which the grid makes a difference.
         note: Printed beside the numbers, by solver.
         same_as: Method whose fit this one is.
+        counts: What counts alike in the loss: `"rows"`, `"domains"`, or `"groups"`, in each domain where there is a
+            penalty.
+        fit: Fits one setting from a :class:`FitTask` and the hyper-parameters, where that takes several heads.
+        solvers: Solvers that it can be fitted by.
+        least: Rows that every group has to have in a split, by its name.
     """
 
     name: str
@@ -122,11 +135,15 @@ class ProbeMethod:
     tuned: tuple[str, ...] = SOLVERS
     note: Mapping[str, str] = field(default_factory=dict)
     same_as: str | None = None
+    counts: str = "domains"
+    fit: Callable[..., LinearHead] | None = None
+    solvers: tuple[str, ...] = SOLVERS
+    least: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def pools_rows(self) -> bool:
-        """Whether rows count alike in the loss, whatever their domain."""
-        return (self.same_as or self.name) == "erm"
+    def is_group_dro(self) -> bool:
+        """Whether domains or groups are weighted by their losses."""
+        return "eta" in self.grid
 
     def make_penalty(self, hparams: Hparams, **options: Any) -> DomainPenalty:
         """Make the penalty of a head without bias."""
@@ -183,14 +200,14 @@ _ALIGNMENT = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
 METHODS: dict[str, ProbeMethod] = {
     method.name: method
     for method in (
-        ProbeMethod("erm", "ERM", note=dict.fromkeys(SOLVERS, "rows count alike")),
+        ProbeMethod("erm", "ERM", note=dict.fromkeys(SOLVERS, "rows count alike"), counts="rows"),
         ProbeMethod("erm-balanced", "ERM, balanced", note=dict.fromkeys(SOLVERS, "domains count alike, as below")),
         ProbeMethod(
             "coral",
             CORAL.label,
             tuned=(),
-            note=dict.fromkeys(SOLVERS, "no effect on fixed features: ERM's fit, nothing tuned"),
-            same_as="erm",
+            note=dict.fromkeys(SOLVERS, "no effect on fixed features: the fit of balanced ERM, nothing tuned"),
+            same_as="erm-balanced",
         ),
         ProbeMethod(
             "fishr",
@@ -228,8 +245,70 @@ METHODS: dict[str, ProbeMethod] = {
                 "third_weight": (1.0, 10.0, 100.0, 1e3),
             },
         ),
+        ProbeMethod(
+            "balanced",
+            "Groups balanced",
+            note=dict.fromkeys(SOLVERS, "groups count alike, by weights"),
+            counts="groups",
+        ),
+        ProbeMethod(
+            "subsampled",
+            "Groups subsampled",
+            note={"converged": "mean of 10 subsamples with as many rows of every group"},
+            fit=fit_subsampled_groups,
+            solvers=("converged",),
+            least={"train": 2},
+        ),
+        ProbeMethod(
+            "groupdro-groups",
+            "GroupDRO, groups",
+            {"eta": (1e-3, 1e-2, 1e-1)},
+            tuned=("sgd",),
+            note={"converged": "least loss of the worst group, the limit for every η"},
+            counts="groups",
+        ),
+        ProbeMethod(
+            "dfr",
+            "DFR",
+            note={"converged": "refitted on the validation rows, which then flatter it; with an intercept"},
+            fit=refit_on_validation_rows,
+            solvers=("converged",),
+            least={"val": 2},
+        ),
+        ProbeMethod(
+            "dfr-train",
+            "DFR, training rows",
+            note={"converged": "C by the validation rows; with an intercept"},
+            fit=refit_on_training_rows,
+            solvers=("converged",),
+            least={"train": 2, "val": 1},
+        ),
+        ProbeMethod(
+            "afr",
+            "AFR",
+            {"gamma": (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), "distance_weight": (0.01, 0.1, 1.0)},
+            fit=refit_by_mistakes,
+            solvers=("converged",),
+        ),
+        ProbeMethod(
+            "jtt", "JTT", {"upweight": (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)}, fit=train_twice, solvers=("converged",)
+        ),
+        replace(
+            _alignment(
+                "cma-balanced",
+                f"{CMA.label}, groups balanced",
+                {"gradient_weight": (0.0, *_RELATIVE), "hessian_weight": (0.0, *_RELATIVE)},
+                scaling="relative",
+                note="relative weights; groups count alike in each domain",
+            ),
+            counts="groups",
+            solvers=("converged",),
+        ),
     )
 }
+
+GROUP_METHODS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "afr", "jtt", "cma-balanced")
+"""Methods that weigh groups or mistakes rather than domains."""
 
 PROTOCOL_METHODS = (
     "erm",
@@ -243,8 +322,9 @@ PROTOCOL_METHODS = (
     "groupdro",
     "cma",
     "cma-relative",
+    *GROUP_METHODS,
 )
-"""Methods that :func:`run_protocol` compares by default."""
+"""Methods that :func:`run_protocol` compares by default, where the solver has them."""
 
 
 def find_method(name: str) -> ProbeMethod:
@@ -264,7 +344,11 @@ def method_grid(name: str, solver: str, recipe: ProbeRecipe, *, train_rows: int)
         (49, {'gradient_weight': 10.0, 'hessian_weight': 1000.0})
     """
     method = find_method(name)
-    check_choice("solver", solver, SOLVERS)
+    if check_choice("solver", solver, SOLVERS) not in method.solvers:
+        raise ValueError(
+            f"'{name}' is fitted by solver '{method.solvers[0]}' only, but 'solver' is '{solver}'. Use that solver, or "
+            "leave the method out."
+        )
     grid = dict(method.grid) if solver in method.tuned else {}
     if solver == "sgd" and method.penalty is not None:
         grid["anneal_steps"] = recipe.anneal_grid(train_rows)

@@ -5,9 +5,10 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import ReportProgress
 from momentalign._validation import check_choice, check_count, check_weight
-from momentalign.probing._data import ProbeData
+from momentalign.probing._data import ProbeData, check_group_sizes
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
 from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method, method_grid, recipe_for
@@ -16,9 +17,10 @@ from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult, 
 
 def run_protocol(
     data: ProbeData | ProbeFeatures | str | Path,
-    methods: Sequence[str] = PROTOCOL_METHODS,
+    methods: Sequence[str] | None = None,
     *,
     solver: str = "converged",
+    select: str = "worst-group",
     seeds: int = 5,
     top: int = 5,
     recipe: str = "table",
@@ -34,15 +36,17 @@ def run_protocol(
     """Compare methods by the paper's worst-group linear-probing protocol.
 
     PCA and ISR-Mean on the training rows, then linear heads without bias. Each method's grid is fitted on one seed, the
-    `top` sets by worst-group validation accuracy on all seeds, and the set with the best mean over them is reported on
-    the test rows; ties go to the later set of the grid.
+    `top` sets by worst-group validation accuracy, or by another rule, on all seeds, and the set with the best mean over
+    them is reported on the test rows; ties go to the later set of the grid.
 
     A seed of the converged solver is a bootstrap of the training rows; of SGD it is the order of the batches.
 
     Args:
         data: Features, a file of them, or the result of :func:`project`.
-        methods: Names; see :data:`METHODS`.
+        methods: Names; see :data:`METHODS`. None takes those of :data:`PROTOCOL_METHODS` that the solver has.
         solver: `"converged"`: full batch, to a tolerance; `"sgd"`: the paper's recipe.
+        select: What sets are ranked by: `"worst-group"` of the validation rows, `"worst-class"` of the validation rows,
+            which needs no attributes there, or `"train-groups"`, the worst group of the training rows.
         seeds: Number of seeds.
         top: Number of sets that are fitted on all seeds.
         recipe: `"waterbirds"`, `"celeba"`, `"multinli"` or `"table"`: epochs, annealing steps, class of ISR, and
@@ -61,9 +65,14 @@ def run_protocol(
     Returns:
         The table and all fits.
     """
+    from momentalign.selection import GROUP_RULES  # imports pandas
+
     check_choice("solver", solver, SOLVERS)
+    check_choice("select", select, GROUP_RULES)
     check_count("seeds", seeds, 1)
     check_count("top", top, 1)
+    if methods is None:
+        methods = [name for name in PROTOCOL_METHODS if solver in find_method(name).solvers]
     chosen = [find_method(name) for name in dict.fromkeys(methods)]
     plan = recipe_for(recipe)
     strength = check_weight("l2", l2 if l2 is not None else (L2 if solver == "converged" else 0.0))
@@ -77,6 +86,8 @@ def run_protocol(
         raw = data if isinstance(data, ProbeData) else ProbeData.from_file(data)
         label = plan.isr_class if isr_class is None else isr_class
         features = project(raw, components=components, isr=isr, isr_class=label, unit_scale=plan.unit_scale)
+    for method in chosen:
+        check_group_sizes(features.data, method.name, method.least)
     rows = len(features.train.targets)
     needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
     grids = {name: method_grid(name, solver, plan, train_rows=rows) for name in needed}
@@ -92,7 +103,7 @@ def run_protocol(
     for name in needed:
         method = find_method(name)
         tick = partial(report_fit, method.label)
-        of_method, best[name] = _search(features, method, grids[name], fitter, seeds, top, tick)
+        of_method, best[name] = _search(features, method, grids[name], fitter, select, seeds, top, tick)
         fits += of_method
     table = tuple(
         MethodResult(
@@ -101,6 +112,7 @@ def run_protocol(
             best[method.same_as or method.name],
             1 if method.same_as else len(grids[method.name]),
             method.note.get(solver, ""),
+            tuple(features.measures(fit.head, "test") for fit in best[method.same_as or method.name]),
         )
         for method in chosen
     )
@@ -113,6 +125,7 @@ def run_protocol(
         tuple(fits),
         _notes(features, fits, fitter),
         dict(published or {}),
+        select,
     )
 
 
@@ -121,6 +134,7 @@ def _search(
     method: ProbeMethod,
     grid: list[dict[str, float]],
     solver: ProbeSolver,
+    rule: str,
     seeds: int,
     top: int,
     tick: Callable[[], None],
@@ -136,29 +150,29 @@ def _search(
                 grid[index],
                 index,
                 seed,
-                features.score(head, "val"),
-                features.score(head, "test"),
-                head.converged,
+                *(features.score(head, split) for split in SPLIT_NAMES),
+                head,
             )
             for index, head in zip(indices, heads, strict=True)
         ]
 
     fits = fit_sets(list(range(len(grid))), 0)
-    finalists = sorted(best_sets({fit.hparams_seed: fit.val.worst for fit in fits}, top))
+    finalists = sorted(best_sets({fit.hparams_seed: fit.validation(rule) for fit in fits}, top))
     for seed in range(1, seeds):
         fits += fit_sets(finalists, seed)
     by_set = {index: [fit for fit in fits if fit.hparams_seed == index] for index in finalists}
-    chosen = best_set({index: [fit.val.worst for fit in of_set] for index, of_set in by_set.items()})
+    chosen = best_set({index: [fit.validation(rule) for fit in of_set] for index, of_set in by_set.items()})
     return fits, tuple(by_set[chosen])
 
 
 def _notes(features: ProbeFeatures, fits: list[ProbeFit], solver: ProbeSolver) -> tuple[str, ...]:
     notes = list(features.data.notes)
-    for split in ("val", "test"):
+    for split in SPLIT_NAMES:
         groups = features.splits[split].groups
         absent = [name for index, name in enumerate(features.data.group_names) if not (groups == index).any()]
         if absent:
-            notes.append(f"Groups without rows in '{split}', left out there: {'; '.join(absent)}.")
+            effect = "no method can weigh them" if split == "train" else "left out there"
+            notes.append(f"Groups without rows in '{split}', {effect}: {'; '.join(absent)}.")
     stopped = [fit for fit in fits if not fit.converged]
     if stopped:
         names = ", ".join(sorted({fit.method for fit in stopped}))

@@ -1,7 +1,7 @@
 """Results of the protocol: each method's selected hyper-parameters, accuracies and standard errors."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +9,19 @@ import numpy as np
 
 from momentalign._extras import require
 from momentalign._format import align_columns
+from momentalign.linear import LinearHead
 from momentalign.probing._features import ProbeScores
 
 Published = Mapping[str, tuple[float, float]]
 """Published average and worst-group accuracy in percent, by method."""
+
+_MEASURES = ("weighted_accuracy", "balanced_accuracy", "worst_group_f1", "auroc", "calibration_error")
+"""Measures of a result beside average and worst group, as records name them."""
+_CHOSEN_BY = {
+    "worst-group": "worst-group validation accuracy",
+    "worst-class": "worst-class validation accuracy, without attributes",
+    "train-groups": "worst-group training accuracy, with the attributes of training rows only",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,20 +36,38 @@ class ProbeFit:
     hparams: Mapping[str, float]
     hparams_seed: int
     seed: int
+    train: ProbeScores
     val: ProbeScores
     test: ProbeScores
-    converged: bool
+    head: LinearHead
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver converged."""
+        return self.head.converged
+
+    def validation(self, rule: str) -> float:
+        """What a selection rule ranks by."""
+        from momentalign.selection import GROUP_RULES  # imports pandas
+
+        metric, split = GROUP_RULES[rule]
+        scores: ProbeScores = getattr(self, split)
+        return scores.worst if metric == "worst_group_accuracy" else scores.worst_class
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """The selected hyper-parameters of a method: their fits, one per seed, among `sets` of the grid."""
+    """The selected hyper-parameters of a method: their fits, one per seed, among `sets` of the grid.
+
+    `measures` are those of :func:`momentalign.sklearn.group_report` on the test rows, for each fit.
+    """
 
     method: str
     label: str
     fits: tuple[ProbeFit, ...]
     sets: int
     note: str = ""
+    measures: tuple[Mapping[str, float], ...] = ()
 
     @property
     def hparams(self) -> Mapping[str, float]:
@@ -53,13 +80,12 @@ class MethodResult:
 
     def error(self, split: str, score: str) -> float:
         """Standard error of that mean, ddof 1; NaN for one seed."""
-        values = [getattr(getattr(fit, split), score) for fit in self.fits]
-        return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+        return _mean_and_error([getattr(getattr(fit, split), score) for fit in self.fits])[1]
 
 
 @dataclass(frozen=True, eq=False)
 class ProtocolResult:
-    """The table of the protocol, with a row per method, and all fits, also those of the grids."""
+    """The table of the protocol, with a row per method, and all fits, also those of the grids; `rule` selected."""
 
     name: str
     solver: str
@@ -68,6 +94,7 @@ class ProtocolResult:
     fits: tuple[ProbeFit, ...]
     notes: tuple[str, ...] = ()
     published: Published = field(default_factory=dict)
+    rule: str = "worst-group"
 
     def __getitem__(self, method: str) -> MethodResult:
         for row in self.methods:
@@ -89,7 +116,8 @@ class ProtocolResult:
                     "average_se": row.error("test", "average"),
                     "worst_group": row.mean("test", "worst"),
                     "worst_group_se": row.error("test", "worst"),
-                    "validation": row.mean("val", "worst"),
+                    **{name: _mean([one[name] for one in row.measures if name in one]) for name in _MEASURES},
+                    "validation": _mean([fit.validation(self.rule) for fit in row.fits]),
                     "seeds": len(row.fits),
                     "sets": row.sets,
                     "hparams": dict(row.hparams),
@@ -110,7 +138,9 @@ class ProtocolResult:
                     "seed": fit.seed,
                     **fit.hparams,
                     "val_worst": fit.val.worst,
+                    "val_worst_class": fit.val.worst_class,
                     "val_average": fit.val.average,
+                    "train_worst": fit.train.worst,
                     "test_worst": fit.test.worst,
                     "test_average": fit.test.average,
                     "converged": fit.converged,
@@ -131,16 +161,24 @@ class ProtocolResult:
                     row.label,
                     _percent(row.mean("test", "average"), row.error("test", "average")),
                     _percent(row.mean("test", "worst"), row.error("test", "worst")),
-                    _percent(row.mean("val", "worst"), row.error("val", "worst")),
+                    _percent(*_mean_and_error([fit.validation(self.rule) for fit in row.fits])),
                     *([beside] if shown else []),
                     "; ".join(part for part in (about, row.note) if part),
                 ]
             )
         isr = "no ISR" if self.isr_class is None else f"ISR by class '{self.isr_class}'"
-        title = (
-            f"{self.name}: test accuracy in %, {self.solver} solver, {isr}; chosen by worst-group validation accuracy."
-        )
+        title = f"{self.name}: test accuracy in %, {self.solver} solver, {isr}; chosen by {_CHOSEN_BY[self.rule]}."
         return "\n".join([title, *align_columns(lines), *self.notes])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
+
+
+def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and its standard error, ddof 1; NaN for one value."""
+    error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+    return float(np.mean(values)), error
 
 
 def _percent(mean: float, error: float) -> str:

@@ -1,6 +1,6 @@
 """Run one probe: fit its head and write records and model into a run folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from momentalign._types import Array
 from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
 from momentalign.penalties import term_name
 from momentalign.probing._config import open_data
-from momentalign.probing._data import ProbeData
+from momentalign.probing._data import ProbeData, check_group_sizes
 from momentalign.probing._features import ProbeFeatures, project
 from momentalign.probing._fit import ProbeSolver, bootstrap_rows
 from momentalign.probing._methods import PUBLISHED_SCALING, ProbeMethod, find_method
@@ -79,9 +79,10 @@ def _fit(
     save: bool,
 ) -> list[Record]:
     hparams, train = dict(config.hparams), features.train
+    check_group_sizes(features.data, method.name, method.least)
     if hparams["solver"] == "converged":
         solver = ProbeSolver("converged", hparams["l2"], tol=hparams["tol"], max_iter=config.steps)
-        rows = bootstrap_rows(train, config.trial)
+        rows = bootstrap_rows(features, config.trial)
         writer = _Writer(config, _Curves(features, method, rows), target, progress)
         (head,) = solver.fit_converged(features, method, [hparams], config.trial, watch=writer.observe)
     else:
@@ -92,7 +93,7 @@ def _fit(
         head = solver.fit_sgd(features, method, hparams, config.trial, watch=writer.step)
         if not head.converged:
             raise DivergedError(head.n_iter)
-    last = writer.last()
+    last = writer.finish(head)
     if target is not None:
         if save:
             _table_model(features, head).save(target.path / "checkpoint")
@@ -117,13 +118,13 @@ class _Writer:
     ) -> None:
         self.config, self.curves, self.target, self.progress = config, curves, target, progress
         self.seen = 0
-        self.pending: tuple[int, float, Array] | None = None
+        self.pending: tuple[int, float, LinearHead] | None = None
         self.records: list[Record] = []
 
     def step(self, step: int, value: float, head: Array) -> None:
         """Count a finished step, with its loss and head."""
         self.seen = step + 1
-        self.pending = (step, value, head)
+        self.pending = (step, value, self.curves.linear(head, value, step))
         if step % self.config.record_every == 0:
             self.last()
         if self.progress is not None:
@@ -133,14 +134,23 @@ class _Writer:
         """Count a step of the converged solver."""
         self.step(self.seen, value, head)
 
-    def last(self) -> list[Record]:
-        """Records of the last step, written if they have not been."""
+    def last(self) -> None:
+        """Write the records of the last step if they have not been."""
         if self.pending is not None:
             self.records = self.curves.records(*self.pending)
             self.pending = None
             if self.target is not None:
                 self.target.append(self.records)
-        return self.records
+
+    def finish(self, head: LinearHead) -> list[Record]:
+        """Records of the last step, with all measures of the final head."""
+        if not self.seen:  # a method of several fits has no steps of its own
+            self.pending = (0, head.objective, head)
+        self.last()
+        more = self.curves.measures(max(0, self.seen - 1), head, {record["metric"] for record in self.records})
+        if self.target is not None:
+            self.target.append(more)
+        return [*self.records, *more]
 
 
 def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
@@ -172,22 +182,41 @@ class _Curves:
         orders = (1, 2, 3) if "third_weight" in method.grid else (1, 2)
         self.spreads.set_weights({term_name(order): 1.0 for order in orders})
 
-    def records(self, step: int, loss: float, head: Array) -> list[Record]:
-        """Records of one step and its flattened head: step-level values first, then accuracies."""
-        terms = self.spreads.terms(head)
-        if isinstance(self.objective, PenaltyObjective):
-            terms |= self.objective.terms(head)
-        records = [_record(step, name, value) for name, value in {"loss": loss, **terms}.items()]
-        linear = LinearHead.of(Solution(head, loss, step, True), self.objective.shape, bias=False)
+    def linear(self, head: Array, loss: float, step: int) -> LinearHead:
+        """The head of a step, from its flattened coefficients."""
+        return LinearHead.of(Solution(head, loss, step, True), self.objective.shape, bias=False)
+
+    def records(self, step: int, loss: float, head: LinearHead) -> list[Record]:
+        """Records of one step: step-level values first, then accuracies.
+
+        A mean of heads has no loss of its own, and terms are those of a head without intercept.
+        """
+        values = {} if np.isnan(loss) else {"loss": loss}
+        if not head.intercept.any():
+            coef = head.coef.ravel()
+            values |= self.spreads.terms(coef)
+            if isinstance(self.objective, PenaltyObjective):
+                values |= self.objective.terms(coef)
+        records = [_record(step, name, value) for name, value in values.items()]
         for split in self.features.splits:
-            records += self._accuracies(step, split, linear)
+            records += self._accuracies(step, split, head)
         return records
+
+    def measures(self, step: int, head: LinearHead, known: Collection[str]) -> list[Record]:
+        """Records of the measures that :meth:`records` does not have."""
+        return [
+            _record(step, name, value, split)
+            for split in self.features.splits
+            for name, value in self.features.measures(head, split).items()
+            if name not in known
+        ]
 
     def _accuracies(self, step: int, split: str, head: LinearHead) -> list[Record]:
         data, scores = self.features.data, self.features.score(head, split)
         records = [
             _record(step, "accuracy", scores.average, split),
             _record(step, "worst_group_accuracy", scores.worst, split),
+            _record(step, "worst_class_accuracy", scores.worst_class, split),
         ]
         records += [
             _record(step, "accuracy", value, split, domain)

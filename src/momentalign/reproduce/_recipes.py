@@ -29,6 +29,8 @@ _DOMAINS = {
 }
 _DIGITS = {"colored-mnist": "colored-digits", "rotated-mnist": "rotated-digits"}
 _MNIST = ("colored-mnist", "rotated-mnist")
+_PROBES = ("erm", "erm-balanced", "coral", "fishr", "hgp", "cma", "balanced", "subsampled", "groupdro-groups")
+_PROBES += ("dfr", "dfr-train", "afr", "jtt", "cma-balanced")
 _FIVE = (*_MNIST, "vlcs", "pacs", "terra-incognita")
 
 
@@ -108,14 +110,14 @@ class ProbingRecipe(PaperRecipe):
     """Linear probing of data sets with groups.
 
     Args:
-        methods: Names of the methods.
+        methods: Names of the methods: the paper's, and those for worst groups. A solver skips those that it lacks.
         seeds: Seeds of the best sets, and of the figure.
         figure: Whether it is the figure of one setting over steps, with the published best weights.
         rows: Maximum number of rows of each group and split to compute features of; None takes all.
         steps: Maximum number of steps to fine-tune an encoder; None is three epochs.
     """
 
-    methods: tuple[str, ...] = ("erm", "coral", "fishr", "hgp", "cma")
+    methods: tuple[str, ...] = _PROBES
     seeds: int = 5
     figure: bool = False
     rows: int | None = None
@@ -150,7 +152,7 @@ def _per_domain(title: str, dataset: str) -> SweepRecipe:
 
 
 def _groups(title: str, dataset: str) -> ProbingRecipe:
-    what = f"Linear probing of {title}: average and worst group; and HGP beside CMA (appendix)."
+    what = f"Linear probing of {title}: average and worst group; HGP beside CMA (appendix); remedies for worst groups."
     return ProbingRecipe(dataset, what, (dataset,))
 
 

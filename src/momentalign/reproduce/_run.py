@@ -144,13 +144,13 @@ def probe_table(
     The data set selects the grid of annealing steps, the class of ISR, and the published numbers. Solver "sgd" is the
     paper's optimiser.
     """
-    from momentalign.probing import run_protocol
+    from momentalign.probing import find_method, run_protocol
 
     published = {
         method: (numbers[AVERAGE].mean, numbers[WORST_GROUP].mean)
         for method, numbers in published_probing(dataset).items()
     }
-    methods = tuple(dict.fromkeys(("erm", "erm-balanced", *recipe.methods)))
+    methods = [name for name in recipe.methods if solver in find_method(name).solvers]
     result = run_protocol(
         features, methods, solver=solver, seeds=recipe.seeds, recipe=dataset, published=published, progress=progress
     )

@@ -1,0 +1,143 @@
+"""Methods for worst groups that take several fits: each returns the head of one setting."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from momentalign._types import Array, Integers
+from momentalign.linear import (
+    PUBLISHED_CS,
+    LinearHead,
+    Scored,
+    fit_afr,
+    fit_dfr,
+    fit_jtt,
+    fit_subsampled,
+    split_groups,
+)
+from momentalign.probing._features import ProbeFeatures
+
+DRAWS = 10
+"""Subsamples whose heads are averaged."""
+AFR_SHARE = 0.2
+"""Share of the training rows that AFR refits on."""
+REFITS = {"validation": 20, "training": 10}
+"""Published numbers of DFR's refits."""
+_DFR_ITERATIONS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class FitTask:
+    """What a method is fitted on.
+
+    Args:
+        features: Projected rows of all splits.
+        counts: Times that each training row is in the bootstrap, shape (n,).
+        l2: Weight of half the squared norm of the head.
+        tol: Largest entry of the gradient at a solution.
+        max_iter: Maximum number of iterations of a fit.
+        seed: Of subsamples and held-out rows.
+    """
+
+    features: ProbeFeatures
+    counts: Array
+    l2: float
+    tol: float
+    max_iter: int
+    seed: int
+
+    @property
+    def random(self) -> np.random.RandomState:
+        return np.random.RandomState(self.seed)
+
+    @property
+    def drawn(self) -> Integers:
+        """Indices of the bootstrap's rows, with repetitions."""
+        return np.repeat(np.arange(len(self.counts)), self.counts.astype(np.int64))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        classes = len(self.features.data.classes)
+        return {"classes": classes, "bias": False, "tol": self.tol, "max_iter": self.max_iter}
+
+
+def fit_subsampled_groups(task: FitTask) -> LinearHead:
+    """Mean of the heads of group-balanced subsamples."""
+    train, rows = task.features.train, task.drawn
+    return fit_subsampled(
+        train.features[rows],
+        train.targets[rows],
+        train.groups[rows],
+        draws=DRAWS,
+        random=task.random,
+        l2=task.l2,
+        **task.options,
+    )
+
+
+def refit_on_validation_rows(task: FitTask) -> LinearHead:
+    """DFR. The seed is that of halves and subsamples: a bootstrap would put a row into both halves."""
+    return _fit_dfr(task, np.arange(len(task.counts)), "validation")
+
+
+def refit_on_training_rows(task: FitTask) -> LinearHead:
+    """DFR's variant on the training rows, with C chosen by the validation rows."""
+    return _fit_dfr(task, task.drawn, "training")
+
+
+def _fit_dfr(task: FitTask, rows: Integers, refit_on: str) -> LinearHead:
+    train, val = task.features.train, task.features.splits["val"]
+    held_out = np.repeat([False, True], [len(rows), len(val.targets)])
+    groups = np.concatenate([train.groups[rows], val.groups])
+    return fit_dfr(
+        np.concatenate([train.features[rows], val.features]),
+        np.concatenate([train.targets[rows], val.targets]),
+        groups,
+        held_out=held_out,
+        refit_on=refit_on,
+        scored=Scored(np.flatnonzero(held_out), groups[held_out]),
+        classes=len(task.features.data.classes),
+        Cs=PUBLISHED_CS,
+        refits=REFITS[refit_on],
+        random=task.random,
+        max_iter=_DFR_ITERATIONS,
+    ).head
+
+
+def refit_by_mistakes(task: FitTask, gamma: float, distance_weight: float) -> LinearHead:
+    """AFR, with L2 towards the first head in units of the features' mean square."""
+    train, random = task.features.train, task.random
+    return fit_afr(
+        train.features,
+        train.targets,
+        held_out=split_groups(train.targets, AFR_SHARE, random),
+        scored=_NONE,
+        gammas=[gamma],
+        l2s=[distance_weight * float(np.square(train.features).mean())],
+        random=random,
+        sample_weight=task.counts,
+        l2=task.l2,
+        **task.options,
+    ).head
+
+
+def train_twice(task: FitTask, upweight: float) -> LinearHead:
+    """JTT."""
+    train = task.features.train
+    return fit_jtt(
+        train.features,
+        train.targets,
+        fitted=np.arange(len(train.targets)),
+        scored=_NONE,
+        first_l2_factors=[1.0],
+        upweights=[upweight],
+        random=task.random,
+        sample_weight=task.counts,
+        l2=task.l2,
+        **task.options,
+    ).head
+
+
+_NONE = Scored(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64))
+"""No rows choose: the protocol does."""
