@@ -14,7 +14,14 @@ from tests.probing.problems import spurious_data, write_csv
 pytestmark = pytest.mark.slow
 
 DATA = spurious_data(160, 80, features=4)
-MEASURES = ("weighted_accuracy", "balanced_accuracy", "worst_group_f1", "auroc", "calibration_error")
+MEASURES = (
+    "worst_class_accuracy",
+    "weighted_accuracy",
+    "balanced_accuracy",
+    "worst_group_f1",
+    "auroc",
+    "calibration_error",
+)
 
 
 @pytest.fixture
@@ -32,6 +39,11 @@ def test_a_folder_is_that_of_any_run(path: Path, tmp_path: Path) -> None:
     assert about["config"]["algorithm"] == "cma"
     assert about["domains"] == ["land", "water"]
     assert about["classes"] == ["0", "1"]
+    assert {split: sum(rows.values()) for split, rows in about["group_rows"].items()} == {
+        "train": 160,
+        "val": 80,
+        "test": 80,
+    }
     sweep = read_runs(tmp_path / "run")
     assert not sweep.problems
     records = sweep.records
@@ -43,7 +55,6 @@ def test_a_folder_is_that_of_any_run(path: Path, tmp_path: Path) -> None:
         "hessian",
         "accuracy",
         "worst_group_accuracy",
-        "worst_class_accuracy",
         "group_accuracy",
         *MEASURES,
     }

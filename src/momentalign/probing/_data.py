@@ -151,6 +151,11 @@ class ProbeData:
         """Indices of a split's rows."""
         return np.flatnonzero(self.splits == SPLIT_NAMES.index(split))
 
+    def count_groups(self, split: str) -> dict[str, int]:
+        """Rows of each group in a split, by its name; groups without rows are left out."""
+        sizes = np.bincount(self.groups[self.rows(split)], minlength=len(self.group_names))
+        return {name: int(size) for name, size in zip(self.group_names, sizes, strict=True) if size}
+
     def __repr__(self) -> str:
         sizes = " + ".join(str(len(self.rows(split))) for split in SPLIT_NAMES)
         return (

@@ -82,14 +82,14 @@ class ProbeFeatures:
 
     def measures(self, head: LinearHead, split: str) -> dict[str, float]:
         """All measures of :func:`momentalign.sklearn.group_report` on a split, by their names in records."""
-        rows, names = self.splits[split], np.array(self.data.group_names)
+        rows, trained = self.splits[split], self.train.groups
         logits = head.logits(rows.features)
         report = group_report(
             rows.targets,
             logits.argmax(1),
-            names[rows.groups],
+            rows.groups,
             probabilities=softmax(logits, axis=1),
-            train_groups=names[self.train.groups],
+            train_groups=trained if np.isin(trained, rows.groups).any() else None,
             classes=np.arange(len(self.data.classes)),
         )
         return report.metrics()

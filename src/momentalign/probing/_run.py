@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import Array
 from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
 from momentalign.penalties import term_name
@@ -66,7 +67,13 @@ def run_probe(
         features = _features(config, data)
         source = None if data is not None else feature_source(config.dataset)
         names = features.data
-        target.begin(domains=names.domain_names, classes=names.classes, device="cpu", features=source)
+        target.begin(
+            domains=names.domain_names,
+            classes=names.classes,
+            device="cpu",
+            features=source,
+            group_rows={split: names.count_groups(split) for split in SPLIT_NAMES},
+        )
         return _fit(config, method, features, target, progress, save)
 
 
@@ -216,7 +223,6 @@ class _Curves:
         records = [
             _record(step, "accuracy", scores.average, split),
             _record(step, "worst_group_accuracy", scores.worst, split),
-            _record(step, "worst_class_accuracy", scores.worst_class, split),
         ]
         records += [
             _record(step, "accuracy", value, split, domain)
