@@ -1,7 +1,7 @@
 """Linear heads: one full-batch engine for every penalty, warm-started paths, least squares, SGD, worst groups."""
 
 from momentalign.linear._afr import AFRFit, afr_weights, fit_afr, fit_towards
-from momentalign.linear._dfr import PUBLISHED_CS, DFRFit, fit_dfr
+from momentalign.linear._dfr import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
 from momentalign.linear._group_dro import GroupWeights, fit_group_dro, solve_group_dro
 from momentalign.linear._head import LinearHead, rescale
 from momentalign.linear._held_out import Scored, held_out_scores, stratified_folds, worst_accuracy
@@ -23,6 +23,7 @@ from momentalign.linear._solver import Solution
 
 __all__ = [
     "PUBLISHED_CS",
+    "PUBLISHED_REFITS",
     "AFRFit",
     "AlignedLeastSquares",
     "AlignmentObjective",

@@ -15,6 +15,8 @@ from momentalign.linear._reweighting import check_subsample, split_groups, subsa
 
 PUBLISHED_CS = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 """Inverse strengths of L1 that DFR chooses among."""
+PUBLISHED_REFITS = {"validation": 20, "training": 10}
+"""Numbers of refits that DFR averages."""
 
 
 class DFRFit(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 from momentalign._types import Array, Integers
 from momentalign.linear import (
     PUBLISHED_CS,
+    PUBLISHED_REFITS,
     LinearHead,
     Scored,
     fit_afr,
@@ -22,8 +23,6 @@ DRAWS = 10
 """Subsamples whose heads are averaged."""
 AFR_SHARE = 0.2
 """Share of the training rows that AFR refits on."""
-REFITS = {"validation": 20, "training": 10}
-"""Published numbers of DFR's refits."""
 _DFR_ITERATIONS = 1000
 
 
@@ -99,7 +98,7 @@ def _fit_dfr(task: FitTask, rows: Integers, refit_on: str) -> LinearHead:
         scored=Scored(np.flatnonzero(held_out), groups[held_out]),
         classes=len(task.features.data.classes),
         Cs=PUBLISHED_CS,
-        refits=REFITS[refit_on],
+        refits=PUBLISHED_REFITS[refit_on],
         random=task.random,
         max_iter=_DFR_ITERATIONS,
     ).head

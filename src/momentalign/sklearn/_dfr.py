@@ -8,11 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from momentalign._validation import check_choice, check_count, check_weight
-from momentalign.linear import PUBLISHED_CS, DFRFit, fit_dfr
+from momentalign.linear import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
 from momentalign.sklearn._groups import GroupClassifier, GroupRows, check_fraction, validation_mask
-
-REFITS = {"validation": 20, "training": 10}
-"""Published numbers of refits."""
 
 
 class Reweighting(GroupClassifier):
@@ -60,7 +57,7 @@ class Reweighting(GroupClassifier):
             scored=scored,
             classes=len(self.classes_),
             Cs=self.Cs,
-            refits=REFITS[self.refit_on] if self.refits is None else self.refits,
+            refits=PUBLISHED_REFITS[self.refit_on] if self.refits is None else self.refits,
             random=random,
             max_iter=self.max_iter,
             sample_weight=rows.weights,
@@ -68,7 +65,7 @@ class Reweighting(GroupClassifier):
         return fit, held_out
 
     def _check_reweighting(self) -> None:
-        check_choice("refit_on", self.refit_on, REFITS)
+        check_choice("refit_on", self.refit_on, PUBLISHED_REFITS)
         if not len(self.Cs):
             raise ValueError("'Cs' should hold at least one number, but is empty.")
         for C in self.Cs:
