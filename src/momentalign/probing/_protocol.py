@@ -150,7 +150,9 @@ def _search(
                 grid[index],
                 index,
                 seed,
-                *(features.score(head, split) for split in SPLIT_NAMES),
+                features.score(head, "train"),
+                features.score(head, "val"),
+                features.score(head, "test"),
                 head,
             )
             for index, head in zip(indices, heads, strict=True)
