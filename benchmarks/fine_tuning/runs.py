@@ -9,7 +9,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -101,9 +101,7 @@ def decode_images(archive: Path, folder: Path, size: int) -> None:
     data = load_dataset(folder / "pacs")
     parts = [rows.inputs for splits in data.domains.values() for rows in splits.values()]
     files = ImageFiles.joined([part for part in parts if isinstance(part, ImageFiles)])
-    with ThreadPoolExecutor() as pool:
-        pixels = list(pool.map(lambda row: files.decode(row, size), range(len(files))))
-    torch.save({"names": files.names, "pixels": torch.stack(pixels)}, folder / "decoded.pt")
+    torch.save({"names": files.names, "pixels": files.decode_all(size)}, folder / "decoded.pt")
 
 
 def run_jobs(

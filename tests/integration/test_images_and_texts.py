@@ -10,7 +10,8 @@ import momentalign
 from momentalign.data import load_dataset
 from momentalign.encoders import build_encoder
 from momentalign.runs import read_records, read_run
-from momentalign.training import evaluate, make_config, run
+from momentalign.training import _data, evaluate, make_config, run
+from momentalign.training._data import DatasetRows
 from tests.encoders.models import save_model, text_dataset, write_images
 from tests.training.problems import assert_same_weights, cut_at, numbers, weights
 
@@ -48,6 +49,17 @@ def test_vision_encoders_train_and_are_of_use(name: str, images: Path, tmp_path:
     named = model.predict(paths, batch_size=3)
     assert len(named) == len(paths)
     assert set(named) <= {"cat", "dog"}
+
+
+def test_images_that_are_decoded_once_give_the_same_run(
+    images: Path, vit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config(str(images), "cma", steps=3, hparams=SMALL, encoder=vit)
+    run(config, tmp_path / "read", workers=0, accelerator="cpu")
+    monkeypatch.setattr(_data, "_fits", lambda parts, device: bool(parts))  # as on a GPU
+    monkeypatch.setattr(DatasetRows, "read", None)
+    run(config, tmp_path / "kept", accelerator="cpu")
+    assert_same_weights(tmp_path / "read", tmp_path / "kept")
 
 
 def test_workers_and_resuming_change_nothing(images: Path, vit: str, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ class ImagePreprocessing(Preprocessing):
         Tensors are bytes (n, 3, height, width), or floating-point numbers already normalised (n, 3, size, size).
         """
         if isinstance(inputs, ImageFiles):
-            return _DecodedImages(inputs, self.size)
+            return DecodedImages(inputs, self.size)
         if isinstance(inputs, Items):
             raise ValueError(f"The encoder takes images, but these rows are {inputs.kind}.")
         is_image = inputs.ndim == 4 and inputs.shape[1] == 3
@@ -151,8 +151,8 @@ class ImagePreprocessing(Preprocessing):
         return (images / pixel - mean) / std
 
 
-class _DecodedImages(Dataset[Tensor]):
-    """Image files, decoded to bytes (3, size, size) on access."""
+class DecodedImages(Dataset[Tensor]):
+    """Image files, decoded to bytes (3, size, size) on access, or all at once."""
 
     def __init__(self, files: ImageFiles, size: int) -> None:
         self.files, self.size = files, size
@@ -162,6 +162,15 @@ class _DecodedImages(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         return self.files.decode(index, self.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that all images take."""
+        return len(self) * 3 * self.size**2
+
+    def load(self) -> Tensor:
+        """Decode all images, shape (n, 3, size, size)."""
+        return self.files.decode_all(self.size)
 
 
 def read_image_settings(
