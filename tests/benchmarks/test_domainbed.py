@@ -1,0 +1,46 @@
+"""Which runs a study of the DomainBed protocol still has to do."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.domainbed import __main__ as command
+from benchmarks.domainbed import plans
+from benchmarks.domainbed.plans import Part, Study, runs_of
+
+SMALL = Study(
+    "rotated-digits",
+    "none",
+    [Part(("erm", "cma"), 2, 1, ("0",)), Part(("cma",), 1, 1, ("0",), preset="safe")],
+    {"steps": 2, "average": "sma"},
+)
+
+
+def test_sets_come_in_order_and_algorithms_within_them() -> None:
+    runs = runs_of(SMALL, Path())
+    assert [(run.hparams_seed, run.algorithm, run.preset) for run in runs] == [
+        (0, "erm", "published"),
+        (0, "cma", "published"),
+        (0, "cma", "safe"),
+        (1, "erm", "published"),
+        (1, "cma", "published"),
+    ]
+
+
+def test_what_is_stored_or_finished_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(command.STUDIES, "colored-mnist", SMALL)
+    stored = [{"run": {"hash": config.hash()}} for config in runs_of(SMALL, Path())[1:]]
+    monkeypatch.setattr(command, "load_lines", lambda name: stored)
+    words = ["colored-mnist", "--out", str(tmp_path / "runs"), "--data", str(tmp_path)]
+    assert command.main(words) == 0
+    assert "1 of 5 runs are left." in capsys.readouterr().out
+    assert command.main([*words, "--list"]) == 0
+    assert "0 of 5 runs are left." in capsys.readouterr().out
+
+
+def test_every_study_has_runs() -> None:
+    assert all(
+        part.hparams and part.trials and part.algorithms for study in plans.STUDIES.values() for part in study.parts
+    )
