@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
+from momentalign._validation import check_blanks
 from momentalign.data._dataset import DomainDataset, Split
 from momentalign.data._items import ImageFiles, Items
 
@@ -107,6 +108,8 @@ def read_group_folder(folder: Path) -> DomainDataset:
             )
     remedy = f"Put them there, or remove their rows from {GROUPS_FILE}."
     classes, attributes = (tuple(dict.fromkeys(row[k] for row in rows)) for k in (1, 2))
+    for name, labels in (("class", classes), ("domain", attributes)):
+        check_blanks(f"{path.name}: {name}", labels)
     return group_dataset(
         folder.resolve().name,
         image_files([row[0] for row in rows], folder, folder.name, remedy),

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._format import pluralize
-from momentalign._validation import check_column
+from momentalign._validation import check_blanks, check_labels
 from momentalign.tables import encode_classes, read_table
 
 Codes = NDArray[np.int64]
@@ -70,8 +70,8 @@ class ProbeData:
             The data.
 
         Raises:
-            ValueError: Lengths that differ, values that are not finite, a split without rows, or training rows of one
-                domain or one class only.
+            ValueError: Lengths that differ, values that are not finite, missing labels, names that differ by blanks
+                only, a split without rows, or training rows of one domain or one class only.
         """
         X = np.asarray(features)
         if X.ndim != 2 or 0 in X.shape or not np.issubdtype(X.dtype, np.number):
@@ -86,7 +86,7 @@ class ProbeData:
         columns = {"targets": targets, "domains": domains, "splits": splits, "groups": groups}
         arrays = {key: np.asarray(column) for key, column in columns.items() if column is not None}
         for key, column in arrays.items():
-            check_column(key, column.shape, len(X), "features")
+            check_labels(key, column, len(X), "features")
         known = names or {}
         classes, y = encode_classes(arrays["targets"], known.get("target", ()))
         domain_names, e = encode_classes(arrays["domains"], known.get("domain", ()))
@@ -97,6 +97,8 @@ class ProbeData:
             )
         else:
             group_names, g = encode_classes(arrays["groups"], known.get("group", ()))
+        for key, labels in (("targets", classes), ("domains", domain_names), ("groups", group_names)):
+            check_blanks(key, labels)
         data = cls(
             name,
             X,
