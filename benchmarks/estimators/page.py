@@ -3,10 +3,26 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from benchmarks.estimators.tables import markdown_tables
+import altair as alt
+import numpy as np
+
+from benchmarks.estimators.cells import SMALL_ROWS, CellResults
+from benchmarks.estimators.methods import BASELINES, SEARCHES, TUNED
+from benchmarks.estimators.rules import rules_table
+from benchmarks.estimators.sets import HALVES, SETS, half
+from benchmarks.estimators.tables import kind_of, markdown_tables, summarize
+from benchmarks.figures import Figure, dots
+from benchmarks.markdown import number, standard_error, table
 from benchmarks.pages import PageContent, StudyPage
-from benchmarks.records import Line, RecordFile
+from benchmarks.records import Line, RecordFile, json_lines
+from momentalign._types import Array
+
+CLASSIFIER, REGRESSOR = (SEARCHES[regression].__name__ for regression in (False, True))
+EQUAL = 0.05
+"""Points below which two accuracies count as equal, half of the last digit shown."""
+SIZES = {False: "all rows", True: f"{SMALL_ROWS} rows of each domain"}
 
 
 def cell_lines(file: Path) -> Iterator[Line]:
@@ -18,9 +34,130 @@ def cell_lines(file: Path) -> Iterator[Line]:
 
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
-    """Tables of each half and kind of set."""
+    """Tables of each half and kind of set, their summary, and the rules that were compared."""
     cells = {line["cell"]: line for line in records["estimators"]}
-    return PageContent(markdown_tables(cells))
+    blocks = {
+        **markdown_tables(cells),
+        "summary": _summary(cells),
+        "worst-domain": _worst_table(cells),
+        "chosen": _chosen_table(cells),
+        "rules": rules_table(records["estimators-candidates"]),
+    }
+    return PageContent(blocks, {"gains": Figure(_gain_rows(cells), _draw_gains)})
 
 
-PAGE = StudyPage({"estimators": RecordFile(("cell",), cell_lines)}, make_page)
+def mean_gains(cells: CellResults, name: str, *, small: bool) -> Array:
+    """Gain of the search in the mean over domains, by draw: points over the better baseline, or % of RidgeCV's."""
+    if SETS[name].regression:
+        errors = summarize(cells, name, "RMSE", small=small)
+        return 100 * (1 - errors[REGRESSOR].mean / errors[TUNED[True]].mean)
+    found = summarize(cells, name, "accuracy", small=small)
+    return 100 * (found[CLASSIFIER].mean - np.max([found[rival].mean for rival in BASELINES[False]], 0))
+
+
+def _worst_gains(cells: CellResults, name: str) -> dict[str, float]:
+    """Difference of the worst domains' accuracies from each baseline and the better one, all rows."""
+    found = summarize(cells, name, "accuracy", small=False)
+    gains = {rival: 100 * float((found[CLASSIFIER].worst - found[rival].worst)[0]) for rival in BASELINES[False]}
+    return {**gains, "the better": min(gains.values())}
+
+
+def _sets(*, regression: bool) -> list[str]:
+    return [name for name in SETS if SETS[name].regression == regression]
+
+
+def _summary(cells: CellResults) -> str:
+    classification, regression = _sets(regression=False), _sets(regression=True)
+    points = [float(mean_gains(cells, name, small=False).mean()) for name in classification]
+    percents = [float(mean_gains(cells, name, small=False).mean()) for name in regression]
+    few = [float(mean_gains(cells, name, small=True).mean()) for name in classification]
+    worst = [_worst_gains(cells, name)["LogisticRegression"] for name in classification]
+    better, worse = sum(gain > EQUAL for gain in worst), sum(gain < -EQUAL for gain in worst)
+    lost = [gain for gain in few if gain < -EQUAL]
+    lines = (
+        f"In the mean over left-out domains `{CLASSIFIER}` was at most {number(-min(points), 2)} points below the "
+        f"better of `LogisticRegression()` and `LogisticRegressionCV()` on each of {len(points)} sets, and up to "
+        f"{number(max(points), 2)} above it.",
+        f"The mean error of `{REGRESSOR}` was at most {number(-min(percents), 2)}% above that of `RidgeCV()` on each "
+        f"of {len(percents)} sets, and up to {number(max(percents))}% below it.",
+        f"The worst domain was better than `LogisticRegression()`'s on {better} sets, equal on "
+        f"{len(worst) - better - worse}, worse on {worse}.",
+        f"With {SMALL_ROWS} rows of each training domain the first of these no longer holds: the better of the two was "
+        f"better than the search on {len(lost)} sets of {len(few)}, by up to {number(-min(few))} points.",
+    )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _worst_table(cells: CellResults) -> str:
+    rows = []
+    for name in _sets(regression=False):
+        gains = [number(gain, 1, sign=True) for gain in _worst_gains(cells, name).values()]
+        rows.append([name, half(name), *gains])
+    against = [f"against {rival}" for rival in (*BASELINES[False], "the better")]
+    return table(["worst domain, accuracy", "half", *against], rows, left=(0, 1))
+
+
+def _chosen_table(cells: CellResults) -> str:
+    """How often the searches stayed, changed L2 only, counted domains alike, or aligned."""
+    rows = []
+    for regression in (False, True):
+        for part in HALVES:
+            for small, size in SIZES.items():
+                found = [
+                    cell["methods"][SEARCHES[regression].__name__]
+                    for key, cell in cells.items()
+                    if half(key.split("/")[0]) == part
+                    and SETS[key.split("/")[0]].regression == regression
+                    and (key.split("/")[1] != "0") == small
+                ]
+                kinds = [_kind(result) for result in found]
+                counts = [str(kinds.count(kind)) for kind in ("stayed", "L2 only", "domains alike", "aligned")]
+                rows.append([f"{part}: {kind_of(regression)}, {size}", str(len(found)), *counts])
+    return table(["", "cells", "stayed", "L2 only", "domains alike", "aligned"], rows)
+
+
+def _kind(result: Mapping[str, Any]) -> str:
+    if not result["stepped"]:
+        return "stayed"
+    if "gradient" in result["chosen"]:
+        return "aligned"
+    return "domains alike" if "alike" in result["chosen"] else "L2 only"
+
+
+def _gain_rows(cells: CellResults) -> list[dict[str, Any]]:
+    rows = []
+    for name in SETS:
+        for small, size in SIZES.items():
+            gains = mean_gains(cells, name, small=small)
+            mean, kind = float(gains.mean()), kind_of(SETS[name].regression)
+            row: dict[str, Any] = {"row": name, "name": size, "kind": kind, "mean": round(mean, 3)}
+            if len(gains) > 1:
+                error = standard_error(gains.tolist())
+                row |= {"low": round(mean - error, 3), "high": round(mean + error, 3)}
+            rows.append(row)
+    return rows
+
+
+def _draw_gains(data: alt.Data) -> Any:
+    titles = {False: "points over the better of scikit-learn's two", True: "% of RidgeCV's error that is gone"}
+    parts = [
+        dots(
+            data,
+            x=title,
+            names=list(SIZES.values()),
+            sort=_sets(regression=regression),
+            where=f"datum.kind == '{kind_of(regression)}'",
+            width=260,
+        ).properties(title=kind_of(regression))
+        for regression, title in titles.items()
+    ]
+    return alt.hconcat(*parts)
+
+
+PAGE = StudyPage(
+    {
+        "estimators": RecordFile(("cell",), cell_lines),
+        "estimators-candidates": RecordFile(("cell",), json_lines),
+    },
+    make_page,
+)

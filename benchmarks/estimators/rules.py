@@ -1,0 +1,121 @@
+"""Rules that the search could have had, applied to the scores of its candidates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.estimators.candidates import FACTORS, INCUMBENT, PLAIN_FACTORS, Candidate, Scores
+from benchmarks.estimators.sets import SETS
+from benchmarks.markdown import number, table
+from benchmarks.records import Line
+from momentalign._types import Array
+
+MIXED = "mean of both accuracies"
+
+
+@dataclass(frozen=True)
+class SearchRule:
+    """When a step away from the incumbent is taken.
+
+    Args:
+        kinds: Kinds of candidates.
+        factors: L2 of plain models, in units of 1/n.
+        score: Name of the score of classifiers; that of regressions is RMSE.
+        errors: Standard errors that the mean gain has to exceed.
+        loss: Most that a fold may lose, a share; None for no limit.
+        domains: Least number of training domains.
+        joint: All candidates in one step, instead of L2 first.
+        wins: Least share of folds that gain.
+    """
+
+    kinds: Sequence[str] = ("plain", "alike", "aligned")
+    factors: Sequence[float] = FACTORS
+    score: str = "balanced accuracy"
+    errors: float = 1.0
+    loss: float | None = 0.01
+    domains: int = 3
+    joint: bool = False
+    wins: float = 0.0
+
+    def choose(self, record: Line) -> Candidate:
+        """The candidate that is chosen in a cell."""
+        if record["domains"] < self.domains or not any(record["inner"].values()):
+            return INCUMBENT
+        plain = [Candidate("plain", factor) for factor in self.factors]
+        others = [Candidate(kind, factor) for kind in self.kinds if kind != "plain" for factor in FACTORS]
+        if self.joint:
+            return self._step(record["inner"], INCUMBENT, [*plain, *others])
+        chosen = self._step(record["inner"], INCUMBENT, plain)
+        return self._step(record["inner"], chosen, [each for each in others if each.factor == chosen.factor])
+
+    def _step(self, inner: Mapping[str, Scores], reference: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+        best, most = reference, 0.0
+        for candidate in candidates:
+            gains = self._gains(inner[str(candidate)], inner[str(reference)])
+            error = gains.std(ddof=1) / np.sqrt(len(gains))
+            certain = gains.mean() > self.errors * error + 1e-12
+            harmless = self.loss is None or gains.min() >= -self.loss * (1 + 1e-9)
+            if certain and harmless and (gains > 0).mean() >= self.wins and gains.mean() > most:
+                best, most = candidate, float(gains.mean())
+        return best
+
+    def _gains(self, ours: Scores, theirs: Scores) -> Array:
+        """Gain on each fold: a difference, or the share of an error that is gone."""
+        if "RMSE" in ours:
+            before = np.array(theirs["RMSE"])
+            return (before - np.array(ours["RMSE"])) / before
+        return self._values(ours) - self._values(theirs)
+
+    def _values(self, scores: Scores) -> Array:
+        if self.score == MIXED:
+            return (np.array(scores["accuracy"]) + np.array(scores["balanced accuracy"])) / 2
+        return np.array(scores[self.score])
+
+
+RULES = {
+    "**the rule**": SearchRule(),
+    "L2 only": SearchRule(kinds=("plain",)),
+    "any mean gain, no standard error": SearchRule(errors=0.0),
+    "more than two standard errors": SearchRule(errors=2.0),
+    "no limit on what a domain may lose": SearchRule(loss=None),
+    "no domain may lose anything": SearchRule(loss=0.0),
+    "at least four domains instead of three": SearchRule(domains=4),
+    "both steps at once": SearchRule(joint=True),
+    "a gain on three domains of four besides": SearchRule(wins=0.75),
+    "L2 in half decades": SearchRule(factors=PLAIN_FACTORS),
+    "by the mean of accuracy and balanced accuracy": SearchRule(score=MIXED),
+    "by the log loss, classes counted alike": SearchRule(score="class log loss"),
+}
+ONLY_CLASSIFIERS = ("by the mean", "by the log loss")
+
+
+def gains_of(rule: SearchRule, records: Sequence[Line], *, regression: bool) -> dict[str, float]:
+    """Gain of a rule over the incumbent on each set: points of accuracy, or % of RMSE (below 0 is better)."""
+    score = "RMSE" if regression else "accuracy"
+    by_set: dict[str, list[Line]] = {}
+    for record in records:
+        name = record["cell"].split("/")[0]
+        if SETS[name].regression == regression:
+            by_set.setdefault(name, []).append(record)
+    gains = {}
+    for name, cells in by_set.items():
+        ours = [value for cell in cells for value in cell["outer"][str(rule.choose(cell))][score]]
+        theirs = [value for cell in cells for value in cell["outer"][str(INCUMBENT)][score]]
+        change = np.mean(ours) / np.mean(theirs) - 1 if regression else np.mean(ours) - np.mean(theirs)
+        gains[name] = 100 * float(change)
+    return gains
+
+
+def rules_table(records: Sequence[Line]) -> str:
+    """Mean and least gain over sets of classification, mean and largest change of the error over sets of regression."""
+    rows = []
+    for name, rule in RULES.items():
+        accuracy = list(gains_of(rule, records, regression=False).values())
+        row = [name, number(float(np.mean(accuracy)), 2, sign=True), number(min(accuracy), 2, sign=True)]
+        if name.startswith(ONLY_CLASSIFIERS):
+            rows.append([*row, "", ""])
+            continue
+        error = list(gains_of(rule, records, regression=True).values())
+        rows.append([*row, number(float(np.mean(error)), 2, sign=True), number(max(error), 2, sign=True)])
+    return table(["", "accuracy, mean", "least", "RMSE, mean", "largest"], rows)

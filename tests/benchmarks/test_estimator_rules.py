@@ -1,0 +1,67 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.estimators.candidates import CANDIDATES, Candidate, score_parts
+from benchmarks.estimators.rules import MIXED, SearchRule, gains_of, rules_table
+
+
+def record(name: str = "heart-disease", **better: list[float]) -> dict[str, Any]:
+    """A cell whose candidates all score 0.7 on four folds, but for those that are given."""
+    regression = name == "developer-salary"
+    inner: dict[str, Any] = {}
+    for candidate in map(str, CANDIDATES):
+        values = better.get(candidate.replace(" ", "_").replace(".", "p"), [0.7] * 4)
+        kinds = ("RMSE",) if regression else ("accuracy", "balanced accuracy", "class log loss")
+        inner[candidate] = dict.fromkeys(kinds, values)
+    outer = {
+        name: {kind: [float(np.mean(values))] for kind, values in scores.items()} for name, scores in inner.items()
+    }
+    return {"cell": f"{name}/0/0", "domains": 4, "inner": inner, "outer": outer}
+
+
+@pytest.mark.parametrize(
+    ("rule", "chosen"),
+    [
+        (SearchRule(), Candidate("aligned", 10.0)),
+        (SearchRule(kinds=("plain",)), Candidate("plain", 10.0)),
+        (SearchRule(domains=5), Candidate("plain", 1.0)),
+        (SearchRule(joint=True), Candidate("alike", 100.0)),
+        (SearchRule(joint=True, wins=1.0), Candidate("aligned", 10.0)),
+        (SearchRule(loss=None), Candidate("aligned", 0.01)),
+        (SearchRule(score=MIXED), Candidate("aligned", 10.0)),
+    ],
+)
+def test_rules_choose(rule: SearchRule, chosen: Candidate) -> None:
+    cell = record(
+        plain_10=[0.72, 0.73, 0.72, 0.73],
+        aligned_10=[0.74, 0.75, 0.74, 0.75],
+        alike_100=[0.695, 0.95, 0.95, 0.95],  # in a step of its own
+        plain_0p01=[0.6, 0.99, 0.99, 0.99],  # loses more than a point on a fold
+        aligned_0p01=[0.68, 0.99, 0.99, 0.999],
+    )
+    assert rule.choose(cell) == chosen
+
+
+def test_gains_are_points_or_shares_of_the_error() -> None:
+    cells = [record(plain_10=[0.71] * 4), record("developer-salary", plain_10=[0.63] * 4)]
+    assert gains_of(SearchRule(), cells, regression=False) == {"heart-disease": pytest.approx(1.0)}
+    assert gains_of(SearchRule(), cells, regression=True) == {"developer-salary": pytest.approx(-10.0)}
+    assert "| **the rule** | +1.00 | +1.00 | −10.00 | −10.00 |" in rules_table(cells)
+
+
+def test_scores_of_each_part() -> None:
+    class Always:
+        classes_ = np.array(["a", "b"])
+
+        def predict(self, X: Any) -> Any:
+            return np.full(len(X), "a")
+
+        def predict_log_proba(self, X: Any) -> Any:
+            return np.log(np.tile([0.8, 0.2], (len(X), 1)))
+
+    scores = score_parts(Always(), np.zeros((3, 1)), np.array(["a", "a", "b"]), np.array([0, 1, 1]))
+    assert scores["accuracy"] == [1.0, 0.5]
+    assert scores["balanced accuracy"] == [1.0, 0.5]
+    assert scores["class log loss"] == pytest.approx([np.log(0.8), (np.log(0.8) + np.log(0.2)) / 2])
