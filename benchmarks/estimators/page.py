@@ -52,7 +52,8 @@ def mean_gains(cells: CellResults, name: str, *, small: bool) -> Array:
         errors = summarize(cells, name, "RMSE", small=small)
         return 100 * (1 - errors[REGRESSOR].mean / errors[TUNED[True]].mean)
     found = summarize(cells, name, "accuracy", small=small)
-    return 100 * (found[CLASSIFIER].mean - np.max([found[rival].mean for rival in BASELINES[False]], 0))
+    better: Array = np.max([found[rival].mean for rival in BASELINES[False]], 0)
+    return 100 * (found[CLASSIFIER].mean - better)
 
 
 def _worst_gains(cells: CellResults, name: str) -> dict[str, float]:

@@ -64,12 +64,14 @@ class SearchRule:
         """Gain on each fold: a difference, or the share of an error that is gone."""
         if "RMSE" in ours:
             before = np.array(theirs["RMSE"])
-            return (before - np.array(ours["RMSE"])) / before
+            gone: Array = (before - np.array(ours["RMSE"])) / before
+            return gone
         return self._values(ours) - self._values(theirs)
 
     def _values(self, scores: Scores) -> Array:
         if self.score == MIXED:
-            return (np.array(scores["accuracy"]) + np.array(scores["balanced accuracy"])) / 2
+            mixed: Array = np.mean([scores["accuracy"], scores["balanced accuracy"]], axis=0)
+            return mixed
         return np.array(scores[self.score])
 
 
