@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from momentalign.report import accuracy_table
+from momentalign.report._page import _best_texts
+from momentalign.report._table import ResultCell, ResultRow, TableSection
 from momentalign.selection import read_runs, select
 from momentalign.sklearn import worst_group_interval
 from tests.runs.fake_sweep import GROUP_ROWS, write_fake_probes
@@ -98,3 +100,10 @@ def test_every_format_has_the_columns(folder, form):
     content = getattr(accuracy_table(read_runs(folder), "worst-group"), f"to_{form}")()
     for column in COLUMNS:
         assert column.replace("%", r"\%" if form == "latex" else "%") in content
+
+
+def test_the_smallest_calibration_error_is_the_best():
+    rows = tuple(ResultRow(name, name, False, (ResultCell(value),) * 2) for name, value in (("a", 4.0), ("b", 12.0)))
+    columns = ("worst group", "calibration error")
+    section = TableSection("x", "x", "probe", "x", (), columns, columns, rows)
+    assert [_best_texts(section, column) for column in (0, 1)] == [{"12.0"}, {"4.0"}]

@@ -78,6 +78,21 @@ def test_tabs_switch_and_show_the_numbers_of_their_rule(path: Path, sweep: Sweep
     assert len(list(shown_panels(page))) == 1
 
 
+@pytest.mark.parametrize("width", [400, 1280])
+def test_measures_over_groups_are_columns(width: int, path: Path, sweep: Sweep, browser: Browser) -> None:
+    page = drawn(browser.open(path, width=width, height=900))
+    page.get_by_role("tab", name="Worst group", exact=True).click()
+    (panel,) = shown_panels(page)
+    (section,) = accuracy_table(sweep, "worst-group").sections
+    assert panel.evaluate(TABLES) == [[[cell.text for cell in row.cells] for row in section.rows]]
+    assert panel.locator("table.results thead th").all_text_contents() == list(section.heads)
+    assert "95% interval" in section.heads
+    drawn_columns = panel.locator(".chart svg .role-axis-label").first.text_content()
+    assert "AUROC" not in drawn_columns
+    assert not browser.scrolls_sideways(page)
+    browser.keep(f"report-groups-{width}.png", panel.screenshot())
+
+
 def test_tooltips_answer_with_the_numbers_of_the_table(path: Path, sweep: Sweep, browser: Browser) -> None:
     page = drawn(browser.open(path))
     section = accuracy_table(sweep, "training-domain").sections[0]

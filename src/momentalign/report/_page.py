@@ -24,6 +24,7 @@ from momentalign.report._cases import GroupedSweep, group_cases
 from momentalign.report._chapters import Chapter, Panel, TableWithChart, write_figures
 from momentalign.report._comparison import COMPARISON_NOTE, headlines
 from momentalign.report._distance_chapter import distance_chapter
+from momentalign.report._group_table import ERRORS
 from momentalign.report._provenance import (
     configurations,
     missing_runs,
@@ -178,12 +179,13 @@ def _common_notes(results: list[TableWithChart]) -> list[str]:
 
 
 def _best_texts(section: TableSection, column: int) -> set[str]:
-    """Texts of the largest of our numbers in a column of several."""
+    """Texts of the best of our numbers in a column of several."""
     cells = [row.cells[column] for row in section.rows if not row.published and row.cells[column].mean is not None]
     if len(cells) < 2:
         return set()
-    largest = max(f"{cell.mean:.{cell.decimals}f}".rjust(9) for cell in cells)
-    return {cell.text for cell in cells if f"{cell.mean:.{cell.decimals}f}".rjust(9) == largest}
+    choose = min if section.columns[column] in ERRORS else max
+    best = choose(f"{cell.mean:.{cell.decimals}f}".rjust(9) for cell in cells)
+    return {cell.text for cell in cells if f"{cell.mean:.{cell.decimals}f}".rjust(9) == best}
 
 
 def _csp_hash(script: str) -> str:
