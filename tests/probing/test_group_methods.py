@@ -188,7 +188,7 @@ def test_sgd_counts_groups_alike() -> None:
         make_probe_config("spurious", "jtt", solver="sgd", data=FEATURES.data)
 
 
-def test_groups_that_are_too_small_are_named() -> None:
+def test_groups_that_are_too_small_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     data = spurious_data(160, 80, features=4)
     gone = replace(data, splits=np.where((data.splits == 1) & (data.groups == 1), 2, data.splits))
     with pytest.raises(
@@ -197,7 +197,12 @@ def test_groups_that_are_too_small_are_named() -> None:
         run_protocol(gone, ["erm", "dfr"])
     with pytest.raises(ValueError, match="Method 'dfr' needs 2 rows"):
         run_probe(make_probe_config("spurious", "dfr", data=gone), None, data=gone)
-    assert run_protocol(gone, ["balanced"], seeds=1)["balanced"].fits
+    found = run_protocol(gone, ["balanced"], seeds=1)
+    assert found["balanced"].fits
+    monkeypatch.setattr("momentalign.probing._protocol.PROTOCOL_METHODS", ("erm", "dfr"))
+    found = run_protocol(gone, seeds=1)
+    assert [row.method for row in found.methods] == ["erm"]
+    assert any(note.startswith("Left out: Method 'dfr' needs 2 rows") for note in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -184,14 +184,20 @@ class ProbeData:
 
 def check_group_sizes(data: ProbeData, method: str, least: Mapping[str, int]) -> None:
     """Raise ValueError for a group with fewer rows in a split than a method needs."""
+    if problem := small_group(data, method, least):
+        raise ValueError(f"{problem} Leave the method out, merge the group with another, or move rows to it.")
+
+
+def small_group(data: ProbeData, method: str, least: Mapping[str, int]) -> str:
+    """A sentence about a group with fewer rows in a split than a method needs, or nothing."""
     for split, number in least.items():
         sizes = np.bincount(data.groups[data.rows(split)], minlength=len(data.group_names))
         if sizes.min() < number:
-            raise ValueError(
+            return (
                 f"Method '{method}' needs {pluralize(number, 'row')} or more of every group in '{split}', but "
-                f"'{data.group_names[sizes.argmin()]}' of {data.name} has {sizes.min()}. Leave the method out, merge "
-                f"the group with another, or move rows to '{split}'."
+                f"'{data.group_names[sizes.argmin()]}' of {data.name} has {sizes.min()}."
             )
+    return ""
 
 
 def _split_codes(column: NDArray[Any]) -> Codes:

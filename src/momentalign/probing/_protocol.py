@@ -8,7 +8,7 @@ from pathlib import Path
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import ReportProgress
 from momentalign._validation import check_choice, check_count, check_weight
-from momentalign.probing._data import ProbeData, check_group_sizes
+from momentalign.probing._data import ProbeData, check_group_sizes, small_group
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
 from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method, method_grid, recipe_for
@@ -71,9 +71,10 @@ def run_protocol(
     check_choice("select", select, GROUP_RULES)
     check_count("seeds", seeds, 1)
     check_count("top", top, 1)
+    names = PROTOCOL_METHODS if methods is None else tuple(dict.fromkeys(methods))
+    chosen = [find_method(name) for name in names]
     if methods is None:
-        methods = [name for name in PROTOCOL_METHODS if solver in find_method(name).solvers]
-    chosen = [find_method(name) for name in dict.fromkeys(methods)]
+        chosen = [method for method in chosen if solver in method.solvers]
     plan = recipe_for(recipe)
     strength = check_weight("l2", l2 if l2 is not None else (L2 if solver == "converged" else 0.0))
     check_weight("tol", tol)
@@ -86,8 +87,13 @@ def run_protocol(
         raw = data if isinstance(data, ProbeData) else ProbeData.from_file(data)
         label = plan.isr_class if isr_class is None else isr_class
         features = project(raw, components=components, isr=isr, isr_class=label, unit_scale=plan.unit_scale)
+    left_out = {}
     for method in chosen:
-        check_group_sizes(features.data, method.name, method.least)
+        if methods is not None:
+            check_group_sizes(features.data, method.name, method.least)
+        elif problem := small_group(features.data, method.name, method.least):
+            left_out[method.name] = f"Left out: {problem}"
+    chosen = [method for method in chosen if method.name not in left_out]
     rows = len(features.train.targets)
     needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
     grids = {name: method_grid(name, solver, plan, train_rows=rows) for name in needed}
@@ -123,7 +129,7 @@ def run_protocol(
         None if isr_index is None else features.data.classes[isr_index],
         table,
         tuple(fits),
-        _notes(features, fits, fitter),
+        (*_notes(features, fits, fitter), *left_out.values()),
         dict(published or {}),
         select,
     )
