@@ -137,12 +137,6 @@ def test_groups_in_the_place_of_domains_are_refused(estimator: BaseEstimator) ->
         clone(estimator).fit(X, y, domains=site, groups=site)
 
 
-def test_worst_group_needs_domains_beside_groups() -> None:
-    X, y, site = sites()
-    with pytest.raises(TypeError, match="takes the domain of each row as 'domains'"):
-        MomentAlignedClassifierCV(selection="worst_group").fit(X, y, groups=site)
-
-
 @names
 @config_context(enable_metadata_routing=True)
 def test_leave_one_domain_out_with_routing(estimator: BaseEstimator) -> None:
@@ -173,7 +167,8 @@ def test_the_warning_has_the_line_to_write_with_routing() -> None:
     line = r"cross_val_score\(MomentAlignedClassifierCV\(\.\.\.\)\.set_fit_request\(domains=True\), X, y, "
     with pytest.warns(UserWarning, match=line):
         MomentAlignedClassifierCV().fit(X, y)
-    worst = MomentAlignedClassifierCV((), (), (), selection="worst_group").set_fit_request(domains=True, groups=True)
+    worst = MomentAlignedClassifierCV((), (), (), selection="worst_group", methods=("balanced",))
+    worst.set_fit_request(domains=True, groups=True)
     scores = cross_val_score(worst, X, y, cv=LeaveOneGroupOut(), params={"domains": site, "groups": site})
     assert np.isfinite(scores).all()
 

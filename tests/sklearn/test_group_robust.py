@@ -28,7 +28,7 @@ def assert_same(ours: GroupRobustClassifier, plain: LogisticRegression, atol: fl
 @pytest.mark.parametrize("classes", [2, 3])
 def test_balanced_is_logistic_regression_with_weights(classes: int) -> None:
     X, y, groups, _ = birds(classes=classes)
-    ours = GroupRobustClassifier(tol=1e-8).fit(X, y, groups=groups)
+    ours = GroupRobustClassifier("balanced", tol=1e-8).fit(X, y, groups=groups)
     weights = 300 / len(set(groups)) / sizes(groups)
     assert_same(ours, LogisticRegression(tol=1e-10, max_iter=2000).fit(X, y, sample_weight=weights))
     assert ours.groups_[0] == "bird 0, place 0"
@@ -229,8 +229,8 @@ def test_what_is_missing_is_said() -> None:
     assert classes.groups_.tolist() == [0, 1]
     with pytest.warns(UserWarning, match="Without 'domains' method 'cma' has nothing to align"):
         cma = GroupRobustClassifier("cma").fit(X, y, groups=groups)
-    np.testing.assert_array_equal(cma.coef_, GroupRobustClassifier().fit(X, y, groups=groups).coef_)
-    with pytest.raises(TypeError, match="method 'balanced' holds no rows out, but 'validation' was given"):
+    np.testing.assert_array_equal(cma.coef_, GroupRobustClassifier("balanced").fit(X, y, groups=groups).coef_)
+    with pytest.raises(TypeError, match="method 'subsampled' holds no rows out, but 'validation' was given"):
         GroupRobustClassifier().fit(X, y, validation=y == 0)
     with pytest.raises(ValueError, match=r"'method' should be one of 'balanced', .* Did you mean 'groupdro'"):
         GroupRobustClassifier("groupdr").fit(X, y)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 from momentalign._types import Array, Integers
 from momentalign.linear._head import LinearHead
 from momentalign.linear._held_out import Scored, held_out_scores
-from momentalign.linear._path import fit_head
+from momentalign.linear._objective import AlignmentObjective
+from momentalign.linear._path import solve_path
 from momentalign.linear._reweighting import unit_l2
+from momentalign.linear._rows import SortedRows
+from momentalign.linear._solver import solve, warn_if_stopped
+
+_LOOSER = 10.0
 
 
 class JTTFit(NamedTuple):
@@ -46,7 +51,10 @@ def fit_jtt(
     folds: int = 5,
     sample_weight: NDArray[np.floating] | None = None,
     l2: float | None = None,
-    **options: Any,
+    classes: int,
+    bias: bool = True,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
 ) -> JTTFit:
     """Fit twice, with the weight of the misclassified rows that is best for the worst group or class.
 
@@ -64,34 +72,43 @@ def fit_jtt(
         folds: Number of folds, where scored rows are also fitted.
         sample_weight: Shape (n,).
         l2: Weight of half the squared norm of the coefficients; None is :func:`unit_l2`.
-        **options: `classes`, `bias`, `tol` and `max_iter` of :func:`fit_path`.
+        classes: C.
+        bias: Whether the heads have one.
+        tol: Largest entry of the gradient at a solution; ten times as much for fits that are only compared.
+        max_iter: Maximum number of iterations of a fit.
 
     Returns:
         The fit.
     """
     pairs = list(product(first_l2_factors, upweights))
 
-    def fit(rows: NDArray[np.intp], candidates: Sequence[tuple[float, float]]) -> list[LinearHead]:
-        X, y = features[rows], targets[rows]
-        given = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
-        strength = unit_l2(len(rows), given) if l2 is None else l2
-        firsts = {
-            factor: fit_head(X, y, sample_weight=given, l2=factor * strength, **options)
-            for factor in {factor for factor, _ in candidates}
-        }
-        predicted = {factor: first.predict(X) for factor, first in firsts.items()}
-        heads = []
-        for factor, upweight in candidates:
-            weights = given * jtt_weights(y, predicted[factor], upweight)
-            head = fit_head(X, y, sample_weight=weights, l2=strength, **options)
-            heads.append(replace(head, n_iter=max(firsts[factor].n_iter, head.n_iter)))
+    def fit(rows: NDArray[np.intp], candidates: Sequence[tuple[float, float]], size: float) -> list[LinearHead]:
+        kept = rows if sample_weight is None else rows[sample_weight[rows] > 0]
+        weights = None if sample_weight is None else sample_weight[kept]
+        strength = unit_l2(len(kept), weights) if l2 is None else l2
+        # Without domains the order of the rows stays.
+        ordered = SortedRows.sort(features[kept], targets[kept], None, weights, bias=bias)
+        objective = AlignmentObjective(ordered, classes, l2=strength)
+        factors = [1.0, *(factor for factor, _ in candidates)]
+        firsts = solve_path(
+            objective, [{}] * len(factors), l2=[factor * strength for factor in factors], tol=size, max_iter=max_iter
+        )
+        last, heads = firsts[0], []
+        for first, (_, upweight) in zip(firsts[1:], candidates, strict=True):
+            predicted = LinearHead.of(first, objective.shape, bias=bias).predict(features[kept])
+            shares = ordered.shares * jtt_weights(targets[kept], predicted, upweight)
+            second = AlignmentObjective(replace(ordered, shares=shares / shares.sum()), classes, l2=strength)
+            last = solve(second, last.head, second.coordinates, tol=size, max_iter=max_iter)
+            warn_if_stopped(first.converged and last.converged, max_iter)
+            longest = last._replace(iterations=max(first.iterations, last.iterations))
+            heads.append(LinearHead.of(longest, objective.shape, bias=bias))
         return heads
 
     best, scores = 0, np.empty((0, 0))
     if len(pairs) > 1:
         each = held_out_scores(
-            lambda rows: fit(rows, pairs), features, targets, fitted, scored, folds=folds, random=random
+            lambda rows: fit(rows, pairs, _LOOSER * tol), features, targets, fitted, scored, folds=folds, random=random
         )
         best, scores = int(np.argmax(each)), each.reshape(len(first_l2_factors), len(upweights))
-    (head,) = fit(fitted, [pairs[best]])
+    (head,) = fit(fitted, [pairs[best]], tol)
     return JTTFit(head, float(pairs[best][0]), float(pairs[best][1]), scores)

@@ -57,9 +57,7 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
                 "Use fit(X, y, domains=...)."
             )
 
-    def _take_domains(
-        self, domains: ArrayLike | None, rows: int, outcome: str = "is the plain L2-regularised model"
-    ) -> NDArray[np.int64] | None:
+    def _take_domains(self, domains: ArrayLike | None, rows: int, outcome: str) -> NDArray[np.int64] | None:
         """Set `domains_`, the sorted labels, and return the index of each row's; warn about none and a single one."""
         self.domains_ = np.empty(0, dtype=object)
         if domains is None:
@@ -129,7 +127,7 @@ class LinearEstimator(DomainEstimator, LinearModel, ABC):
             y: Classes, shape (n,); numbers, shape (n,) or (n, o), for regressors.
             domains: Domain of each row: strings or integers, shape (n,). None aligns nothing, with a warning.
             sample_weight: Weight of each row within its domain, shape (n,); not with SGD.
-            groups: Groups whose worst decides, shape (n,), with `selection="worst_group"`; an error elsewhere, where
+            groups: Groups whose worst decides, shape (n,), where `selection` is by groups; an error elsewhere, where
                 `domains` are meant.
 
         Returns:
@@ -160,20 +158,27 @@ class LinearEstimator(DomainEstimator, LinearModel, ABC):
         groups: ArrayLike | None,
     ) -> FitRows:
         """Validate the arguments of `fit`; set `domains_` and `aligned_`."""
-        if domains is None or not self._scores_groups():
-            self._refuse_groups(groups)
         features, targets = self._validate_targets(X, y)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
-        codes = self._take_domains(domains, len(features))
+        units = self._take_units(groups, len(features))
+        self.domains_, codes = np.empty(0, dtype=object), None
+        needed = self._needs_domains(units)
+        if domains is not None or needed:
+            outcome = "is the plain L2-regularised model" if needed else "aligns nothing"
+            codes = self._take_domains(domains, len(features), outcome)
         self.aligned_ = len(self.domains_) > 1
-        units = None if groups is None else encode_labels(groups, len(features), name="groups")[1]
         return FitRows(features, targets, codes, weights, units)
 
-    def _scores_groups(self) -> bool:
-        """Whether `groups` have a use besides `domains`."""
-        return False
+    def _needs_domains(self, units: NDArray[np.int64] | None) -> bool:
+        """Whether there is nothing to do without domains."""
+        return True
+
+    def _take_units(self, groups: ArrayLike | None, rows: int) -> NDArray[np.int64] | None:
+        """Validate `groups`, which only searches by groups take."""
+        self._refuse_groups(groups)
+        return None
 
 
 class LogitClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit-learn ships no types

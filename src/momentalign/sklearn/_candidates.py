@@ -1,19 +1,23 @@
 """Candidates of the search, and how they and the choice among them are described."""
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from momentalign._types import Array
 from momentalign.sklearn._rule import Choice
 
 
 class Setting(TypedDict):
-    """A candidate: the weights, L2 in units of scikit-learn's default, and whether domains count alike in the loss."""
+    """A candidate: the weights, L2 in units of scikit-learn's default, and whether domains count alike in the loss.
+
+    `method` is that of a :class:`GroupRobustClassifier`; other candidates have none.
+    """
 
     gradient_weight: float
     hessian_weight: float
     l2_factor: float
     balanced: bool
+    method: NotRequired[str]
 
 
 def explain_steps(
@@ -45,7 +49,8 @@ def _describe(setting: Setting) -> str:
         if setting[key]  # type: ignore[literal-required]
     ]
     counted = [] if weights or not setting["balanced"] else ["domains counted alike"]
-    return ", ".join([f"L2 {setting['l2_factor']:g}/n", *weights, *counted])
+    method = [f"method {setting['method']}"] if "method" in setting else []
+    return ", ".join([*method, f"L2 {setting['l2_factor']:g}/n", *weights, *counted])
 
 
 def _number(value: float) -> str:

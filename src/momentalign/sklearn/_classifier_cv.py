@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._validation import check_choice, check_weight
+from momentalign._validation import check_weight
 from momentalign.linear import LinearHead, fit_path, rescale
 from momentalign.sklearn._base import FitRows, LinearClassifier
 from momentalign.sklearn._candidates import Setting
+from momentalign.sklearn._group_search import GroupSearch
+from momentalign.sklearn._remedies import REMEDIES
 from momentalign.sklearn._scoring import Scorer
-from momentalign.sklearn._search import WeightSearch
 
 
-class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
+class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
     r"""Logistic regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
     The incumbent is `LogisticRegression()` as scikit-learn ships it: L2 = 1/n (C = 1), all rows count alike. Each
@@ -34,37 +35,53 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
     Aligned heads are too long for the loss, and their probabilities overconfident. They are multiplied by the number
     that minimises the loss with L2 on the rows they were fitted on; predicted classes do not change.
 
-    `selection="worst_group"` scores candidates on held-out folds of rows instead, by the accuracy of the worst group,
-    also with two domains; a step's gain has to exceed its standard error.
+    Where rows have groups, the search can score candidates on held-out folds of rows instead. The second step then may
+    also be one of the remedies of :class:`GroupRobustClassifier`, each with its own settings chosen within the folds. A
+    step's gain has to exceed its standard error; the average may lose. By `selection`:
+
+    - `"worst_group"`: accuracy of the worst group. Needs the group of every row, as `groups` or, with at least two
+      `domains`, as the pairs of domain and class.
+    - `"train_groups"`: the same where some rows have no group (None or NaN): only rows with one decide and take part in
+      fits that need groups; all take part in the other fits.
+    - `"worst_class"`: accuracy of the worst class. Needs labels only; without groups and domains, remedies treat the
+      classes as groups.
+
+    Only alignment needs `domains` here.
 
     Args:
         gradient_weights: Candidates for the weight of the gradients' spread; 0 is always tried.
         hessian_weights: Candidates for the weight of the Hessians' spread; 0 is always tried.
         l2_factors: Candidates for L2, times 1/n, that is 1/C; 1 is always tried.
-        selection: `"leave_one_domain_out"` or `"worst_group"`.
+        selection: `"leave_one_domain_out"`, `"worst_group"`, `"worst_class"` or `"train_groups"`.
         scoring: Name of a scikit-learn score, or a scorer. None is `"balanced_accuracy"`, which a shift of the class
             frequencies does not change; of groups the accuracy counts.
+        methods: Remedies among the candidates, unless domains are left out.
         rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
         folds: Largest number of folds of domains, or number of folds of rows; None is 10 and 5.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
         fit_intercept: Whether to fit an intercept.
-        tol: Largest entry of the gradient at the solution; ten times as much for aligned fits that are only compared.
+        tol: Largest entry of the gradient at the solution; ten times as much for remedies, and for aligned fits that
+            are only compared.
         max_iter: Maximum number of iterations of a fit.
         n_jobs: Folds that are fitted at the same time, as in scikit-learn; the result does not depend on it.
-        random_state: Seed of the folds of rows.
+        random_state: Seed of the folds of rows; draws of the remedies have seed 0.
         verbose: 1 prints all candidates with their scores and the reason, and the progress of long searches.
         callback: Called after each split of the search with the number of finished splits and the total.
 
     Attributes:
         reason_: What was chosen and why, a sentence.
+        method_: The chosen remedy, or None.
+        remedy_: The fitted :class:`GroupRobustClassifier`, whose classes are indices, or None.
         gradient_weight_: Chosen weight of the gradients' spread.
         hessian_weight_: Chosen weight of the Hessians' spread.
         l2_: Chosen L2, the weight of half the squared norm of the coefficients.
         l2_factor_: Chosen L2 times n.
         balanced_: Whether domains count alike in the loss of the chosen setting; if not, rows do.
         scale_: Factor of the chosen head; 1 where nothing is aligned.
-        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then the weights at the chosen one.
-        scores_: Mean score of each candidate, shape (m,); NaN where a candidate was dropped before its last fold.
+        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then weights and remedies at the
+            chosen one.
+        scores_: Mean score of each candidate, or accuracy of its worst group or class, shape (m,); NaN where it was
+            dropped before its last fold, or could not be fitted.
         standard_errors_: Of the gain over the incumbent, or over the chosen plain model, shape (m,).
         outcomes_: What became of each candidate, m short texts.
         fold_scores_: Score of each candidate on each left-out fold, shape (m, F).
@@ -99,6 +116,7 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
         *,
         selection: str = "leave_one_domain_out",
         scoring: str | Scorer | None = None,
+        methods: Sequence[str] = tuple(REMEDIES),
         rule: str = "cautious",
         folds: int | None = None,
         scaling: str = "relative",
@@ -115,6 +133,7 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
         self.l2_factors = l2_factors
         self.selection = selection
         self.scoring = scoring
+        self.methods = methods
         self.rule = rule
         self.folds = folds
         self.scaling = scaling
@@ -128,19 +147,17 @@ class MomentAlignedClassifierCV(LinearClassifier, WeightSearch):
 
     def _fit(self, rows: FitRows) -> None:
         chosen = self._search(rows)
-        self.hessian_weight_ = chosen["hessian_weight"]
+        self.hessian_weight_, self.method_ = chosen["hessian_weight"], chosen.get("method")
+        self.remedy_ = self._remedy(rows, chosen) if self.method_ else None
+        if self.remedy_ is not None:
+            self.scale_ = 1.0
+            self.coef_, self.intercept_, self.n_iter_ = (
+                getattr(self.remedy_, name) for name in ("coef_", "intercept_", "n_iter_")
+            )
+            return
         (fitted,) = self._path(rows, [chosen], self.tol)
         head, self.scale_ = self._rescale(fitted, rows, chosen)
         self._store(head)
-
-    def _check_parameters(self) -> None:
-        check_choice("selection", self.selection, ("leave_one_domain_out", "worst_group"))
-        if self._scores_groups() and self.scoring not in (None, "accuracy"):
-            raise ValueError(f"'scoring' should be 'accuracy' for the worst group, but is {self.scoring!r}.")
-        super()._check_parameters()
-
-    def _scores_groups(self) -> bool:
-        return self.selection == "worst_group"
 
     def _default_scoring(self) -> str:
         return "balanced_accuracy"

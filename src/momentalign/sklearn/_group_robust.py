@@ -96,7 +96,7 @@ class GroupRobustClassifier(Remedies):
 
     def __init__(
         self,
-        method: str = "balanced",
+        method: str = "subsampled",
         *,
         l2: float | None = None,
         draws: int = 10,

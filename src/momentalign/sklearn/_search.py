@@ -14,23 +14,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
 
 from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear import LinearHead, stratified_folds
+from momentalign.linear import LinearHead
 from momentalign.sklearn._base import FitRows, LinearEstimator
 from momentalign.sklearn._candidates import Setting, explain_steps, format_candidates
-from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_for_worst, choose_step, lose_a_point
+from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_step, lose_a_point
 from momentalign.sklearn._scoring import Scorer, find_scorer, gain_units, is_error
 from momentalign.sklearn._splits import FitSplit, SplitProgress, domain_folds
 
-_LOOSER = 10.0
+LOOSER = 10.0
 """Factor of `tol` for aligned fits inside the search, which are compared only."""
 
-_DOMAIN_FOLDS, _ROW_FOLDS = 10, 5
+_DOMAIN_FOLDS = 10
 
 
 class WeightSearch(LinearEstimator):
@@ -60,6 +59,10 @@ class WeightSearch(LinearEstimator):
     def _weights(self) -> list[tuple[float, float]]:
         """Gradient and Hessian weights of the candidates, 0 and 0 among them, smallest first."""
 
+    def _remedies(self, rows: FitRows, l2_factor: float) -> list[Setting]:
+        """Candidates that are not fitted by :meth:`_path`, at the chosen L2."""
+        return []
+
     @abstractmethod
     def _path(self, rows: FitRows, settings: Sequence[Setting], tol: float) -> list[LinearHead]:
         """Fit settings that are all balanced or all not."""
@@ -86,7 +89,7 @@ class WeightSearch(LinearEstimator):
         check_weight("tol", self.tol)
         check_count("max_iter", self.max_iter, 1)
         if self.folds is not None:
-            check_count("folds", self.folds, 2 if self.selection == "worst_group" else LEAST_FOLDS)
+            check_count("folds", self.folds, self._least_folds())
         self._weights()
         self._plain()
         self._scorer()
@@ -116,58 +119,72 @@ class WeightSearch(LinearEstimator):
 
     def _choose_setting(self, rows: FitRows) -> Setting:
         plain = self._plain()
-        worst = self.selection == "worst_group"
         self.candidates_, self.outcomes_ = plain[:1], [Verdict.REFERENCE.value]
         self.scores_ = self.standard_errors_ = np.full(1, np.nan)
         self.fold_scores_, self.folds_ = np.empty((1, 0)), []
-        domains = len(self.domains_)
-        if rows.domains is None or domains < 2 or (domains == 2 and not worst):
-            found, least = ("no domains", "one domain", "two domains")[domains], "two" if worst else "three"
-            self.reason_ = f"{self.incumbent}'s defaults: {found} to choose by, and at least {least} are needed."
+        missing = self._lacks(rows)
+        if missing:
+            self.reason_ = f"{self.incumbent}'s defaults: {missing}."
             return plain[0]
-        splits = self._row_folds(rows) if worst else self._domain_folds(rows)
+        splits = self._splits(rows)
         progress = SplitProgress(2 * len(splits), self.callback, verbose=bool(self.verbose))
-        evaluate = self._row_scores if worst else self._fold_scores
-        table = evaluate(rows, plain, splits, progress)
+        table = self._evaluate(rows, plain, splits, progress)
         first = self._step(table, rows)
         reference = plain[first.candidate]
-        aligned = [
-            Setting(gradient_weight=gradient, hessian_weight=hessian, l2_factor=reference["l2_factor"], balanced=True)
-            for gradient, hessian in self._weights()
-        ]
-        table = np.vstack([table, evaluate(rows, aligned, splits, progress, table[first.candidate])])
+        others = [*self._aligned(rows, reference["l2_factor"]), *self._remedies(rows, reference["l2_factor"])]
+        table = np.vstack([table, self._evaluate(rows, others, splits, progress, table[first.candidate])])
         considered = [first.candidate, *range(len(plain), len(table))]
         second = self._step(table[considered], rows)
-        self.candidates_ = [*plain, *aligned]
-        self.outcomes_ = [outcome.value for outcome in (*first.outcomes, *second.outcomes[1:])]
+        self.candidates_ = [*plain, *others]
+        self.outcomes_ = [str(outcome) for outcome in (*first.outcomes, *second.outcomes[1:])]
         if first.candidate and second.candidate:
             self.outcomes_[first.candidate] = "chosen before alignment"
         self.scores_ = self._means(table, rows)
         self.standard_errors_ = np.concatenate([first.errors, second.errors[1:]])
-        self.fold_scores_ = np.empty((len(table), 0)) if worst else table
+        self.fold_scores_ = self._by_fold(table)
         taken = [(reference, first), (self.candidates_[considered[second.candidate]], second)]
         self.reason_ = self._reason([(setting, step) for setting, step in taken if step.candidate], len(splits))
         chosen: Setting = self.candidates_[considered[second.candidate]]
         return chosen
 
+    def _aligned(self, rows: FitRows, l2_factor: float) -> list[Setting]:
+        """Candidates in which all domains count alike, alone and with a weight."""
+        return [
+            Setting(gradient_weight=gradient, hessian_weight=hessian, l2_factor=l2_factor, balanced=True)
+            for gradient, hessian in self._weights()
+        ]
+
+    def _least_folds(self) -> int:
+        return LEAST_FOLDS
+
+    def _lacks(self, rows: FitRows) -> str:
+        """What is missing to choose by, or nothing."""
+        number = len(self.domains_)
+        if number > LEAST_FOLDS - 1:
+            return ""
+        return f"{('no domains', 'one domain', 'two domains')[number]} to choose by, and at least three are needed"
+
+    def _splits(self, rows: FitRows) -> list[FitSplit]:
+        """Each domain left out in turn, or folds of domains; sets `folds_`."""
+        assert rows.domains is not None
+        splits = domain_folds(rows.domains, self.folds or _DOMAIN_FOLDS)
+        self.folds_ = [self.domains_[np.unique(rows.domains[test])].tolist() for _, test in splits]
+        return splits
+
     def _step(self, table: Array, rows: FitRows) -> Choice:
         """Apply the rule to the scores of some candidates."""
-        cautious = self.rule == "cautious"
-        if self.selection == "worst_group":
-            return choose_for_worst(table, self._groups(rows), cautious=cautious)
-        return choose_step(table, gain_units(self._scorer(), table[0]), cautious=cautious)
+        return choose_step(table, gain_units(self._scorer(), table[0]), cautious=self.rule == "cautious")
 
     def _means(self, table: Array, rows: FitRows) -> Array:
-        """Score of each candidate: mean over folds, or of the worst group; NaN where a candidate was dropped."""
-        if self.selection == "worst_group":
-            groups = self._groups(rows)
-            each = [table[:, groups == group].mean(1) for group in range(int(groups.max()) + 1)]
-            lowest: Array = np.min(each, axis=0)
-            return lowest
+        """Mean score of each candidate over the folds; NaN where a candidate was dropped."""
         means: Array = table[:, np.isfinite(table[0])].mean(1) if np.isfinite(table[0]).any() else table[:, 0]
         return means
 
-    def _fold_scores(
+    def _by_fold(self, table: Array) -> Array:
+        """Score of each candidate on each fold, (m, F)."""
+        return table
+
+    def _evaluate(
         self,
         rows: FitRows,
         settings: list[Setting],
@@ -197,20 +214,6 @@ class WeightSearch(LinearEstimator):
                 break
         return table
 
-    def _row_scores(
-        self,
-        rows: FitRows,
-        settings: list[Setting],
-        splits: list[FitSplit],
-        progress: SplitProgress,
-        reference: Array | None = None,
-    ) -> Array:
-        """Whether each setting, fitted without the row's fold, predicts it: (m, n)."""
-        table = np.empty((len(settings), len(rows.features)))
-        for (_, test), hits in zip(splits, self._run(rows, settings, splits, progress), strict=True):
-            table[:, test] = hits
-        return table
-
     def _run(
         self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit], progress: SplitProgress
     ) -> list[list[Any]]:
@@ -229,56 +232,39 @@ class WeightSearch(LinearEstimator):
                 progress.tick()
         return results
 
+    def _score_heads(self, fitted: FitRows, scored: FitRows, settings: list[Setting]) -> list[Any]:
+        """Fit settings on some rows and score them on others."""
+        tol = self.tol * LOOSER if settings[0]["balanced"] else self.tol
+        heads = self._path(fitted, settings, tol)
+        return [
+            self._score(self._calibrate(head, fitted, setting), scored)
+            for head, setting in zip(heads, settings, strict=True)
+        ]
+
     def _score(self, head: LinearHead, rows: FitRows) -> Any:
-        """Score of a head on left-out rows: a number, NaN where undefined; for groups whether it predicts each row."""
+        """Score of a head on left-out rows, NaN where undefined."""
         fitted: Any = copy(self)
         fitted.__dict__.pop("feature_names_in_", None)
         fitted._store(head)
-        targets = self._labels(rows.targets)
-        if self.selection == "worst_group":
-            return (fitted.predict(rows.features) == targets).astype(np.float64)
         try:
-            return float(self._scorer()(fitted, rows.features, targets))
+            return float(self._scorer()(fitted, rows.features, self._labels(rows.targets)))
         except ValueError:
             # Ranking scores need rows of all classes.
             if len(np.unique(self._strata(rows.targets))) < len(getattr(self, "classes_", [0])):
                 return np.nan
             raise
 
-    def _domain_folds(self, rows: FitRows) -> list[FitSplit]:
-        """Each domain left out in turn, or folds of domains; sets `folds_`."""
-        assert rows.domains is not None
-        splits = domain_folds(rows.domains, self.folds or _DOMAIN_FOLDS)
-        self.folds_ = [self.domains_[np.unique(rows.domains[test])].tolist() for _, test in splits]
-        return splits
-
-    def _row_folds(self, rows: FitRows) -> list[FitSplit]:
-        """Folds of rows, stratified by group, domain and class."""
-        assert rows.domains is not None
-        groups, strata = self._groups(rows), self._strata(rows.targets)
-        codes = (groups * len(self.domains_) + rows.domains) * (strata.max() + 1) + strata
-        number = min(self.folds or _ROW_FOLDS, len(codes))
-        return stratified_folds(codes, number, check_random_state(self.random_state))
-
-    def _groups(self, rows: FitRows) -> NDArray[np.int64]:
-        """Index of each row's group; by default the pairs of domain and class that occur."""
-        assert rows.domains is not None
-        if rows.groups is not None:
-            return rows.groups
-        strata = self._strata(rows.targets)
-        pairs: NDArray[np.int64] = np.unique(rows.domains * (strata.max() + 1) + strata, return_inverse=True)[1]
-        return pairs
+    def _evidence(self, folds: int) -> tuple[str, str]:
+        """Name of the score, and where it was measured."""
+        metric = str(getattr(self.scoring, "__name__", self.scoring or self._default_scoring()))
+        return metric, f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
 
     def _reason(self, taken: list[tuple[Setting, Choice]], folds: int) -> str:
         """What was chosen, and the evidence for each step that was taken."""
-        if self.selection == "worst_group":
-            metric, where = "accuracy of the worst group", f"{folds} held-out folds"
-        else:
-            metric = str(getattr(self.scoring, "__name__", self.scoring or self._default_scoring()))
-            where = f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
+        metric, where = self._evidence(folds)
         if taken:
             return explain_steps(self.incumbent, taken, metric, where, relative=is_error(self._scorer()))
-        loss = "" if self.selection == "worst_group" else " without losing a point on one of them"
+        loss = " without losing a point on one of them" if self.folds_ else ""
         return (
             f"{self.incumbent}'s defaults: none of {len(self.candidates_) - 1} candidates gained more than a standard "
             f"error in {metric} on {where}{loss}."
@@ -286,11 +272,4 @@ class WeightSearch(LinearEstimator):
 
 
 def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], split: FitSplit) -> list[Any]:
-    """Fit settings on one part of the rows and score them on another."""
-    fitted, scored = rows.take(split[0]), rows.take(split[1])
-    tol = search.tol * _LOOSER if settings[0]["balanced"] else search.tol
-    heads = search._path(fitted, settings, tol)
-    return [
-        search._score(search._calibrate(head, fitted, setting), scored)
-        for head, setting in zip(heads, settings, strict=True)
-    ]
+    return search._score_heads(rows.take(split[0]), rows.take(split[1]), settings)
