@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from momentalign import CORAL, HGP, Fishr, HessianMatching, Hutchinson
 from momentalign.closed_form import HEADS, LogisticResiduals
 from momentalign.functional import alignment, derivative_gram, domain_gram
-from momentalign.penalties import Hutchinson
 from tests.references import assert_equal, dense_derivatives, dense_spread, differentiated, make_batch, residual_tensors
 
 
@@ -87,3 +87,39 @@ def test_hutchinson_sees_a_diagonal() -> None:
     assert_equal(alignment(2, features, logits, targets, domains, bias=False), true)
     exact = HEADS["cross_entropy"](logits, targets).hessian_diagonal()[:, :, None] * features.square()[:, None, :]
     assert_equal(exact.flatten(1), hessians.diagonal(dim1=1, dim2=2))
+
+
+def off_diagonal_domains() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Two domains whose features have the same variances and opposite correlations; all predictions are alike."""
+    features = torch.tensor([[1.0, 2.0], [-1.0, -2.0], [1.0, -2.0], [-1.0, 2.0]], dtype=torch.float64)
+    logits = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64).expand(4, 3)
+    return features, logits, torch.tensor([0, 0, 0, 0]), torch.tensor([0, 0, 1, 1])
+
+
+def test_only_fishr_looks_at_a_diagonal() -> None:
+    """Printed: Fishr, CORAL and HGP rely on diagonal approximations of the Hessian. True of Fishr alone."""
+    inputs = off_diagonal_domains()
+    assert Fishr(bias=False, momentum=0.0).terms(*inputs)["gradient_variance"].item() < 1e-15
+    assert CORAL().terms(*inputs)["covariance"].item() > 1
+    # HGP multiplies whole Hessians with gradients, which are zero here: shifted features give it some.
+    features, *rest = inputs
+    for center in ("mean", "product"):
+        assert HGP(bias=False, center=center).terms(features + 1, *rest)["hessian"].item() > 1e-2
+
+
+def test_cma_is_not_the_closed_form_of_fishr_hgp_or_hutchinson() -> None:
+    """Printed: α = 0 is the closed form of Fishr, CMA that of HGP and Hutchinson. No two of them agree."""
+    inputs = make_batch("cross_entropy").inputs
+    values = [
+        HessianMatching().terms(*inputs)["hessian"],
+        Fishr(momentum=0.0).terms(*inputs)["gradient_variance"],
+        HGP().terms(*inputs)["hessian"],
+        Hutchinson().terms(*inputs)["hessian"],
+    ]
+    for k, value in enumerate(values):
+        for other in values[:k]:
+            assert relative_error(value, other) > 0.1
+    # Not even which domains are matched: Fishr and Hutchinson see nothing where the Hessians differ.
+    inputs = off_diagonal_domains()
+    assert HessianMatching(bias=False).terms(*inputs)["hessian"].item() > 0.1
+    assert Hutchinson(bias=False).terms(*inputs)["hessian"].item() < 1e-15

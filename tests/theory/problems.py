@@ -39,6 +39,14 @@ def quadratics(curvatures: list[float], optima: list[float], l2: float = 1e-9) -
     return DomainLosses(roots[:, None], roots * optima, names, loss="squared_error", bias=False, l2=l2)
 
 
+def plane_quadratics(curvatures: list[np.ndarray], optima: np.ndarray, l2: float = 1e-9) -> DomainLosses:
+    """Domains e with the losses ½ (θ − c_e)ᵀA_e(θ − c_e) + const of two parameters, for diagonal A_e."""
+    X = np.concatenate([np.sqrt(2 * matrix) for matrix in curvatures])
+    domains = np.repeat(np.arange(len(curvatures)), 2)
+    y = (X * optima[domains]).sum(1)
+    return DomainLosses(X, y, domains, loss="squared_error", bias=False, l2=l2)
+
+
 def random_head(losses: DomainLosses, seed: int = 0) -> Tensor:
     return torch.randn(losses.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 

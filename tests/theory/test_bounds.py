@@ -36,7 +36,7 @@ def test_balanced_mixture_on_quadratics(K: int, seed: int) -> None:
         assert there <= bounds.mixture_one_sided + 1e-9
         assert max(there, back) <= bounds.mixture_symmetric + 1e-9
     assert bounds.exact
-    assert bounds.mixture_realizable == pytest.approx(2 * (K - 1) / K * bounds.center_realizable)
+    assert bounds.mixture_realizable == pytest.approx(2 * (K - 1) / K * bounds.midpoint_realizable)
 
 
 def test_realizable_at_heads_of_the_ball() -> None:
@@ -58,15 +58,20 @@ def test_gap_of_the_optima() -> None:
         assert smallest_loss(losses, weights) - weights @ measures.minima <= bounds.largest_gap + 1e-9
 
 
-def test_abstract_centre() -> None:
-    """Half-way between the largest and the smallest optimality gap no target is further than half the worst pair."""
+def test_midpoint_of_the_gaps() -> None:
+    """Half-way between the largest and the smallest optimality gap no domain is further than half the worst pair."""
     losses = make_losses("squared_error", K=4)
     center, measures, bounds = measured(losses)
     rng = np.random.default_rng(0)
     for _ in range(200):
         step = rng.normal(size=center.shape)
         gaps = losses.values(center + step / np.linalg.norm(step)) - measures.minima
-        assert (gaps - (gaps.max() + gaps.min()) / 2).max() <= bounds.center_one_sided + 1e-9
+        middle = (gaps.max() + gaps.min()) / 2
+        assert (gaps - middle).max() <= bounds.midpoint_one_sided + 1e-9
+        target = rng.dirichlet(np.full(4, 0.5))
+        own = target @ (gaps + measures.minima) - smallest_loss(losses, target)
+        assert own - middle <= bounds.midpoint_one_sided + 1e-9
+        assert middle - own <= bounds.midpoint_symmetric + 1e-9
 
 
 def test_other_mixtures_matter_to_the_symmetric_bound() -> None:

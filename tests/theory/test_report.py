@@ -63,7 +63,14 @@ def test_text_names_the_worst_pair() -> None:
     assert report.measures.one_sided[i, j] == report.measures.one_sided.max()
     text = str(report)
     assert f"Worst pair: from '{source}' to '{target}'" in text
-    for part in ("lower estimates", "balanced mixture", "abstract centre", "Taylor, order 3", "unbiased", "Gap of"):
+    for part in (
+        "lower estimates",
+        "balanced mixture",
+        "midpoint of the gaps",
+        "Taylor, order 3",
+        "unbiased",
+        "Gap of",
+    ):
         assert part in text
     assert "Hull check" not in text
 

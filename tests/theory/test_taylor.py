@@ -7,17 +7,23 @@ any radius. From order 2 on Frobenius norms and the sum of suprema leave room of
 small radius that room is larger than what is left out: the bound then holds as it stands.
 """
 
+from itertools import product
+from math import factorial
+
 import numpy as np
 import pytest
 import torch
 
-from momentalign.theory import DomainLosses, pareto_point, taylor_bound, transfer_measures
+from momentalign.theory import DomainLosses, ball_radius, pareto_point, taylor_bound, transfer_measures
 from momentalign.theory._minimize import domain_minimizers
+from momentalign.theory._taylor import largest_cumulant
 from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
 
 pytestmark = pytest.mark.slow
 
 SMALL, LARGE = 0.02, 1.0
+HIGH = [("cross_entropy", 4), ("logistic", 5)]
+"""Higher orders, with one feature: dense tensors grow fast."""
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
@@ -36,23 +42,22 @@ def test_holds_on_random_softmax_problems(first: int) -> None:
                         losses, center, radius, measures.minima, order=order, form=form, distances=norms
                     )
                     assert (measures.one_sided <= bound.pairs + bound.remainder + 1e-9).all()
-                    assert measures.one_sided.max() / 2 <= bound.center_with_remainder + 1e-9
+                    assert measures.one_sided.max() / 2 <= bound.midpoint(remainder=True) + 1e-9
                     if radius == SMALL and order > 1:
                         assert (measures.one_sided <= bound.pairs + 1e-12)[off].all()
-                        assert measures.one_sided.max() / 2 <= bound.center + 1e-12
+                        assert measures.one_sided.max() / 2 <= bound.midpoint() + 1e-12
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize(("loss", "order"), [*product(LOSSES, (1, 2, 3)), *HIGH])
 def test_terms_against_dense_tensors(loss: str, order: int) -> None:
-    losses = make_losses(loss, rows=6)
+    losses = make_losses(loss, rows=6, d=2 if order < 4 else 1)
     head, radius, minima = random_head(losses), 0.7, np.array([0.1, 0.2, 0.3])
     values = losses.values(head)
     expected = values[None, :] - minima[None, :] - (values - minima)[:, None]
     without_first = np.zeros((3, 3))
     for r in range(1, order + 1):
         tensors = reference_derivatives(r, losses, head)
-        term = radius**r / [1, 1, 2, 6][r] * torch.cdist(tensors, tensors).numpy()
+        term = radius**r / factorial(r) * torch.cdist(tensors, tensors).numpy()
         expected = expected + term
         without_first = without_first + (term if r > 1 else 0)
     found = {form: taylor_bound(losses, head, radius, minima, order=order, form=form) for form in ("full", "g", "irm")}
@@ -63,14 +68,14 @@ def test_terms_against_dense_tensors(loss: str, order: int) -> None:
     first = radius * torch.cdist(*[reference_derivatives(1, losses, head)] * 2).numpy()
     np.testing.assert_allclose(found["g"].pairs[off], (expected - first + 2 * radius * g)[off], atol=1e-7)
     assert (found["full"].pairs <= found["g"].pairs + 1e-9)[off].all()
-    assert found["full"].center == pytest.approx(expected[off].max() / 2)
+    assert found["full"].midpoint() == pytest.approx(expected[off].max() / 2)
+    assert found["full"].mixture(0.25) == pytest.approx(expected[off].max() * 2 / 3 + 0.25)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize(("loss", "order"), [*product(LOSSES, (1, 2, 3)), *HIGH])
 def test_remainder_covers_what_the_expansion_leaves_out(loss: str, order: int) -> None:
     """Against the expansion itself, with the tensors applied to the step, at random steps of every length."""
-    losses = make_losses(loss, rows=6, K=2)
+    losses = make_losses(loss, rows=6, K=2, d=2 if order < 4 else 1)
     center = random_head(losses)
     tensors = [reference_derivatives(r, losses, center) for r in range(1, order + 1)]
     for seed in range(20):
@@ -79,11 +84,55 @@ def test_remainder_covers_what_the_expansion_leaves_out(loss: str, order: int) -
         left = losses.values(center + step) - losses.values(center)
         powers = step.flatten()
         for r, tensor in enumerate(tensors, 1):
-            left = left - (tensor @ powers).numpy() / [1, 1, 2, 6][r]
+            left = left - (tensor @ powers).numpy() / factorial(r)
             powers = torch.outer(powers, step.flatten()).flatten()
         remainder = taylor_bound(losses, center, radius, np.zeros(2), order=order).remainder
         # The L2 term is the same in both domains.
         assert abs(left[1] - left[0]) <= remainder[0, 1] + 1e-9
+
+
+def test_logistic_bounds_of_high_order_close_in_on_the_measure() -> None:
+    """Inside the expansion's range the remainder falls to nothing, and what is left are the norms."""
+    losses = make_losses("logistic", rows=6)
+    center = pareto_point(losses, restarts=0).head
+    radius = 1.5 / float(losses.inputs.norm(dim=1).max())
+    measures = transfer_measures(losses, center, radius, restarts=2)
+    bounds = [taylor_bound(losses, center, radius, measures.minima, order=order) for order in (2, 5, 8, 20)]
+    for bound in bounds:
+        assert (measures.one_sided <= bound.pairs + bound.remainder + 1e-9).all()
+    remainders = [bound.remainder.max() for bound in bounds]
+    assert remainders == sorted(remainders, reverse=True)
+    assert remainders[-1] < 1e-5 < 1e-2 < remainders[0]
+    np.testing.assert_allclose(bounds[-1].pairs, bounds[-2].pairs, rtol=0.01, atol=1e-4)
+
+
+def test_largest_cumulants() -> None:
+    known = {2: 1 / 4, 3: 1 / (6 * 3**0.5), 4: 1 / 8, 6: 1 / 4, 8: 17 / 16}
+    for order, value in known.items():
+        assert largest_cumulant(order) == pytest.approx(value, rel=1e-9)
+
+
+def test_fifth_cumulant_of_three_values_is_largest_for_two() -> None:
+    """On a grid of 0, x and 1 with weights on the simplex: none above what two values reach."""
+    weights = np.array([(i, j, 60 - i - j) for i in range(61) for j in range(61 - i)]) / 60
+    largest = 0.0
+    for x in np.linspace(0, 1, 41):
+        values = np.array([0.0, x, 1.0])
+        deviations = values - (weights @ values)[:, None]
+        second, third, fifth = ((weights * deviations**k).sum(1) for k in (2, 3, 5))
+        largest = max(largest, float(np.abs(fifth - 10 * third * second).max()))
+    assert 0.998 * largest_cumulant(5) < largest <= largest_cumulant(5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_ball_holds_the_heads_of_small_excess_loss(loss: str) -> None:
+    losses = make_losses(loss, l2=0.1)
+    center = torch.from_numpy(pareto_point(losses).head)
+    for seed in range(50):
+        step = 10 ** (seed % 5 - 2) * random_head(losses, seed)
+        excess = float((losses.values(center + step) - losses.values(center)).max())
+        assert excess > 0
+        assert float(step.norm()) <= ball_radius(excess, losses.l2) * (1 + 1e-9)
 
 
 def test_under_irm() -> None:
@@ -106,7 +155,11 @@ def test_under_irm() -> None:
 def test_bad_settings() -> None:
     losses = make_losses()
     head = random_head(losses)
-    with pytest.raises(ValueError, match="'order' should be 1, 2 or 3, but is 4"):
-        taylor_bound(losses, head, 1.0, np.zeros(3), order=4)
+    with pytest.raises(ValueError, match="'order' should be between 1 and 4 for loss 'cross_entropy', but is 5"):
+        taylor_bound(losses, head, 1.0, np.zeros(3), order=5)
+    with pytest.raises(ValueError, match=r"'excess_loss' should be finite and above 0, but is 0"):
+        ball_radius(0, 1e-2)
+    with pytest.raises(ValueError, match=r"'l2' should be finite and above 0, but is -1"):
+        ball_radius(0.1, -1)
     with pytest.raises(ValueError, match=r"'form' should be one of 'full', 'g', 'irm', but is 'IRM'"):
         taylor_bound(losses, head, 1.0, np.zeros(3), form="IRM")

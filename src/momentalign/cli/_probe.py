@@ -108,7 +108,7 @@ def diagnose(
     ] = "auto",
     l2: Annotated[float, typer.Option(help="Adds l2/2 times the head's squared norm to every loss.")] = 1e-2,
     radius: Annotated[float, typer.Option(help="Of the ball of heads, on standardised features.")] = 1.0,
-    order: Annotated[int, typer.Option(help="Highest order of derivatives, 1 to 3.")] = 3,
+    order: Annotated[int, typer.Option(help="Highest order of derivatives, 1 to 4; any for squared error.")] = 3,
     components: Annotated[int, typer.Option(help="Principal components to keep of wider features.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("transfer.html"),

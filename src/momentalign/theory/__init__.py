@@ -26,7 +26,7 @@ from momentalign.theory._hull import HullCheck, hull_check
 from momentalign.theory._losses import DomainLosses
 from momentalign.theory._pareto import Combination, ParetoPoint, pareto_check, pareto_point, smallest_combination
 from momentalign.theory._report import TransferReport, transfer_report
-from momentalign.theory._taylor import TaylorBound, taylor_bound
+from momentalign.theory._taylor import TaylorBound, ball_radius, taylor_bound
 from momentalign.theory._transfer import TransferMeasures, mixture_transfer, transfer_measures
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "TaylorBound",
     "TransferMeasures",
     "TransferReport",
+    "ball_radius",
     "derivative_distances",
     "gradient_connections",
     "hessian_connections",

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from momentalign import closed_form
+from momentalign._batch import check_order
 from momentalign._types import Array
 from momentalign._validation import check_count
 from momentalign.closed_form import HEADS
 from momentalign.theory._inputs import as_features, check_level, index_named_domains
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._taylor import check_taylor_order
 
 _BLOCK = 1024
 """Rows whose inner products with all others are held at a time."""
@@ -77,7 +77,7 @@ def derivative_distances(
 
     Args:
         head: Shape (C, D), held fixed.
-        order: Orders 1 to this one, at most 3.
+        order: Orders 1 to this one, at most 4 for cross-entropy.
         resamples: Bootstrap resamples; at least 20.
         level: Coverage of the intervals, between 0 and 1.
         max_rows: If there are more rows, that many are drawn in equal shares for the intervals and the unbiased
@@ -86,7 +86,7 @@ def derivative_distances(
     Returns:
         The distances by order.
     """
-    check_taylor_order(order)
+    check_order(order, losses.loss)
     check_count("resamples", resamples, 20)
     check_level(level)
     check_count("max_rows", max_rows, 1)

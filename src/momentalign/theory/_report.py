@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from momentalign._batch import LOSSES, check_order
 from momentalign._extras import require
 from momentalign._files import atomic_write
 from momentalign._types import Array, ReportProgress
-from momentalign._validation import check_count
+from momentalign._validation import check_choice, check_count
 from momentalign.theory._bounds import ManySourceBounds, TargetErrors, many_source_bounds, target_errors
 from momentalign.theory._distances import DerivativeDistances, MomentGaps, derivative_distances, tensor_moment_gaps
 from momentalign.theory._hull import HullCheck, hull_check
@@ -17,7 +18,7 @@ from momentalign.theory._minimize import domain_minimizers
 from momentalign.theory._pareto import ParetoPoint, pareto_point
 from momentalign.theory._render import report_page, report_text
 from momentalign.theory._tables import pair_columns
-from momentalign.theory._taylor import FORMS, TaylorBound, check_taylor_order, taylor_bound
+from momentalign.theory._taylor import FORMS, TaylorBound, taylor_bound
 from momentalign.theory._transfer import TransferMeasures, transfer_measures
 
 
@@ -31,7 +32,7 @@ class TransferReport:
         pareto: The head at the centre of the ball.
         values: The domains' losses there, shape (K,).
         measures: Transfer measures.
-        bounds: Bounds for many sources, for the abstract centre and for the balanced mixture.
+        bounds: Bounds for many sources, for the balanced mixture and for the midpoint of the gaps.
         taylor: Taylor bounds by order and form.
         distances: Distances between derivatives by order, with unbiased estimates and intervals.
         moments: Gaps between the domains' feature moments.
@@ -117,7 +118,7 @@ def transfer_report(
         domains: Domain of each row, shape (n,): any labels, strings included.
         l2: Adds ½·l2·‖θ‖² to every domain's loss, the bias included.
         radius: √δ of the bounds.
-        order: Highest order of derivatives, 1 to 3.
+        order: Highest order of derivatives, 1 to 4 for cross-entropy, any for the other losses.
         target: Features of a target sample, shape (m, d), for the hull check.
         target_labels: Its labels, shape (m,), if known; its loss is then compared with the bounds.
         loss: `"cross_entropy"`, `"logistic"` (two classes, one logit) or `"squared_error"`.
@@ -143,7 +144,7 @@ def transfer_report(
     """
     # All settings are checked before any work starts.
     radius = check_radius(radius)
-    check_taylor_order(order)
+    check_order(order, check_choice("loss", loss, LOSSES))
     check_level(level)
     for name, value, least in (("restarts", restarts, 0), ("resamples", resamples, 20), ("max_rows", max_rows, 1)):
         check_count(name, value, least)

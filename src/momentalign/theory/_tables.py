@@ -11,7 +11,7 @@ from momentalign.theory._bounds import TargetErrors
 if TYPE_CHECKING:
     from momentalign.theory._report import TransferReport
 
-_PLURALS = {1: "gradients", 2: "Hessians", 3: "third derivatives"}
+_PLURALS = {1: "gradients", 2: "Hessians", 3: "third derivatives", 4: "fourth derivatives"}
 
 
 class DomainMatrix(NamedTuple):
@@ -51,11 +51,10 @@ def domain_matrices(report: "TransferReport") -> list[DomainMatrix]:
         DomainMatrix("Realizable transfer measure", measures.realizable, f"sup of |L_i − L_j|; {how}"),
     ]
     for r, distances in report.distances.items():
-        shown.append(DomainMatrix(f"Distance of {_PLURALS[r]}", distances.plain, "of these samples, noise included"))
+        plural = _PLURALS.get(r, f"derivatives of order {r}")
+        shown.append(DomainMatrix(f"Distance of {plural}", distances.plain, "of these samples, noise included"))
         remark = f"root of the unbiased square with {distances.level:.0%} interval; 0 where noise outweighs distance"
-        shown.append(
-            DomainMatrix(f"Distance of {_PLURALS[r]}, unbiased", distances.unbiased, remark, distances.intervals)
-        )
+        shown.append(DomainMatrix(f"Distance of {plural}, unbiased", distances.unbiased, remark, distances.intervals))
     bound, gaps = report.taylor[N, "full"].pairs, report.moments
     return [
         *shown,
@@ -70,22 +69,24 @@ def bound_rows(report: "TransferReport") -> list[Quantity]:
     b, K = report.bounds, len(report.names)
     share = f"{K - 1}/{K}"
     rows = [
-        Quantity("abstract centre, one-sided", b.center_one_sided, "½ max T"),
-        Quantity("abstract centre, symmetric", b.center_symmetric, "½ max T, both directions"),
-        Quantity("abstract centre, realizable", b.center_realizable, "½ max Tʳ"),
         Quantity(
             "balanced mixture, one-sided", b.mixture_one_sided, f"{share} max T + {b.gap:.4g} (gap of the optima)"
         ),
         Quantity("balanced mixture, symmetric", b.mixture_symmetric, f"{share} max T, both directions, + gap"),
         Quantity("balanced mixture, realizable", b.mixture_realizable, f"{share} max Tʳ"),
+        Quantity("midpoint of the gaps, one-sided", b.midpoint_one_sided, "½ max T; (max + min)/2, no distribution"),
+        Quantity("midpoint of the gaps, symmetric", b.midpoint_symmetric, "½ max T, both directions"),
+        Quantity("midpoint of the losses, realizable", b.midpoint_realizable, "½ max Tʳ"),
     ]
     for r in report.distances:
-        full = report.taylor[r, "full"]
-        rows.append(Quantity(f"Taylor, order {r}", full.center, f"with remainder {full.center_with_remainder:.4g}"))
-        rows.append(Quantity(f"Taylor, order {r}, g-form", report.taylor[r, "g"].center, "first term 2·radius·g"))
+        full, g, irm = (report.taylor[r, form] for form in ("full", "g", "irm"))
+        remark = f"balanced mixture; with remainder {full.mixture(b.gap, remainder=True):.4g}"
+        rows.append(Quantity(f"Taylor, order {r}", full.mixture(b.gap), remark))
+        rows.append(Quantity(f"Taylor, order {r}, midpoint", full.midpoint(), "½ max over pairs"))
+        rows.append(Quantity(f"Taylor, order {r}, g-form", g.mixture(b.gap), "first term 2·radius·g"))
         if r > 1:
             remark = "only if one head is optimal for every domain"
-            rows.append(Quantity(f"Taylor, order {r}, under IRM", report.taylor[r, "irm"].center, remark))
+            rows.append(Quantity(f"Taylor, order {r}, under IRM", irm.mixture(0.0), remark))
     return rows
 
 
