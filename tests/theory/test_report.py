@@ -75,6 +75,22 @@ def test_text_names_the_worst_pair() -> None:
     assert "Hull check" not in text
 
 
+@pytest.mark.parametrize(
+    ("loss", "order", "name"), [("cross_entropy", 4, "fourth derivatives"), ("logistic", 5, "derivatives of order 5")]
+)
+def test_high_orders(loss: str, order: int, name: str) -> None:
+    report = make(loss=loss, order=order, radius=0.1, restarts=0)
+    assert f"Distance of {name}" in str(report)
+    assert f"order_{order}_distance" in report.to_frame()
+    bound = report.taylor[order, "full"]
+    assert (report.measures.one_sided <= bound.pairs + bound.remainder + 1e-9).all()
+
+
+def test_text_has_the_balanced_mixture_first() -> None:
+    text = str(make(order=1, restarts=0))
+    assert text.index("balanced mixture, one-sided") < text.index("midpoint of the gaps, one-sided")
+
+
 def test_deterministic() -> None:
     assert str(make(seed=3)) == str(make(seed=3))
 
