@@ -50,6 +50,31 @@ def test_what_cannot_be_chosen_is_not() -> None:
     assert kept.describe() == {"step": None, "keep": "training-domain", "score": None}
 
 
+@pytest.mark.parametrize("prefix", ["", "averaged_"])
+def test_by_the_worst_group_of_the_validation_rows(prefix: str) -> None:
+    kept = KeptRecord("worst-group", HELD_OUT, [1000, 1000], 1000, f"{prefix}accuracy")
+    for number, worst in enumerate((0.2, 0.5, 0.5, None, 0.4)):
+        row = {
+            "step": number,
+            "domain": None,
+            "split": "val",
+            "metric": f"{prefix}worst_group_accuracy",
+            "value": worst,
+        }
+        other = {**row, "split": "test", "value": 0.9}
+        kept.record(number, [*records_of(number, *COLOUR), row, other], {"w": torch.tensor(float(number))})
+    assert kept.describe() == {"step": 1, "keep": "worst-group", "score": 0.5}
+    assert kept.weights["w"] == 1
+
+
+def test_the_worst_group_needs_groups(tmp_path: Path) -> None:
+    data = three_domains()
+    with pytest.raises(
+        ValueError, match="'--keep worst-group' needs groups and a validation split, but three has none"
+    ):
+        run(small_config(data), tmp_path, data=data, accelerator="cpu", keep="worst-group")
+
+
 def test_weights_are_copies() -> None:
     kept, tensor = keep_of("training-domain"), torch.zeros(2)
     kept.record(0, records_of(0, *COLOUR), {"w": tensor})

@@ -63,7 +63,10 @@ def train_command(
     record_every: RecordEveryOption = None,
     train_accuracy: TrainAccuracyOption = True,
     keep: Annotated[
-        str, typer.Option(help="Record whose weights are saved: last, or the best by training-domain or extrapolated.")
+        str,
+        typer.Option(
+            help="Record whose weights are saved: last, or the best by training-domain, extrapolated or worst-group."
+        ),
     ] = "last",
     reach: Annotated[
         float | None, typer.Option(help="For --keep extrapolated: 0 for the worst domain.", show_default="2")

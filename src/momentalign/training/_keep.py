@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from momentalign.data import DomainDataset
 from momentalign.runs import Record
 from momentalign.selection import REACH, RECORD_RULES, record_scores
 
-KEEP_RULES = ("last", *RECORD_RULES)
+_BY_GROUP = "worst-group"
+KEEP_RULES = ("last", *RECORD_RULES, _BY_GROUP)
 """Values of `--keep`."""
+
+
+def check_keep(rule: str, data: DomainDataset) -> None:
+    """Raise ValueError for "worst-group" without groups in validation rows."""
+    if rule == _BY_GROUP and (data.group_names is None or "val" not in data.split_names):
+        raise ValueError(
+            f"'--keep worst-group' needs groups and a validation split, but {data.name} has none. Use --keep "
+            "training-domain."
+        )
 
 
 class KeptRecord:
@@ -20,7 +31,8 @@ class KeptRecord:
     Ties go to the first record. From the record on at which the loss is not finite, nothing is kept.
 
     Args:
-        rule: One of :data:`momentalign.selection.RECORD_RULES`.
+        rule: One of :data:`momentalign.selection.RECORD_RULES`; or "worst-group", by the accuracy of the worst group of
+            the validation rows.
         held_out: Domain and split of the training domains' held-out rows.
         rows: Their numbers.
         steps: Number of steps of the run.
@@ -49,17 +61,23 @@ class KeptRecord:
         values = {(r["domain"], r["split"], r["metric"]): r["value"] for r in records}
         loss = values.get((None, None, "loss"))
         self.diverged |= loss is None or not math.isfinite(loss)
-        found = [values.get((*rows, self.metric)) for rows in self.held_out]
-        if self.diverged or None in found:
-            return
-        options = {} if self.reach is None else {"reach": self.reach}
-        accuracies, rows = np.array([found], dtype=float), np.array(self.rows)
-        score = float(
-            record_scores(self.rule, accuracies, rows, np.array([step]), total_steps=self.steps, **options)[0]
-        )
+        score = math.nan if self.diverged else self._score(step, values)
         if score > self.score:  # False for NaN: a record that may not be chosen
             self.step, self.score = step, score
             self.weights = {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}
+
+    def _score(self, step: int, values: Mapping[tuple[Any, ...], Any]) -> float:
+        """Score of a record; NaN where something is missing."""
+        if self.rule == _BY_GROUP:
+            worst = values.get((None, "val", self.metric.replace("accuracy", "worst_group_accuracy")))
+            return math.nan if worst is None else float(worst)
+        found = [values.get((*rows, self.metric)) for rows in self.held_out]
+        if None in found:
+            return math.nan
+        options = {} if self.reach is None else {"reach": self.reach}
+        accuracies, rows = np.array([found], dtype=float), np.array(self.rows)
+        scores = record_scores(self.rule, accuracies, rows, np.array([step]), total_steps=self.steps, **options)
+        return float(scores[0])
 
     def describe(self) -> dict[str, Any]:
         """How the weights were chosen, for `run.json`; step and score are None if no record could be chosen."""

@@ -41,7 +41,7 @@ from momentalign.training._devices import (
     wrap_network,
 )
 from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean, step_record
-from momentalign.training._keep import KeptRecord
+from momentalign.training._keep import KeptRecord, check_keep
 from momentalign.training._model import (
     build_algorithm,
     describe_network,
@@ -144,6 +144,7 @@ def train(
     parts: dict[str, Part] = {} if average is None else {"average": average}
     kept: KeptRecord | None = None
     if options.save and options.keep != "last":
+        check_keep(options.keep, data)
         number = count_held_out(rows, held_out, f"--keep {options.keep}")
         metric = "accuracy" if average is None else f"{AVERAGED}accuracy"
         kept = KeptRecord(options.keep, held_out, number, config.steps, metric, options.reach)

@@ -63,7 +63,8 @@ class Options:
         root: The data folder.
         save: Whether to write weights: to resume from, and at the end.
         keep: Which record's weights a finished run saves: "last", or the best one by "training-domain" or
-            "extrapolated" selection; of averaged weights where the run has an average.
+            "extrapolated" selection, or by "worst-group", the worst group of the validation rows; of averaged weights
+            where the run has an average.
         reach: Of "extrapolated" selection.
         train_accuracy: Whether records have the accuracy on the rows that are trained on, which no selection rule uses.
         checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is ten seconds old.
