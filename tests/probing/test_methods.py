@@ -51,6 +51,27 @@ def test_steps_and_annealing() -> None:
     assert recipe_for("table").anneal_grid(0) == (0,)
 
 
+def test_the_public_code_counts_evaluation_batches_and_has_more_weights() -> None:
+    released, rows = recipe_for("waterbirds-released"), {"train_rows": 4795, "evaluation_rows": (1199, 5794)}
+    for method in ("fishr", "hgp-product"):
+        steps = {one["anneal_steps"] for one in method_grid(method, "sgd", released, **rows)}
+        assert steps == {0, 280, 560, 840, 1120}
+    assert method_grid("fishr", "sgd", released, **rows)[0] == {"weight": 100, "momentum": 0.945, "anneal_steps": 1120}
+    grid = method_grid("cma", "sgd", released, **rows)
+    assert tuple(grid[0].values()) == (10, 1000, 2100)  # its own counter has training steps alone
+    assert len(grid) == 8 * 8 * 5
+    assert {one["hessian_weight"] for one in grid} == {0.1, 1, 10, 100, 1000, 2000, 5000, 10000}
+    texts = method_grid("cma", "converged", recipe_for("multinli-released"), train_rows=10)
+    assert min(one["gradient_weight"] for one in texts) == 0
+    # In the middle of an epoch's evaluation: the next training step.
+    assert [released.training_step(count, **rows) for count in (0, 9, 10, 24, 25, 26)] == [0, 9, 10, 10, 10, 11]
+
+
+def test_a_detached_centre_is_for_sgd() -> None:
+    with pytest.raises(ValueError, match="'hgp-product' is fitted by solver 'sgd' only, but 'solver' is 'converged'"):
+        method_grid("hgp-product", "converged", recipe_for("table"), train_rows=10)
+
+
 def test_names() -> None:
     assert set(PROTOCOL_METHODS) <= set(METHODS)
     with pytest.raises(ValueError, match="Did you mean 'groupdro'"):

@@ -82,6 +82,19 @@ def test_sgd_and_one_seed() -> None:
     assert "no ISR" in str(found)
 
 
+def test_features_of_each_seed() -> None:
+    several = [spurious_data(seed=seed) for seed in range(2)]
+    options = {"solver": "sgd", "seeds": 2, "recipe": "multinli-released"}
+    found = run_protocol(several, ["erm", "hgp-product"], **options)
+    for seed, data in enumerate(several):
+        alone = run_protocol([data, data], ["erm"], **options)
+        assert found["erm"].fits[seed].test.groups.tolist() == alone["erm"].fits[seed].test.groups.tolist()
+    assert found["erm"].fits[0].test.groups.tolist() != found["erm"].fits[1].test.groups.tolist()
+    assert {fit.seed for fit in found["hgp-product"].fits} == {0, 1}
+    with pytest.raises(ValueError, match="'data' should be one, or one for each of 3 seeds, but are 2"):
+        run_protocol(several, ["erm"], seeds=3)
+
+
 def test_all_methods_run_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: lambda *_, **__: [] for name in ()}
     assert not few

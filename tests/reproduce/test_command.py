@@ -118,6 +118,8 @@ def test_costs_are_the_benchmark_s(tmp_path: Path) -> None:
         (["pacs", "--scale", "huge"], "'--scale' should be full or small"),
         (["pacs", "--features", "x.parquet"], "'--features' is for probes"),
         (["probing", "--features", "x.parquet"], "Name one."),
+        (["celeba", "--preset", "released", "--solver", "converged"], "'--preset released' probes by SGD"),
+        (["celeba", "--preset", "safe"], "'--preset' should be published or released"),
         (["celeba", "--features", "nowhere.parquet"], "nowhere.parquet does not exist"),
     ],
 )

@@ -1,5 +1,6 @@
 """Probe recipes from the data's folders to the table, as people type them: real formats, small real architectures."""
 
+import json
 import os
 import subprocess
 import sys
@@ -145,6 +146,25 @@ def test_a_broken_image_is_named_or_left_out(world: World, tmp_path: Path) -> No
     assert f"Note: waterbirds: 1 unreadable file skipped: {broken.relative_to(folder)}." in output
     rows = pd.read_parquet(tmp_path / "out" / "features" / "waterbirds-small.parquet")
     assert len(rows) == 4 * sum(SPLITS.values()) - 1
+
+
+def test_the_public_code_s_encoder_of_each_seed_is_its_best_by_worst_group(world: World, tmp_path: Path) -> None:
+    words = ("multinli", "--preset", "released", "--out", tmp_path, "--encoder", world.folder / "bert")
+    output = world.reproduce(*words)
+    assert "fine-tuned first on each of 2 seeds" in output
+    assert "multinli-released: test accuracy in %, sgd solver" in output
+    assert "MultiNLI's published ±" not in output
+    frames = [
+        pd.read_parquet(tmp_path / "features" / f"multinli-released-small{more}.parquet") for more in ("", "-seed1")
+    ]
+    assert (frames[0]["x0"] != frames[1]["x0"]).any()
+    kept = [json.loads((path / "run.json").read_text())["weights"] for path in sorted(tmp_path.glob("*-encoder"))]
+    assert [one["keep"] for one in kept] == ["worst-group"] * 2
+    frame = pd.read_csv(tmp_path / "multinli-released-sgd.csv", index_col="method")
+    assert set(frame.index) == {"erm", "erm-balanced", "coral", "fishr", "hgp-product", "cma"} | {
+        "balanced",
+        "groupdro-groups",
+    }
 
 
 def test_small_takes_the_first_rows_of_each_group(world: World, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Recipes as the public code runs them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,14 @@ from momentalign.reproduce import (
     ProbingRecipe,
     SweepRecipe,
     differences,
+    features_path,
     find_recipe,
     plan_of,
+    probe_table,
     recipe_names,
     sweep_commands,
 )
+from tests.probing.problems import spurious_data, write_csv
 
 RECIPES = [name for name in recipe_names() if name != "costs"]
 
@@ -70,6 +74,29 @@ def test_encoders() -> None:
     assert isinstance(recipe, ProbingRecipe)
     assert recipe.encoder("celeba") == "hf:timm/vit_base_patch16_clip_384.openai_ft_in1k"
     assert recipe.encoder("multinli") == "hf:bert-base-uncased"
+
+
+def test_probes_are_those_of_the_public_code() -> None:
+    recipe = find_recipe("multinli", preset="released")
+    assert isinstance(recipe, ProbingRecipe)
+    assert "hgp-product" in recipe.methods
+    assert "hgp" not in recipe.methods
+    assert (recipe.solver, recipe.encoders("multinli"), recipe.encoders("celeba")) == ("sgd", 5, 1)
+    paths = {features_path(recipe, "multinli", Path("out"), seed).name for seed in range(3)}
+    assert paths == {f"multinli-released{more}.parquet" for more in ("", "-seed1", "-seed2")}
+    described = find_recipe("multinli")
+    assert (described.solver, described.encoders("multinli")) == ("converged", 1)
+
+
+def test_the_foot_says_what_the_published_errors_are_over(tmp_path: Path) -> None:
+    data = spurious_data(classes=3)
+    path = write_csv(data, tmp_path / "features.csv")
+    for preset, said in (("published", True), ("released", False)):
+        recipe = replace(find_recipe("multinli", "small", preset), methods=("erm-balanced",))
+        paths = [path] * recipe.encoders("multinli")
+        text = str(probe_table(recipe, "multinli", paths))
+        assert ("published ± is over five fine-tunings" in text) == said
+        assert "81.15 / 68.82" in text
 
 
 def test_bad_presets() -> None:

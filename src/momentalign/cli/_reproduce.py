@@ -14,7 +14,6 @@ from momentalign.cli._options import (
     RetryFailedOption,
     RootOption,
     SkipBadFilesOption,
-    SolverOption,
     find_device,
 )
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
@@ -42,7 +41,12 @@ def reproduce(
     features: Annotated[
         Path | None, typer.Option(help="For probes: an existing file of features.", show_default=False)
     ] = None,
-    solver: SolverOption = "converged",
+    solver: Annotated[
+        str | None,
+        typer.Option(
+            help="For probes: converged, or sgd as in the paper.", show_default="converged; sgd with --preset released"
+        ),
+    ] = None,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out data sets that are not in the data folder.")
     ] = False,
@@ -72,7 +76,8 @@ def reproduce(
     folder = out or Path("runs/reproduce" if scale == "full" else "runs/reproduce-small")
     check_folder(folder)
     check_choice("--device", device, ("auto", "cpu", "cuda"))
-    check_choice("--solver", solver, ("converged", "sgd"))
+    if solver is not None:
+        check_choice("--solver", solver, ("converged", "sgd"))
     if isinstance(recipe, SweepRecipe) and features is not None:
         raise ValueError(f"'--features' is for probes, but {recipe.name} trains encoders.")
     console = make_console()
@@ -172,11 +177,15 @@ def _run_sweep(
         raise typer.Exit(1)
 
 
-def _run_probes(recipe: "ProbingRecipe", common: _Common, *, features: Path | None, solver: str, device: str) -> None:
+def _run_probes(
+    recipe: "ProbingRecipe", common: _Common, *, features: Path | None, solver: str | None, device: str
+) -> None:
     """Compute the features of a probing table or figure, probe them, and print the results."""
     from momentalign.reproduce import check_features, features_path
 
     console = common.console
+    if recipe.preset == "released" and solver == "converged":
+        raise ValueError("'--preset released' probes by SGD, as the public code does. Omit --solver converged.")
     if features is not None:
         if len(recipe.datasets) > 1:
             raise ValueError(
@@ -195,6 +204,7 @@ def _run_probes(recipe: "ProbingRecipe", common: _Common, *, features: Path | No
             console.print(f"{name}: uses the features in {path}.")
             continue
         how = ", fine-tuned first" if name == "multinli" else ""
+        how += f" on each of {recipe.seeds} seeds" if recipe.encoders(name) > 1 else ""
         limit = f", at most {recipe.rows} rows of each group and split" if recipe.rows else ""
         encoder = common.encoder or recipe.encoder(name)
         console.print(f"{name}: features by {encoder}{how}{limit}, on {device}, saved to {path}.")
@@ -204,7 +214,7 @@ def _run_probes(recipe: "ProbingRecipe", common: _Common, *, features: Path | No
     message = "Interrupted. Finished features are saved; run the same command again to resume."
     with exit_on_interrupt(console, message):
         for name in available:
-            _probe(recipe, name, common, features, solver, device)
+            _probe(recipe, name, common, features, solver or recipe.solver, device)
 
 
 def _probe(
@@ -212,35 +222,42 @@ def _probe(
 ) -> None:
     """Probe one data set of a recipe."""
     from momentalign._files import atomic_write
+    from momentalign._format import join_first
     from momentalign.report import write_report
     from momentalign.reproduce import make_features, probe_curves, probe_table
 
     console, out = common.console, common.out
     with print_warnings(console), share_bar(console) as progress:
-        path = features or make_features(
-            recipe,
-            name,
-            out,
-            root=common.root,
-            encoder=common.encoder,
-            device=device,
-            skip_bad_files=common.skip_bad_files,
-            progress=progress,
-        )
+        paths = [
+            features
+            or make_features(
+                recipe,
+                name,
+                out,
+                seed=seed,
+                root=common.root,
+                encoder=common.encoder,
+                device=device,
+                skip_bad_files=common.skip_bad_files,
+                progress=progress,
+            )
+            for seed in range(1 if features else recipe.encoders(name))
+        ]
         if recipe.figure:
-            sweep = probe_curves(recipe, path, out, progress=progress)
+            sweep = probe_curves(recipe, paths[0], out, progress=progress)
             figures = out / "figures" / recipe.name
             page = write_report(sweep, out / f"{recipe.name}.html", figures, title=recipe.what)[0]
             console.print(f"Saved the page to {page} and the figure to {figures}, as terms-*.png, .svg and .pdf.")
             return
-        result = probe_table(recipe, name, path, solver=solver, progress=progress)
+        result = probe_table(recipe, name, paths, solver=solver, progress=progress)
     console.print()
     console.print(str(result))
-    table = out / f"{name}-{solver}.csv"
+    table = out / f"{result.name}-{solver}.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(table, result.to_frame().to_csv())
-    atomic_write(table.with_name(f"{name}-{solver}-grid.csv"), result.grid_frame().to_csv(index=False))
-    console.print(f"Saved the table to {table} and all fits beside it; the features are in {path}.")
+    atomic_write(table.with_name(f"{result.name}-{solver}-grid.csv"), result.grid_frame().to_csv(index=False))
+    where = join_first([str(path) for path in paths])
+    console.print(f"Saved the table to {table} and all fits beside it; the features are in {where}.")
 
 
 def _print_missing(recipe: "PaperRecipe", common: _Common) -> list[str] | None:

@@ -68,9 +68,11 @@ class HGP(DomainPenalty):
         return {"gradient": gradient, "hessian": hessian}
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """Gradients and Hessian-gradient products; center `"mean"` only."""
-        if self.center != "mean":
-            return super().domain_vectors(domains)
+        """Gradients and Hessian-gradient products; or distances from a detached center, which only SGD can use."""
         gradients = stack_gradients(domains)
         products = torch.stack([rows.hessian_times(G) for rows, G in zip(domains, gradients, strict=True)])
+        if self.center == "product":
+            mean = gradients.mean(0).detach()
+            center = torch.stack([rows.hessian_times(mean) for rows in domains]).mean(0).detach()
+            return {"gradient": DomainVectors(gradients), "hessian": DomainVectors(products - center, centred=False)}
         return {"gradient": DomainVectors(gradients), "hessian": DomainVectors(products)}

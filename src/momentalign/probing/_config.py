@@ -6,11 +6,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from momentalign._datasets import SPLIT_NAMES
 from momentalign._validation import check_choice, check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
 from momentalign.probing._fit import L2, MAX_ITER, TOL
-from momentalign.probing._methods import BATCH, LEARNING_RATE, SOLVERS, find_method, method_grid, recipe_for
+from momentalign.probing._method_grid import method_grid
+from momentalign.probing._methods import LEARNING_RATE, SOLVERS, find_method
+from momentalign.probing._probe_recipes import BATCH, recipe_for
 from momentalign.runs import RunConfig
 
 _RECORDS = 100
@@ -37,7 +40,7 @@ def make_probe_config(
         hparams_seed: Index in the method's grid; 0 is the published best set where there is one, else the first.
         trial: The seed: a bootstrap of the training rows (converged), or the order of the batches (SGD).
         solver: `"converged"` or `"sgd"`.
-        recipe: `"waterbirds"`, `"celeba"`, `"multinli"` or `"table"`.
+        recipe: `"waterbirds"`, `"celeba"`, `"multinli"`, one of these with `-released`, or `"table"`.
         hparams: Values that override those of the grid.
         record_every: Steps from one record to the next; None records every pass of the converged solver, and SGD about
             a hundred times.
@@ -53,8 +56,8 @@ def make_probe_config(
     check_choice("solver", solver, SOLVERS)
     plan = recipe_for(recipe)
     path = str(dataset) if data is not None else _absolute(dataset)
-    rows = len((data or open_data(path)).rows("train"))
-    grid = method_grid(name, solver, plan, train_rows=rows)
+    rows, *others = (len((data or open_data(path)).rows(split)) for split in SPLIT_NAMES)
+    grid = method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others)
     if check_count("hparams_seed", hparams_seed, 0) >= len(grid):
         raise ValueError(
             f"'hparams_seed' should be below {len(grid)}, the number of sets of '{method}', but is {hparams_seed}."

@@ -20,7 +20,8 @@ from momentalign.linear import (
 )
 from momentalign.probing._features import ProbeFeatures
 from momentalign.probing._group_methods import FitTask
-from momentalign.probing._methods import BATCH, LEARNING_RATE, Hparams, ProbeMethod
+from momentalign.probing._methods import LEARNING_RATE, Hparams, ProbeMethod
+from momentalign.probing._probe_recipes import BATCH
 
 L2 = 1e-3
 TOL = 1e-5

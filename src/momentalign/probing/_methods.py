@@ -1,6 +1,5 @@
-"""Recipes of the data sets, and methods: name, grid of hyper-parameters, penalty class."""
+"""Methods of the protocol: name, grid of hyper-parameters, penalty class."""
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,7 +35,6 @@ from momentalign.probing._group_methods import (
     refit_on_validation_rows,
     train_twice,
 )
-from momentalign.published import BEST_PROBES
 
 Hparams = Mapping[str, float]
 SOLVERS = ("converged", "sgd")
@@ -46,65 +44,7 @@ PUBLISHED_SCALING = "parameters"
 
 _ORDERS = {"gradient_weight": 1, "hessian_weight": 2, "third_weight": 3}
 
-BATCH = 500
 LEARNING_RATE = 1e-3
-
-
-@dataclass(frozen=True)
-class ProbeRecipe:
-    """Settings of the protocol for a data set.
-
-    Args:
-        name: Of the data set.
-        epochs: Passes over the training rows (SGD).
-        anneal_steps: Annealing steps to search (SGD); None takes five values up to nearly all steps.
-        isr_class: Class that ISR compares, as an index; None chooses by worst-group validation accuracy.
-        best: The published best hyper-parameters of some methods.
-        unit_scale: Whether features are scaled to a mean square of one; the published weights are for unscaled ones.
-    """
-
-    name: str
-    epochs: int = 50
-    anneal_steps: tuple[int, ...] | None = None
-    isr_class: int | None = None
-    best: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    unit_scale: bool = False
-
-    def steps(self, train_rows: int) -> int:
-        """Steps of SGD; the last batch of an epoch may be smaller."""
-        return -(-train_rows // BATCH) * self.epochs
-
-    def anneal_grid(self, train_rows: int) -> tuple[int, ...]:
-        """Annealing steps to search."""
-        if self.anneal_steps is not None:
-            return self.anneal_steps
-        quarter = round(0.24 * self.steps(train_rows))  # as in the published grids, but for rounding
-        return tuple(dict.fromkeys(quarter * k for k in range(5)))
-
-
-def _best(name: str) -> dict[str, Mapping[str, float]]:
-    return {method: {hparam: values[name] for hparam, values in BEST_PROBES[method].items()} for method in BEST_PROBES}
-
-
-_RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        ProbeRecipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best("waterbirds")),
-        ProbeRecipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best("celeba")),
-        ProbeRecipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best("multinli")),
-        ProbeRecipe("table", unit_scale=True),
-    )
-}
-
-
-def recipe_for(name: str) -> ProbeRecipe:
-    """Look up a recipe: `"waterbirds"`, `"celeba"`, `"multinli"`, or `"table"` for any other data.
-
-    Example:
-        >>> recipe_for("celeba").epochs
-        50
-    """
-    return _RECIPES[check_choice("recipe", name, _RECIPES)]
 
 
 @dataclass(frozen=True)
@@ -195,7 +135,7 @@ _TENS = tuple(10.0**k for k in range(-3, 6))
 _FEW = {"weight": (1.0, 10.0, 100.0, 1e3, 1e4)}
 _SECOND_ORDER = {"gradient_weight": (0.1, 1.0, 10.0, 100.0, 1e3), "hessian_weight": _TENS}
 _RELATIVE = (0.1, 1.0, 10.0, 100.0, 1e3)
-_ALIGNMENT = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
+ALIGNMENT_GRID = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
 
 METHODS: dict[str, ProbeMethod] = {
     method.name: method
@@ -216,6 +156,14 @@ METHODS: dict[str, ProbeMethod] = {
             partial(Fishr, bias=False),
         ),
         ProbeMethod("hgp", HGP.label, _SECOND_ORDER, partial(HGP, bias=False)),
+        ProbeMethod(
+            "hgp-product",
+            f"{HGP.label}, product",
+            _SECOND_ORDER,
+            partial(HGP, bias=False, center="product"),
+            note={"sgd": "compared with the mean Hessian times the mean gradient, detached"},
+            solvers=("sgd",),  # a detached centre has no objective that could be minimised
+        ),
         ProbeMethod("hutchinson", Hutchinson.label, _SECOND_ORDER, partial(Hutchinson, bias=False)),
         ProbeMethod("irm", IRM.label, _FEW, partial(IRM, bias=False)),
         ProbeMethod("vrex", VREx.label, _FEW, VREx),
@@ -226,9 +174,9 @@ METHODS: dict[str, ProbeMethod] = {
             tuned=("sgd",),
             note={"converged": "least loss of the worst domain, the limit for every η"},
         ),
-        _alignment("gradient-matching", GradientMatching.label, {"gradient_weight": _ALIGNMENT}),
-        _alignment("hessian-matching", HessianMatching.label, {"hessian_weight": _ALIGNMENT}),
-        _alignment("cma", CMA.label, {"gradient_weight": _ALIGNMENT, "hessian_weight": _ALIGNMENT}),
+        _alignment("gradient-matching", GradientMatching.label, {"gradient_weight": ALIGNMENT_GRID}),
+        _alignment("hessian-matching", HessianMatching.label, {"hessian_weight": ALIGNMENT_GRID}),
+        _alignment("cma", CMA.label, {"gradient_weight": ALIGNMENT_GRID, "hessian_weight": ALIGNMENT_GRID}),
         _alignment(
             "cma-relative",
             f"{CMA.label}, relative",
@@ -240,8 +188,8 @@ METHODS: dict[str, ProbeMethod] = {
             "moment-alignment",
             MomentAlignment.label,
             {
-                "gradient_weight": _ALIGNMENT[::3],
-                "hessian_weight": _ALIGNMENT[::3],
+                "gradient_weight": ALIGNMENT_GRID[::3],
+                "hessian_weight": ALIGNMENT_GRID[::3],
                 "third_weight": (1.0, 10.0, 100.0, 1e3),
             },
         ),
@@ -330,28 +278,3 @@ PROTOCOL_METHODS = (
 def find_method(name: str) -> ProbeMethod:
     """Look up a method; the error for an unknown name suggests the nearest one."""
     return METHODS[check_choice("method", name, METHODS)]
-
-
-def method_grid(name: str, solver: str, recipe: ProbeRecipe, *, train_rows: int) -> list[dict[str, float]]:
-    """Hyper-parameter sets of a method, the published best one first; one empty set where there is nothing to tune.
-
-    SGD has annealing steps as well, whose number depends on that of the training rows.
-
-    Example:
-        >>> from momentalign.probing import recipe_for
-        >>> grid = method_grid("cma", "converged", recipe_for("waterbirds"), train_rows=4795)
-        >>> len(grid), grid[0]
-        (49, {'gradient_weight': 10.0, 'hessian_weight': 1000.0})
-    """
-    method = find_method(name)
-    if check_choice("solver", solver, SOLVERS) not in method.solvers:
-        raise ValueError(
-            f"'{name}' is fitted by solver '{method.solvers[0]}' only, but 'solver' is '{solver}'. Use that solver, or "
-            "leave the method out."
-        )
-    grid = dict(method.grid) if solver in method.tuned else {}
-    if solver == "sgd" and method.penalty is not None:
-        grid["anneal_steps"] = recipe.anneal_grid(train_rows)
-    sets = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    best = {key: value for key, value in recipe.best.get(name, {}).items() if key in grid}
-    return [best, *(one for one in sets if one != best)] if best and set(best) == set(grid) else sets

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import ReportProgress
@@ -11,12 +12,16 @@ from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.probing._data import ProbeData, check_group_sizes, small_group
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
-from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method, method_grid, recipe_for
+from momentalign.probing._method_grid import method_grid
+from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method
+from momentalign.probing._probe_recipes import recipe_for
 from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult, Published
+
+ProbeInput = ProbeData | ProbeFeatures | str | Path
 
 
 def run_protocol(
-    data: ProbeData | ProbeFeatures | str | Path,
+    data: ProbeInput | Sequence[ProbeInput],
     methods: Sequence[str] | None = None,
     *,
     solver: str = "converged",
@@ -42,15 +47,16 @@ def run_protocol(
     A seed of the converged solver is a bootstrap of the training rows; of SGD it is the order of the batches.
 
     Args:
-        data: Features, a file of them, or the result of :func:`project`.
+        data: Features, a file of them, or the result of :func:`project`; or a sequence of these, one for each seed,
+            such as by encoders that were fine-tuned with it.
         methods: Names; see :data:`METHODS`. None takes those of :data:`PROTOCOL_METHODS` that the solver has.
         solver: `"converged"`: full batch, to a tolerance; `"sgd"`: the paper's recipe.
         select: What sets are ranked by: `"worst-group"` of the validation rows, `"worst-class"` of the validation rows,
             which needs no attributes there, or `"train-groups"`, the worst group of the training rows.
         seeds: Number of seeds.
         top: Number of sets that are fitted on all seeds.
-        recipe: `"waterbirds"`, `"celeba"`, `"multinli"` or `"table"`: epochs, annealing steps, class of ISR, and
-            whether features are scaled to a mean square of one, which only the last does.
+        recipe: `"waterbirds"`, `"celeba"`, `"multinli"`, one of these with `-released`, or `"table"`: epochs, annealing
+            steps, class of ISR, and whether features are scaled to a mean square of one, which only the last does.
         components: Principal components to keep.
         isr: Whether to apply ISR-Mean.
         isr_class: Class that ISR compares, as an index; None takes the recipe's, or selects one by worst-group
@@ -81,12 +87,14 @@ def run_protocol(
     check_count("max_iter", max_iter, 1)
     check_count("components", components, 1)
     fitter = ProbeSolver(solver, strength, tol, max_iter, plan.epochs)
-    if isinstance(data, ProbeFeatures):
-        features = data
-    else:
-        raw = data if isinstance(data, ProbeData) else ProbeData.from_file(data)
-        label = plan.isr_class if isr_class is None else isr_class
-        features = project(raw, components=components, isr=isr, isr_class=label, unit_scale=plan.unit_scale)
+    inputs = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
+    if len(inputs) not in (1, seeds):
+        raise ValueError(f"'data' should be one, or one for each of {seeds} seeds, but are {len(inputs)}.")
+    label = plan.isr_class if isr_class is None else isr_class
+    of_seeds = [
+        _projected(one, components=components, isr=isr, isr_class=label, unit_scale=plan.unit_scale) for one in inputs
+    ]
+    of_seeds, features = of_seeds * (seeds // len(inputs)), of_seeds[0]
     left_out = {}
     for method in chosen:
         if methods is not None:
@@ -94,9 +102,9 @@ def run_protocol(
         elif problem := small_group(features.data, method.name, method.least):
             left_out[method.name] = f"Left out: {problem}"
     chosen = [method for method in chosen if method.name not in left_out]
-    rows = len(features.train.targets)
+    rows, *others = (len(features.splits[split].targets) for split in SPLIT_NAMES)
     needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
-    grids = {name: method_grid(name, solver, plan, train_rows=rows) for name in needed}
+    grids = {name: method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others) for name in needed}
     total = sum(len(grid) + min(top, len(grid)) * (seeds - 1) for grid in grids.values())
     finished = count(1)
 
@@ -109,7 +117,7 @@ def run_protocol(
     for name in needed:
         method = find_method(name)
         tick = partial(report_fit, method.label)
-        of_method, best[name] = _search(features, method, grids[name], fitter, select, seeds, top, tick)
+        of_method, best[name] = _search(of_seeds, method, grids[name], fitter, select, seeds, top, tick)
         fits += of_method
     table = tuple(
         MethodResult(
@@ -118,7 +126,7 @@ def run_protocol(
             best[method.same_as or method.name],
             1 if method.same_as else len(grids[method.name]),
             method.note.get(solver, ""),
-            tuple(features.measures(fit.head, "test") for fit in best[method.same_as or method.name]),
+            tuple(of_seeds[fit.seed].measures(fit.head, "test") for fit in best[method.same_as or method.name]),
         )
         for method in chosen
     )
@@ -135,8 +143,14 @@ def run_protocol(
     )
 
 
+def _projected(data: ProbeInput, **options: Any) -> ProbeFeatures:
+    if isinstance(data, ProbeFeatures):
+        return data
+    return project(data if isinstance(data, ProbeData) else ProbeData.from_file(data), **options)
+
+
 def _search(
-    features: ProbeFeatures,
+    of_seeds: Sequence[ProbeFeatures],
     method: ProbeMethod,
     grid: list[dict[str, float]],
     solver: ProbeSolver,
@@ -149,6 +163,7 @@ def _search(
     from momentalign.selection import best_set, best_sets  # imports pandas
 
     def fit_sets(indices: list[int], seed: int) -> list[ProbeFit]:
+        features = of_seeds[seed]
         heads = solver.fit(features, method, [grid[index] for index in indices], seed, tick)
         return [
             ProbeFit(

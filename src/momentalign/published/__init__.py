@@ -14,6 +14,7 @@ from typing import Any
 __all__ = [
     "AVERAGE",
     "BEST_PROBES",
+    "ERROR_NOTES",
     "FINE_TUNED_ENCODERS",
     "VIT_SMALL",
     "WORST_GROUP",
@@ -37,6 +38,11 @@ FINE_TUNED_ENCODERS: Mapping[str, str] = {
     "terra-incognita": VIT_SMALL,
 }
 """Encoders of the paper's fine-tuning by data set, as on the command line: what its weights were searched for."""
+
+ERROR_NOTES: Mapping[str, str] = {
+    "multinli": "MultiNLI's published ± is over five fine-tunings of its encoder; ours is over seeds of probes on one."
+}
+"""What the published ± is over where that is not what ours is over, by data set."""
 
 _PUBLISHED_AS = {"cma-diagonal": "cma", "hgp-product": "hgp"}
 

@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 import pandas as pd
 
-from momentalign.published import PublishedNumber, published_as, published_probing
+from momentalign.published import ERROR_NOTES, PublishedNumber, published_as, published_probing
 from momentalign.report._table import FOOTNOTE_MARK, ResultCell, ResultRow
 
 PUBLISHED_FINE_TUNING = "published: the paper's, best of 5 sets, 3 trials."
@@ -48,7 +48,7 @@ def published_for_probes(
     the file.
     """
     if published := published_probing(dataset):
-        return published, []
+        return published, _error_notes(dataset)
     sources = {
         features["dataset"]: features.get("encoder", "") for features in runs["features"] if "dataset" in features
     }
@@ -56,18 +56,24 @@ def published_for_probes(
         ((name, encoder),) = sources.items()
         published = published_probing(name)
         by = f", by {_encoder_name(encoder)}" if encoder else ""
-        return published, [f"According to its file the features are of {name}{by}."] if published else []
+        notes = [f"According to its file the features are of {name}{by}.", *_error_notes(name)]
+        return published, notes if published else []
     if sources:
         return {}, []
     recipes = {str(hparams.get("recipe")) for hparams in runs["hparams"]}
     if len(recipes) == 1:
         (name,) = recipes
         if published := published_probing(name):
-            return published, [f"Assumed to be {name} because of --recipe {name}; the file names no data set."]
+            note = f"Assumed to be {name} because of --recipe {name}; the file names no data set."
+            return published, [note, *_error_notes(name)]
     name = PurePath(label).name
     if published_probing(name):
         return {}, [f"No published numbers: only the file name suggests {name}. Use --recipe {name} to confirm it."]
     return {}, []
+
+
+def _error_notes(dataset: str) -> list[str]:
+    return [ERROR_NOTES[dataset]] if dataset in ERROR_NOTES else []
 
 
 def _encoder_name(encoder: str) -> str:

@@ -123,6 +123,20 @@ class ProbingRecipe(PaperRecipe):
     rows: int | None = None
     steps: int | None = None
 
+    @property
+    def solver(self) -> str:
+        """Solver if none is named: the public code's is SGD."""
+        return "sgd" if self.preset == "released" else "converged"
+
+    def encoders(self, dataset: str) -> int:
+        """Number of encoders of a data set: the public code has a fine-tuned BERT for each seed."""
+        return self.seeds if self.preset == "released" and dataset == "multinli" else 1
+
+    def released(self) -> Self:
+        """With the centre of HGP, the encoders, grids and units of annealing of the public code."""
+        names = tuple("hgp-product" if name == "hgp" else name for name in self.methods)
+        return replace(super().released(), methods=names)
+
     def encoder(self, dataset: str) -> str:
         """Encoder of a data set, before fine-tuning."""
         if dataset == "multinli":

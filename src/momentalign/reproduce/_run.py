@@ -1,13 +1,14 @@
 """Run recipes: plans and results of sweeps; features, protocol and figures of probes."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from momentalign._types import ReportProgress
-from momentalign.published import AVERAGE, WORST_GROUP, published_probing
+from momentalign.published import AVERAGE, ERROR_NOTES, WORST_GROUP, published_as, published_probing
 from momentalign.reproduce._recipes import ProbingRecipe, SweepRecipe
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Pa
     ]
 
 
-def features_path(recipe: ProbingRecipe, dataset: str, out: Path) -> Path:
-    """Path of a recipe's features of a data set."""
-    return out / "features" / f"{_scaled(recipe, dataset)}.parquet"
+def features_path(recipe: ProbingRecipe, dataset: str, out: Path, seed: int = 0) -> Path:
+    """Path of a recipe's features of a data set, by the encoder of a seed."""
+    return out / "features" / f"{_stem(recipe, dataset, seed)}.parquet"
 
 
 def check_features(path: Path, dataset: str, encoder: str | None = None) -> None:
@@ -95,6 +96,7 @@ def make_features(
     dataset: str,
     out: Path,
     *,
+    seed: int = 0,
     root: str | Path | None = None,
     encoder: str | None = None,
     device: str = "cpu",
@@ -103,14 +105,15 @@ def make_features(
 ) -> Path:
     """Compute the features of a data set and return their file; an existing file is checked and reused.
 
-    For MultiNLI the encoder is fine-tuned first, as in the paper: AdamW at 2e-5, batches of 32, three epochs.
+    For MultiNLI the encoder is fine-tuned first, as in the paper: AdamW at 2e-5, batches of 32, three epochs; with the
+    preset "released" for each `seed`, and the weights with the best worst group of the validation rows are kept.
     `encoder` replaces the paper's; `skip_bad_files` leaves out images that cannot be decoded.
     """
     from momentalign._machine import available_cores
     from momentalign.data import load_dataset
     from momentalign.encoders import Embedding, build_encoder
 
-    target = features_path(recipe, dataset, out)
+    target = features_path(recipe, dataset, out, seed)
     report = progress or _ignore
     spec = encoder or recipe.encoder(dataset)
     if target.exists() and dataset != "multinli":
@@ -119,7 +122,7 @@ def make_features(
     data = load_dataset(dataset, root=root, skip_bad=skip_bad_files)
     if data.training_recipe == "text":
         # Also if the features exist: the run folder records which encoder it started from.
-        spec = str(_fine_tuned(recipe, dataset, spec, out, root, device, report))
+        spec = str(_fine_tuned(recipe, dataset, spec, out, seed, root, device, report))
         if target.exists():
             check_features(target, dataset, spec)
             return target
@@ -134,27 +137,37 @@ def make_features(
 def probe_table(
     recipe: ProbingRecipe,
     dataset: str,
-    features: Path,
+    features: Path | Sequence[Path],
     *,
-    solver: str = "converged",
+    solver: str | None = None,
     progress: ReportProgress | None = None,
 ) -> "ProtocolResult":
-    """Run the protocol on the features of one data set, with the paper's numbers beside.
+    """Run the protocol on the features of one data set, or of each seed, with the paper's numbers beside.
 
     The data set selects the grid of annealing steps, the class of ISR, and the published numbers. Solver "sgd" is the
-    paper's optimiser.
+    paper's optimiser; None takes the recipe's.
     """
     from momentalign.probing import find_method, run_protocol
 
+    solver = solver or recipe.solver
+    numbers = published_probing(dataset)
     published = {
-        method: (numbers[AVERAGE].mean, numbers[WORST_GROUP].mean)
-        for method, numbers in published_probing(dataset).items()
+        method: (beside[AVERAGE].mean, beside[WORST_GROUP].mean)
+        for method in recipe.methods
+        if (beside := numbers.get(published_as(method))) is not None
     }
     methods = [name for name in recipe.methods if solver in find_method(name).solvers]
     result = run_protocol(
-        features, methods, solver=solver, seeds=recipe.seeds, recipe=dataset, published=published, progress=progress
+        features,
+        methods,
+        solver=solver,
+        seeds=recipe.seeds,
+        recipe=dataset if recipe.preset == "published" else f"{dataset}-released",
+        published=published,
+        progress=progress,
     )
-    return replace(result, name=dataset)
+    notes = [ERROR_NOTES[dataset]] if dataset in ERROR_NOTES and recipe.encoders(dataset) == 1 else []
+    return replace(result, name=_preset_name(recipe, dataset), notes=(*result.notes, *notes))
 
 
 def probe_curves(
@@ -185,6 +198,7 @@ def _fine_tuned(
     dataset: str,
     encoder: str,
     out: Path,
+    seed: int,
     root: str | Path | None,
     device: str,
     progress: ReportProgress,
@@ -192,16 +206,17 @@ def _fine_tuned(
     """Folder of a run that fine-tuned a text encoder on the data set, pooled over its domains."""
     from momentalign.training import make_config, run
 
-    folder = out / f"{_scaled(recipe, dataset)}-encoder"
-    config = make_config(dataset, "erm", encoder=encoder, root=root)
+    folder = out / f"{_stem(recipe, dataset, seed)}-encoder"
+    config = make_config(dataset, "erm", encoder=encoder, root=root, trial=seed)
     if recipe.steps is not None and config.steps > recipe.steps:
-        config = make_config(dataset, "erm", encoder=encoder, root=root, steps=recipe.steps)
+        config = make_config(dataset, "erm", encoder=encoder, root=root, trial=seed, steps=recipe.steps)
     accelerator = "cuda" if device.startswith("cuda") else "cpu"
     run(
         config,
         folder,
         root=root,
         accelerator=accelerator,
+        keep="worst-group" if recipe.preset == "released" else "last",
         progress=lambda at: progress("fine-tuning the encoder", at.done / at.steps),
     )
     return folder
@@ -219,9 +234,15 @@ def _first_rows(data: "DomainDataset", number: int) -> "DomainDataset":
     return data.map_splits(first)
 
 
-def _scaled(recipe: ProbingRecipe, dataset: str) -> str:
-    """Name of a data set's results, different for each scale."""
-    return dataset if recipe.scale == "full" else f"{dataset}-{recipe.scale}"
+def _preset_name(recipe: ProbingRecipe, dataset: str) -> str:
+    """Name of a data set's results, different for each preset."""
+    return dataset if recipe.preset == "published" else f"{dataset}-{recipe.preset}"
+
+
+def _stem(recipe: ProbingRecipe, dataset: str, seed: int) -> str:
+    """Name of the files of a data set, different for each preset, scale and seed."""
+    scale = "" if recipe.scale == "full" else f"-{recipe.scale}"
+    return f"{_preset_name(recipe, dataset)}{scale}" + (f"-seed{seed}" if seed else "")
 
 
 def _resolved(encoder: str) -> str:

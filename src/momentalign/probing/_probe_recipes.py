@@ -1,0 +1,93 @@
+"""Settings of the protocol for each data set: epochs, annealing steps, class of ISR, published best sets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from momentalign._validation import check_choice
+from momentalign.published import BEST_PROBES
+
+BATCH = 500
+"""Rows of a batch of SGD."""
+
+
+@dataclass(frozen=True)
+class ProbeRecipe:
+    """Settings of the protocol for a data set.
+
+    Args:
+        name: Of the data set.
+        epochs: Passes over the training rows (SGD).
+        anneal_steps: Annealing steps to search (SGD); None takes five values up to nearly all steps.
+        isr_class: Class that ISR compares, as an index; None chooses by worst-group validation accuracy.
+        best: The published best hyper-parameters of some methods.
+        unit_scale: Whether features are scaled to a mean square of one; the published weights are for unscaled ones.
+        more_weights: Weights that the grids of moment alignment have beside the published ones.
+        counting: Methods whose annealing steps count the batches of validation and test rows after each epoch.
+    """
+
+    name: str
+    epochs: int = 50
+    anneal_steps: tuple[int, ...] | None = None
+    isr_class: int | None = None
+    best: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unit_scale: bool = False
+    more_weights: tuple[float, ...] = ()
+    counting: tuple[str, ...] = ()
+
+    def steps(self, train_rows: int) -> int:
+        """Steps of SGD; the last batch of an epoch may be smaller."""
+        return -(-train_rows // BATCH) * self.epochs
+
+    def anneal_grid(self, train_rows: int) -> tuple[int, ...]:
+        """Annealing steps to search."""
+        if self.anneal_steps is not None:
+            return self.anneal_steps
+        quarter = round(0.24 * self.steps(train_rows))  # as in the published grids, but for rounding
+        return tuple(dict.fromkeys(quarter * k for k in range(5)))
+
+    def training_step(self, count: int, *, train_rows: int, evaluation_rows: Sequence[int]) -> int:
+        """Training step at which a count of training and evaluation batches is reached.
+
+        Example:
+            >>> recipe_for("waterbirds-released").training_step(2800, train_rows=4795, evaluation_rows=(1199, 5794))
+            1120
+        """
+        train, rest = -(-train_rows // BATCH), sum(-(-rows // BATCH) for rows in evaluation_rows)
+        epochs, left = divmod(count, train + rest)
+        return epochs * train + min(left, train)
+
+
+def _best(name: str) -> dict[str, Mapping[str, float]]:
+    return {method: {hparam: values[name] for hparam, values in BEST_PROBES[method].items()} for method in BEST_PROBES}
+
+
+def _released(recipe: ProbeRecipe, weight: float) -> ProbeRecipe:
+    """A recipe as the public code runs it."""
+    counting = ("fishr", "hgp", "hgp-product")
+    return replace(recipe, name=f"{recipe.name}-released", more_weights=(weight,), counting=counting)
+
+
+_WATERBIRDS = ProbeRecipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best("waterbirds"))
+_CELEBA = ProbeRecipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best("celeba"))
+_MULTINLI = ProbeRecipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best("multinli"))
+
+_RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        *(_WATERBIRDS, _CELEBA, _MULTINLI),
+        *(_released(_WATERBIRDS, 0.1), _released(_CELEBA, 0.1), _released(_MULTINLI, 0.0)),
+        ProbeRecipe("table", unit_scale=True),
+    )
+}
+
+
+def recipe_for(name: str) -> ProbeRecipe:
+    """Look up a recipe: `"waterbirds"`, `"celeba"`, `"multinli"`, or `"table"` for any other data.
+
+    The first three with `-released` after the name are as the public code of the paper runs them.
+
+    Example:
+        >>> recipe_for("celeba").epochs
+        50
+    """
+    return _RECIPES[check_choice("recipe", name, _RECIPES)]
