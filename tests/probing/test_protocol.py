@@ -83,7 +83,7 @@ def test_sgd_and_one_seed() -> None:
 
 
 def test_features_of_each_seed() -> None:
-    several = [spurious_data(seed=seed) for seed in range(2)]
+    several = [spurious_data(classes=3, seed=seed) for seed in range(2)]
     options = {"solver": "sgd", "seeds": 2, "recipe": "multinli-released"}
     found = run_protocol(several, ["erm", "hgp-product"], **options)
     for seed, data in enumerate(several):

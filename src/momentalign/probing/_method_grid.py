@@ -40,7 +40,7 @@ def method_grid(
         if name in recipe.counting:
             count = partial(recipe.training_step, train_rows=train_rows, evaluation_rows=evaluation_rows)
             grid["anneal_steps"] = tuple(map(count, grid["anneal_steps"]))
-            best |= {"anneal_steps": count(best["anneal_steps"])} if "anneal_steps" in best else {}
+            best |= {"anneal_steps": count(int(best["anneal_steps"]))} if "anneal_steps" in best else {}
     sets = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     best = {key: value for key, value in best.items() if key in grid}
     return [best, *(one for one in sets if one != best)] if best and set(best) == set(grid) else sets
