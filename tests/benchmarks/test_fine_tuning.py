@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.fine_tuning import __main__ as command
 from benchmarks.fine_tuning.__main__ import main
+from benchmarks.fine_tuning.page import gains
 from benchmarks.fine_tuning.runs import execute
 from benchmarks.fine_tuning.settings import Job, Setting, plan, settings_of
 from benchmarks.fine_tuning.tables import tables
@@ -62,3 +63,13 @@ def test_finished_runs_are_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
     asked.clear()
     assert main(words) == 0
     assert len(asked) == 8
+
+
+def test_settings_are_compared_with_erm_on_the_same_domain_and_seed() -> None:
+    cells = {("ERM", "a", 0): 0.5, ("ERM", "a", 1): 0.6, ("safe", "a", 1): 0.61, ("safe", "b", 1): 0.9}
+    lines = [
+        {"dataset": "three", "domain": domain, "seed": seed, "setting": setting, "last": value}
+        for (setting, domain, seed), value in cells.items()
+    ]
+    assert gains(lines, "three", "safe") == {("a", 1): pytest.approx(1.0)}
+    assert gains(lines, "three", "safe", "averaged") == {}

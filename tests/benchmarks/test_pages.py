@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import pages
 from benchmarks.figures import Figure, dots
+from benchmarks.markdown import mean_with_error, number, table
 from benchmarks.pages import MODULES, PageContent, StudyPage, build, fill, main
 from benchmarks.records import (
     DOCS,
@@ -142,6 +143,14 @@ def test_numbers_are_rounded_to_six_digits() -> None:
     assert rounded({"a": [1 / 3, 2.0, 12345678.9, 3, None, True, float("nan")]}) == {
         "a": [0.333333, 2, 12345700.0, 3, None, True, "nan"]
     }
+
+
+def test_numbers_are_written_alike_on_any_machine() -> None:
+    assert [number(0.15 + 1e-16), number(0.15 - 1e-16)] == [number(0.15)] * 2
+    assert [number(-0.04), number(-1.26, sign=True), number(0.3, sign=True)] == ["0.0", "−1.3", "+0.3"]
+    assert mean_with_error([1.0, 3.0]) == "2.0 ± 1.0"
+    assert mean_with_error([1.0]) == "1.0"
+    assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n|---|--:|\n| x | 1 |"
 
 
 def test_runs_of_a_sweep_come_back(tmp_path: Path) -> None:
