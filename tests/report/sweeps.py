@@ -41,6 +41,7 @@ def by_hand(folder: Path, device: str = "NVIDIA H200") -> Sweep:
                 record(step, "hessian", 4.0 if step == 0 else 1.0 + trial),
                 record(step, "moment_gap_1", 3.0 if test == "a" else 1.0),
                 record(step, "moment_gap_2", 30.0 if test == "a" else 10.0),
+                record(step, "batch_moment_gap_1", 7.0 if test == "a" else 5.0),
                 record(step, "step_seconds", 5.0 if step == 0 else 0.25),
                 record(step, "memory_gib", 2.0 if step == 0 else 1.5),
             ]

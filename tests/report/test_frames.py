@@ -33,10 +33,12 @@ def test_terms_and_gaps(grouped: GroupedSweep) -> None:
     terms = _frames.term_curves(grouped, case)
     assert set(terms["term"]) == {"hessian"}
     assert terms.set_index("step")["mean"].to_dict() == {0: 4.0, 10: 1.5}
-    gaps = _frames.gap_curves(grouped, case).set_index(["order", "step"])
+    gaps = _frames.gap_curves(grouped, case).set_index(["sample", "order", "step"])
     # Means over trials are 3 and 1 for the two test domains, so their spread is 1 around 2.
-    assert gaps.loc[(1, 10), ["mean", "low", "high"]].tolist() == pytest.approx([2, 1, 3])
-    assert gaps.loc[(2, 10), "mean"] == pytest.approx(20)
+    assert gaps.loc[("held-out", 1, 10), ["mean", "low", "high"]].tolist() == pytest.approx([2, 1, 3])
+    assert gaps.loc[("held-out", 2, 10), "mean"] == pytest.approx(20)
+    assert gaps.loc[("mini-batch", 1, 10), "mean"] == pytest.approx(6)
+    assert _frames.last_gaps(grouped, case)["value"].tolist() == pytest.approx([3, 1, 30, 10])
 
 
 def test_the_loss_of_erm_is_its_cross_entropy(tmp_path: Path) -> None:

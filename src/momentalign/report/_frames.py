@@ -8,8 +8,14 @@ import pandas as pd
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.runs import RunState
 
-_GAPS = {"moment_gap_1", "moment_gap_2", "gradient_gap", "hessian_gap"}
-_NO_TERMS = {"loss", "step_seconds", "memory_gib", *_GAPS}
+_MOMENT_GAPS = {
+    "moment_gap_1": ("held-out", 1),
+    "moment_gap_2": ("held-out", 2),
+    "batch_moment_gap_1": ("mini-batch", 1),
+    "batch_moment_gap_2": ("mini-batch", 2),
+}
+"""Metrics of gaps between feature moments: the rows they are taken of, and the order."""
+_NO_TERMS = {"loss", "step_seconds", "memory_gib", "gradient_gap", "hessian_gap", *_MOMENT_GAPS}
 """Step-level metrics that are no penalty terms."""
 _MOST_POINTS = 120
 """Of a curve; more cannot be distinguished on a screen."""
@@ -82,18 +88,20 @@ def gap_curves(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
     """Gaps of the features' moments over steps; as in the paper, the band is over test domains.
 
     Returns:
-        Columns order (1 or 2), method, step, mean, low, high, runs.
+        Columns sample ("held-out" or "mini-batch"), order (1 or 2), method, step, mean, low, high, runs.
     """
     gaps = _moment_gaps(grouped, case)
     # Average over trials first, so that the band is over domains; without domains it is over trials.
     if gaps["test_domain"].nunique() > 1:
-        gaps = gaps.groupby(["order", "method", "step", "test_domain"], observed=True)["value"].mean().reset_index()
-    return _curves(gaps, ["order", "method"])
+        keys = ["sample", "order", "method", "step", "test_domain"]
+        gaps = gaps.groupby(keys, observed=True)["value"].mean().reset_index()
+    return _curves(gaps, ["sample", "order", "method"])
 
 
 def last_gaps(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
-    """Mean moment gap of the training domains at the last record: order, method, test_domain, value."""
+    """Mean moment gap of the training domains' held-out rows at the last record: order, method, test_domain, value."""
     gaps = _moment_gaps(grouped, case)
+    gaps = gaps[gaps["sample"] == "held-out"]
     last = _last_records(gaps[gaps["test_domain"].notna()])
     return last.groupby(["order", "method", "test_domain"], observed=True)["value"].mean().reset_index()
 
@@ -174,8 +182,9 @@ def _domain_accuracies(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
 
 
 def _moment_gaps(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
-    gaps = _chosen_records(grouped, case, grouped.sweep.records["metric"].isin(["moment_gap_1", "moment_gap_2"]))
-    return gaps.assign(order=gaps["metric"].astype(object).str[-1].astype(int))
+    gaps = _chosen_records(grouped, case, grouped.sweep.records["metric"].isin(_MOMENT_GAPS))
+    samples = [_MOMENT_GAPS[metric][0] for metric in gaps["metric"]]
+    return gaps.assign(sample=samples, order=[_MOMENT_GAPS[metric][1] for metric in gaps["metric"]])
 
 
 def _last_records(records: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,13 @@ from momentalign.report._charts import bars, curves, decades
 from momentalign.report._frames import accuracy_curves, chart_rows, gap_curves, group_curves, run_costs, term_curves
 from momentalign.report._names import term_label, term_order
 
-_ORDERS = ((1, "first moments: distance of means"), (2, "second moments: distance of covariances"))
+_GAP_PANELS = {
+    ("held-out", 1): "first moments: distance of means",
+    ("held-out", 2): "second moments: distance of covariances",
+    ("mini-batch", 1): "first moments of mini-batches in training mode",
+    ("mini-batch", 2): "second moments of mini-batches in training mode",
+}
+"""Titles by the rows that moments are taken of, and their order."""
 
 
 def term_chapter(grouped: GroupedSweep) -> Chapter:
@@ -37,11 +43,19 @@ def gap_chapter(grouped: GroupedSweep) -> Chapter:
     """Distances of feature moments between the training domains over steps (the paper's VLCS figure)."""
 
     def panel_groups(case: Case, frame: pd.DataFrame) -> list[PanelGroup]:
-        rows = {title: chart_rows(frame[frame["order"] == order].drop(columns="order")) for order, title in _ORDERS}
-        panels = [_curve_panel(grouped, title, own, "mean over pairs") for title, own in rows.items() if own]
+        panels = []
+        for (sample, order), title in _GAP_PANELS.items():
+            own = frame[(frame["sample"] == sample) & (frame["order"] == order)]
+            if len(own):
+                rows = chart_rows(own.drop(columns=["sample", "order"]))
+                panels.append(_curve_panel(grouped, title, rows, "mean over pairs"))
         return [PanelGroup(case.title, panels, grouped.styles, describe_selection(case))]
 
-    note = "Between the training domains' features; the band is one standard deviation over test domains."
+    note = (
+        "Between the training domains' features; the band is one standard deviation over test domains. First held-out "
+        "rows in evaluation mode; then the mini-batches of the step in training mode, as in the paper's figure, whose "
+        "few rows add noise to every distance."
+    )
     parts = _tabs_by_case(grouped, gap_curves, panel_groups, "no feature moments recorded")
     return Chapter("moments", "Feature moments between domains", note, *parts)
 

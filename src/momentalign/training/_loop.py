@@ -16,6 +16,7 @@ from momentalign.algorithms import WeightAverage, make_average, reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.runs import AVERAGED, Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._accuracy_records import count_groups
+from momentalign.training._batch_moments import BatchMoments
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._checkpoint import (
     Part,
@@ -191,6 +192,7 @@ def train(
     evaluator = Evaluator(
         fabric, network, data, rows, domains, config.trial, workers, train_accuracy=options.train_accuracy
     )
+    batch_moments = BatchMoments(fabric, network, training)
     report = Reporter(options.progress if rank == 0 else None, config.steps)
     if rank == 0 and options.log is not None:
         resume_note = [f"Resuming at step {position.step} of {config.steps}."] if position.step else []
@@ -219,6 +221,7 @@ def train(
                 means |= peak_memory(device)
                 report.evaluation(step)
                 records = evaluator(step, partial(report.evaluation, step))
+                records += batch_moments(step)
                 records += [step_record(step, name, value) for name, value in means.items()]
                 if average is not None:
                     average.record(step, held_out_mean(records, held_out, "cross_entropy"))
