@@ -144,7 +144,7 @@ def test_pooled_batches_are_drawn_from_all_training_rows(monkeypatch: pytest.Mon
     with pytest.warns(UserWarning, match=r"rows repeat"):
         run(small_config(data, steps=1, pool=False), None, data=data)
     shares = [(rows < 4).double().mean().item() for rows in drawn]  # of the small domain
-    assert shares == pytest.approx([0.01, 0.5], abs=0.02)
+    assert shares[:2] == pytest.approx([0.01, 0.5], abs=0.02)  # the rest are draws for the records
 
 
 @pytest.mark.cpu_bfloat16

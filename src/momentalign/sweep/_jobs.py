@@ -23,7 +23,7 @@ from momentalign.training import estimate_run, run
 
 _MOST_READERS = 8  # processes that read images for one run
 _LINE_BYTES = 100  # of records.jsonl
-_STEP_LINES = 10  # lines of a record that belong to no domain
+_STEP_LINES = 12  # lines of a record that belong to no domain
 
 
 @dataclass(frozen=True)
