@@ -98,8 +98,8 @@ def test_subsamples_are_balanced_and_averaged() -> None:
 
 
 def test_jtt_upweights_what_the_first_head_misses() -> None:
-    head = fit("jtt", {"upweight": 5.0})
-    wrong = (TRAIN.features @ logistic(COUNTS)[0] > 0) != (TRAIN.targets == 1)
+    head = fit("jtt", {"first_l2_factor": 30.0, "upweight": 5.0})
+    wrong = (TRAIN.features @ logistic(COUNTS, 30 * L2)[0] > 0) != (TRAIN.targets == 1)
     np.testing.assert_allclose(head.coef, logistic(COUNTS * np.where(wrong, 5.0, 1.0)), rtol=1e-3, atol=1e-5)
 
 
@@ -142,7 +142,7 @@ def test_grids() -> None:
         "dfr": 1,
         "dfr-train": 1,
         "afr": 21,
-        "jtt": 6,
+        "jtt": 18,
         "cma-balanced": 36,
     }
 

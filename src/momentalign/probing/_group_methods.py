@@ -121,15 +121,15 @@ def refit_by_mistakes(task: FitTask, gamma: float, distance_weight: float) -> Li
     ).head
 
 
-def train_twice(task: FitTask, upweight: float) -> LinearHead:
-    """JTT."""
+def train_twice(task: FitTask, first_l2_factor: float, upweight: float) -> LinearHead:
+    """JTT, with L2 of the first head in the place of its few epochs."""
     train = task.features.train
     return fit_jtt(
         train.features,
         train.targets,
         fitted=np.arange(len(train.targets)),
         scored=_NONE,
-        first_l2_factors=[1.0],
+        first_l2_factors=[first_l2_factor],
         upweights=[upweight],
         random=task.random,
         sample_weight=task.counts,

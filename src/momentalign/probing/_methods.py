@@ -239,7 +239,11 @@ METHODS: dict[str, ProbeMethod] = {
             solvers=("converged",),
         ),
         ProbeMethod(
-            "jtt", "JTT", {"upweight": (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)}, fit=train_twice, solvers=("converged",)
+            "jtt",
+            "JTT",
+            {"first_l2_factor": (1.0, 30.0, 1000.0), "upweight": (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)},
+            fit=train_twice,
+            solvers=("converged",),
         ),
         replace(
             _alignment(
