@@ -83,7 +83,7 @@ def probe(
     if result.scores.groups:
         _print_groups(console, result.scores.groups)
     chosen = ", ".join(
-        f"{name} {value if isinstance(value, bool) else f'{value:.4g}'}" for name, value in result.chosen.items()
+        f"{name} {value if isinstance(value, bool | str) else f'{value:.4g}'}" for name, value in result.chosen.items()
     )
     console.print(f"Chosen inside the training domains: {chosen}.")
     console.print(result.reason)

@@ -115,5 +115,6 @@ def _cell(column: str, own: pd.DataFrame, trials: int) -> ResultCell:
     if not own.empty and (column not in own or own[column].isna().all()):
         return ResultCell(None, expected=False)
     values = own[column].dropna() if column in own else pd.Series(dtype=float)
-    cell = trial_cell(values, len(values) == trials, ddof=1, decimals=2)
+    decimals = 2 if column in (WORST_GROUP, AVERAGE) else 1  # as published
+    cell = trial_cell(values, len(values) == trials, ddof=1, decimals=decimals)
     return replace(cell, low=low, high=high) if column == WORST_GROUP else cell

@@ -3,11 +3,13 @@
 import csv
 import io
 import re
+import textwrap
 from dataclasses import dataclass
 
 import pandas as pd
 
 from momentalign._format import printable
+from momentalign._worst_group import GROUP_MEASURES
 
 MISSING_MARK = "–"
 INCOMPLETE_MARK = "*"
@@ -189,7 +191,10 @@ def _text(section: TableSection) -> str:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
     for index, head in enumerate(section.heads, start=1):
-        table.add_column(Text(printable(head)), justify="right", no_wrap=True)
+        title = printable(head)
+        if head in GROUP_MEASURES.values():  # long names of short numbers
+            title = "\n".join(textwrap.wrap(title, 12, break_on_hyphens=False))
+        table.add_column(Text(title), justify="right", vertical="bottom", no_wrap=True)
         # Pad unmarked numbers, so that the digits line up and marks hang to the right.
         if any(line[index].endswith(marks) for line in body):
             for line in body:

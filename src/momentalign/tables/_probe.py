@@ -34,6 +34,8 @@ _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
 _SEARCH_FOLDS = 10
 """Most folds of a search."""
+_GROUP_FITS = 500
+"""Cost of a search by the worst group, in aligned fits: five folds of the remedies and their own searches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class TableProbe:
     about: dict[str, Any]
 
     def seconds(self) -> float:
-        """Estimate how long :meth:`run` takes, from one fit on a sample; accurate to a factor of two or so."""
+        """Estimate how long :meth:`run` takes, from one fit on a sample; accurate to a factor of two or so, or four."""
         step = max(1, len(self.rows) // _SAMPLE)
         rows = self.rows[::step]
         estimator = (
@@ -86,7 +88,7 @@ class TableProbe:
         """Fit both models on each fold and score them; fit the model to save on all training rows."""
         searches = len(self._searches())
         plain_name = "ridge" if self.classes is None else "logistic regression"
-        predictions: dict[str, list[Array]] = {plain_name: [], "moment aligned": []}
+        predictions: dict[str, list[Array]] = {plain_name: [], "chosen" if self._by_group else "moment aligned": []}
         notes: list[str] = []
         for index, fold in enumerate(self.folds):
             encoder, features = self.encoder, self.features
@@ -120,6 +122,11 @@ class TableProbe:
         model = replace(model, about={**self.about, "chosen": chosen, "reason": reason})
         return TableResult(scores, model, chosen, reason, tuple(notes))
 
+    @property
+    def _by_group(self) -> bool:
+        """Whether the search decides by the worst group, with remedies for it among its candidates."""
+        return self.table.groups is not None and self.classes is not None
+
     def _searches(self) -> list[Integers]:
         """Training rows of each search over weights."""
         return [*(fold.train for fold in self.folds), *([self.rows] if len(self.folds) > 1 else [])]
@@ -127,8 +134,8 @@ class TableProbe:
     def _search_fits(self, rows: Integers) -> int:
         """Cost of a search on these rows, in aligned fits: about one for each fold, and the last one."""
         domains = len(np.unique(self.table.domains[rows]))
-        if self.table.groups is not None and self.classes is not None:
-            return _SEARCH_FOLDS + 1
+        if self._by_group:
+            return _GROUP_FITS
         return min(domains, _SEARCH_FOLDS) + 1 if domains > 2 else 1
 
     def _present(self, rows: Integers) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
@@ -151,19 +158,20 @@ class TableProbe:
         """The estimator that chooses its weights inside the training domains, what it chose and why."""
         classes, targets = self._present(rows)
         table = self.table
-        common: dict[str, Any] = {"folds": _SEARCH_FOLDS, "callback": watch}
         estimator: Any
         if classes is None:
-            estimator = MomentAlignedRegressorCV(**common).fit(features, targets, domains=table.domains[rows])
+            estimator = MomentAlignedRegressorCV(callback=watch).fit(features, targets, domains=table.domains[rows])
         else:
             groups = None if table.groups is None else table.groups[rows]
             selection = "leave_one_domain_out" if groups is None else "worst_group"
-            estimator = MomentAlignedClassifierCV(selection=selection, random_state=self.seed, **common)
+            estimator = MomentAlignedClassifierCV(selection=selection, random_state=self.seed, callback=watch)
             estimator.fit(features, targets, domains=table.domains[rows], groups=groups)
-        chosen = {"gradient_weight": estimator.gradient_weight_}
+        chosen: dict[str, Any] = {"gradient_weight": estimator.gradient_weight_}
         if classes is not None:
             chosen["hessian_weight"] = estimator.hessian_weight_
         chosen |= {"l2": estimator.l2_, "domains_count_alike": bool(estimator.balanced_)}
+        if classes is not None and estimator.method_:
+            chosen = {"method": estimator.method_}
         coef, intercept = np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)
         return TableModel(encoder, coef, intercept, classes), chosen, estimator.reason_
 
@@ -245,7 +253,7 @@ def plan_probe(
         lines.append(
             "Groups are not used for a regression."
             if classes is None
-            else "Weights are chosen by the worst group, in folds of the training rows."
+            else "The model is chosen by the worst group in folds of the training rows: plain, aligned or a remedy."
         )
     searches = "One search" if len(folds) == 1 else f"{len(folds) + 1} searches"
     lines.append(
