@@ -81,6 +81,27 @@ def test_domains_of_any_kind_and_order_give_the_same_fit(estimator: BaseEstimato
     assert reference.domains_.tolist() == ["north", "south", "west"]
 
 
+@pytest.mark.parametrize("estimator", ROBUST, ids=lambda estimator: getattr(estimator, "method", "DFRClassifier"))
+@config_context(enable_metadata_routing=True)
+def test_groups_of_any_kind_in_frames_and_pipelines(estimator: BaseEstimator) -> None:
+    X, y, site = sites(90)
+    labels = np.array(["no", "yes"])[y]
+    group = pd.Series([f"{label} in {place}" for label, place in zip(labels, site, strict=True)], dtype="category")
+    request = {"groups": True} | ({"domains": True} if hasattr(estimator, "method") else {})
+    model = clone(estimator).set_fit_request(**request, sample_weight=True)
+    given = {"groups": group, "sample_weight": np.ones(90)} | ({"domains": site} if "domains" in request else {})
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    fitted = make_pipeline(StandardScaler().set_output(transform="pandas"), model).fit(frame, labels, **given)
+    assert fitted[-1].feature_names_in_.tolist() == list("abcd")
+    assert fitted[-1].groups_[0] == "no in north"
+    assert set(fitted.predict(frame)) <= {"no", "yes"}
+    copy = pickle.loads(pickle.dumps(fitted))
+    again = clone(fitted).fit(frame, labels, **given | {"groups": np.unique(group, return_inverse=True)[1]})
+    np.testing.assert_array_equal(copy[-1].coef_, fitted[-1].coef_)
+    np.testing.assert_array_equal(again[-1].coef_, fitted[-1].coef_)
+    assert cross_val_score(fitted, frame, labels, cv=3, params=given).shape == (3,)
+
+
 @names
 def test_frames_keep_their_names(estimator: BaseEstimator) -> None:
     X, y, site = sites()

@@ -9,7 +9,7 @@ from momentalign.linear import stratified_folds
 from momentalign.sklearn import GroupRobustClassifier, MomentAlignedClassifierCV
 from tests.sklearn.test_dfr import birds
 
-METHODS = ("balanced", "subsampled", "groupdro", "dfr", "afr", "jtt", "cma")
+METHODS = ("balanced", "subsampled", "groupdro", "dfr", "cma")
 
 
 def scaled(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -21,7 +21,6 @@ def worst(right: np.ndarray, units: np.ndarray) -> float:
     return min(right[units == unit].mean() for unit in np.unique(units))
 
 
-@pytest.mark.slow
 def test_remedies_are_candidates_and_one_is_chosen_on_evidence() -> None:
     X, y, groups, place = scaled(600)
     search = MomentAlignedClassifierCV(selection="worst_group", l2_factors=())
@@ -75,6 +74,12 @@ def test_labels_are_enough_for_the_worst_class() -> None:
     assert len(fitted.candidates_) == 2
     plain = LogisticRegression(class_weight="balanced", tol=1e-8).fit(X[few], y[few])
     np.testing.assert_allclose(fitted.coef_, plain.coef_, atol=1e-2)
+
+
+def test_remedies_without_groups_join_for_the_worst_class() -> None:
+    X, y, _, place = scaled(90)
+    search = MomentAlignedClassifierCV((), (), (), selection="worst_class", folds=2).fit(X, y, domains=place)
+    assert [one["method"] for one in search.candidates_ if "method" in one] == [*METHODS[:4], "afr", "jtt"]
 
 
 def test_another_l2_for_a_remedy() -> None:

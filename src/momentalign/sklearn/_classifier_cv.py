@@ -11,7 +11,6 @@ from momentalign.linear import LinearHead, fit_path, rescale
 from momentalign.sklearn._base import FitRows, LinearClassifier
 from momentalign.sklearn._candidates import Setting
 from momentalign.sklearn._group_search import GroupSearch
-from momentalign.sklearn._remedies import REMEDIES
 from momentalign.sklearn._scoring import Scorer
 
 
@@ -55,7 +54,8 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
         selection: `"leave_one_domain_out"`, `"worst_group"`, `"worst_class"` or `"train_groups"`.
         scoring: Name of a scikit-learn score, or a scorer. None is `"balanced_accuracy"`, which a shift of the class
             frequencies does not change; of groups the accuracy counts.
-        methods: Remedies among the candidates, unless domains are left out.
+        methods: Remedies among the candidates, unless domains are left out. None is those that need groups, and with
+            `"worst_class"` also `afr` and `jtt`, which take longer than the others together.
         rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
         folds: Largest number of folds of domains, or number of folds of rows; None is 10 and 5.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
@@ -116,7 +116,7 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
         *,
         selection: str = "leave_one_domain_out",
         scoring: str | Scorer | None = None,
-        methods: Sequence[str] = tuple(REMEDIES),
+        methods: Sequence[str] | None = None,
         rule: str = "cautious",
         folds: int | None = None,
         scaling: str = "relative",

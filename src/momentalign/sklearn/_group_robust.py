@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.linear import PUBLISHED_CS
-from momentalign.sklearn._remedies import REMEDIES, Remedies
+from momentalign.sklearn._remedies import REMEDIES, WITHOUT_GROUPS, Remedies
 
 
 class GroupRobustClassifier(Remedies):
@@ -168,7 +168,7 @@ class GroupRobustClassifier(Remedies):
         if validation is not None and not chosen:
             raise TypeError(f"method '{self.method}' holds no rows out, but 'validation' was given. Leave it out.")
         rows = self._take_rows(
-            X, y, groups, domains, validation, sample_weight, partial=chosen, optional=self.method in ("afr", "jtt")
+            X, y, groups, domains, validation, sample_weight, partial=chosen, optional=self.method in WITHOUT_GROUPS
         )
         self._store(REMEDIES[self.method](self, rows, check_random_state(self.random_state)))
         return self

@@ -14,7 +14,7 @@ from momentalign.sklearn._base import FitRows, encode_labels
 from momentalign.sklearn._candidates import Setting
 from momentalign.sklearn._group_robust import GroupRobustClassifier
 from momentalign.sklearn._groups import GROUP_SELECTIONS
-from momentalign.sklearn._remedies import REMEDIES
+from momentalign.sklearn._remedies import REMEDIES, WITHOUT_GROUPS
 from momentalign.sklearn._rule import Choice, choose_for_worst
 from momentalign.sklearn._search import LOOSER, WeightSearch
 from momentalign.sklearn._splits import FitSplit, SplitProgress
@@ -25,7 +25,7 @@ _ROW_FOLDS = 5
 class GroupSearch(WeightSearch):
     """A search that decides by folds of rows instead of domains where `selection` asks for it."""
 
-    methods: Sequence[str]
+    methods: Sequence[str] | None
     fit_intercept: bool
 
     remedy_: GroupRobustClassifier | None
@@ -37,9 +37,15 @@ class GroupSearch(WeightSearch):
         check_choice("selection", self.selection, ("leave_one_domain_out", *GROUP_SELECTIONS))
         if self._by_rows() and self.scoring not in (None, "accuracy"):
             raise ValueError(f"'scoring' should be 'accuracy' for the worst group, but is {self.scoring!r}.")
-        for method in check_names("methods", self.methods):
+        for method in check_names("methods", self._methods()):
             check_choice("methods", method, REMEDIES)
         super()._check_parameters()
+
+    def _methods(self) -> Sequence[str]:
+        """Remedies among the candidates; those without groups take long and gain less where groups are known."""
+        if self.methods is not None:
+            return self.methods
+        return [method for method in REMEDIES if method not in WITHOUT_GROUPS or self.selection == "worst_class"]
 
     def _take_units(self, groups: ArrayLike | None, rows: int) -> NDArray[np.int64] | None:
         if not self._by_rows():
@@ -110,7 +116,7 @@ class GroupSearch(WeightSearch):
         if not self._by_rows():
             return []
         settings = []
-        for method in self.methods:
+        for method in self._methods():
             weights = [(0.0, 0.0)] if method != "cma" else [pair for pair in self._weights() if any(pair)]
             for gradient, hessian in weights if method != "cma" or len(self.domains_) > 1 else []:
                 plain = Setting(gradient_weight=gradient, hessian_weight=hessian, l2_factor=l2_factor, balanced=False)
@@ -156,7 +162,7 @@ class GroupSearch(WeightSearch):
     def _remedy(self, rows: FitRows, setting: Setting) -> GroupRobustClassifier:
         """A remedy fitted on class indices, without the rows whose group it would need."""
         method, groups = setting["method"], self._groups(rows)
-        if method not in ("afr", "jtt") and (groups < 0).any():
+        if method not in WITHOUT_GROUPS and (groups < 0).any():
             kept = np.flatnonzero(groups >= 0)
             rows, groups = rows.take(kept), groups[kept]
         model = GroupRobustClassifier(

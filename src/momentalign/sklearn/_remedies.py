@@ -186,3 +186,6 @@ REMEDIES = {
     "jtt": Remedies._jtt,
     "cma": Remedies._cma,
 }
+
+WITHOUT_GROUPS = ("afr", "jtt")
+"""Remedies that are fitted with labels only."""
