@@ -88,10 +88,11 @@ def test_groups_of_any_kind_in_frames_and_pipelines(estimator: BaseEstimator) ->
     labels = np.array(["no", "yes"])[y]
     group = pd.Series([f"{label} in {place}" for label, place in zip(labels, site, strict=True)], dtype="category")
     request = {"groups": True} | ({"domains": True} if hasattr(estimator, "method") else {})
-    model = clone(estimator).set_fit_request(**request, sample_weight=True)
+    model = clone(estimator).set_fit_request(**request, sample_weight=True).set_score_request(sample_weight=True)
     given = {"groups": group, "sample_weight": np.ones(90)} | ({"domains": site} if "domains" in request else {})
     frame = pd.DataFrame(X, columns=list("abcd"))
-    fitted = make_pipeline(StandardScaler().set_output(transform="pandas"), model).fit(frame, labels, **given)
+    scaler = StandardScaler().set_output(transform="pandas").set_fit_request(sample_weight=False)
+    fitted = make_pipeline(scaler, model).fit(frame, labels, **given)
     assert fitted[-1].feature_names_in_.tolist() == list("abcd")
     assert fitted[-1].groups_[0] == "no in north"
     assert set(fitted.predict(frame)) <= {"no", "yes"}
