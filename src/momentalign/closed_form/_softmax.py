@@ -210,28 +210,27 @@ def _fourth_order(
 
     Moreover x = R_i · R_j², y = R_i² · R_j and ψ = R_i · R_j⁴ + R_i⁴ · R_j + 8 (R_i² · R_j³ + R_i³ · R_j²).
     """
-    e, ah, bg, gh, tau, mass = same.to(rho.dtype), a * h, b * g, g * h, x + y, a + b
-    sigma, mixed = g + h + e, ah + bg + gh
-    s = rho + sigma  # p · q
+    e, tau, gh, mass = same.to(rho.dtype), x + y, g * h, a + b
+    sigma = g + h + e
+    s, mixed = rho + sigma, torch.addcmul(h * a + gh, g, b)  # s is p · q
     u, v = g * (g + 2 * (b + h + e)) + h + e, h * (h + 2 * (a + g + e)) + g + e
     linear = (
         1
-        + sigma * (2 + 12 * sigma * (2 * sigma - 1) + 96 * mixed)
-        + 72 * (e * mixed + a * ah + b * bg)
-        + gh * (192 * mass + 120 * (sigma - 1))
+        + sigma * (2 + sigma * (24 * sigma - 12) + 96 * mixed)
+        + 72 * (e * mixed + h * a.square() + g * b.square())
+        + gh * (192 * mass + 120 * sigma - 120)
     )
+    masses = 36 * mass.square() - 24 * (a * b + mass) + 6
     constant = (
         mixed * (1 - 12 * e)
-        + a * ah * (12 * a)
-        + b * bg * (12 * b)
-        - 6 * (ah * h + bg * g)
-        + gh * (6 + 12 * (3 * mass.square() - 2 * a * b + 3 * (a * g + b * h) + g.square() + h.square()))
-        + gh * (48 * mixed - 24 * (mass + sigma))
+        + h * (12 * a**3 - 6 * a * h)
+        + g * (12 * b**3 - 6 * b * g)
+        + gh * (12 * (g * (g + 3 * a) + h * (h + 3 * b)) + 48 * mixed - 24 * sigma + masses)
     )
     return (
         rho * (linear + rho * (7 + 144 * (sigma.square() + mixed) + rho * (24 + 144 * sigma + 36 * rho)))
         + tau * (18 * tau - 7 - 48 * mixed - 36 * (s.square() + rho * (s + sigma + 1)))
-        - 12 * (x * y + u * x + v * y)
+        - 12 * (x * (y + u) + v * y)
         + 12 * upsilon * (1 + 2 * s)
         + 6 * omega * (7 + 16 * s)
         - 6 * psi
