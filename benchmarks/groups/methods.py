@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from momentalign.linear import PUBLISHED_CS
 from momentalign.sklearn import GroupRobustClassifier, MomentAlignedClassifierCV
 
 Options = dict[str, Any]
@@ -60,8 +61,13 @@ def _grid(**values: tuple[Any, ...]) -> tuple[Options, ...]:
     return ({}, *(dict(zip(values, each, strict=True)) for each in product(*values.values())))
 
 
+def _single(*values: float) -> tuple[tuple[float], ...]:
+    """Candidates of an estimator that would choose among several: one in each setting."""
+    return tuple((value,) for value in values)
+
+
 _L2 = _grid(l2_factor=L2_FACTORS[1:])
-_CS = _grid(Cs=tuple((C,) for C in (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)))
+_CS = _grid(Cs=_single(*PUBLISHED_CS))
 
 METHODS = {
     "erm": Remedy(_logistic, "labels", _L2),
@@ -69,12 +75,12 @@ METHODS = {
     "jtt": Remedy(
         _robust("jtt"),
         "labels",
-        _grid(upweights=tuple((u,) for u in (2.0, 5.0, 20.0, 100.0)), first_l2_factors=((1.0,), (30.0,), (1000.0,))),
+        _grid(upweights=_single(2.0, 5.0, 20.0, 50.0), first_l2_factors=_single(1.0, 1000.0), l2_factor=(1.0, 100.0)),
     ),
     "afr": Remedy(
         _robust("afr"),
         "labels",
-        _grid(gammas=tuple((g,) for g in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)), afr_l2s=((0.01,), (0.1,), (1.0,))),
+        _grid(gammas=_single(0.0, 0.5, 1.0, 2.0, 4.0, 8.0), afr_l2s=_single(1.0, 0.1, 0.01)),
     ),
     "balanced": Remedy(_robust("balanced"), "groups", _L2),
     "subsampled": Remedy(_robust("subsampled"), "groups", _L2),
@@ -93,13 +99,7 @@ def describe_choice(model: Any) -> str:
     """What a model chose by itself, empty if it chooses nothing."""
     if isinstance(model, MomentAlignedClassifierCV):
         return str(model.reason_)
-    names = {
-        "C_": "C",
-        "gamma_": "γ",
-        "afr_l2_": "L2 towards the plain head",
-        "upweight_": "weight of mistakes",
-        "first_l2_factor_": "factor of the first head's L2",
-    }
+    names = {"C_": "C", "gamma_": "γ", "afr_l2_": "L2", "upweight_": "upweight", "first_l2_factor_": "first L2"}
     return ", ".join(f"{name} {getattr(model, key):g}" for key, name in names.items() if hasattr(model, key))
 
 

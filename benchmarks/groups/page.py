@@ -64,21 +64,23 @@ def draw_groups(data: alt.Data, title: str) -> Any:
     colours = [_COLOURS[METHODS[name].needs] for name in names]
     kinds = [METHODS[name].needs for name in names]
     shapes = [_SHAPES[kinds[:index].count(kinds[index])] for index in range(len(names))]
-    legend = alt.Legend(title=None, orient="right")
+    legend = alt.Legend(title=None, orient="right", symbolOpacity=1)
     base = alt.Chart(data).encode(
         color=alt.Color("method:N", sort=names, scale=alt.Scale(domain=names, range=colours), legend=legend)
     )
     scale = alt.Scale(zero=False, nice=True)
-    x = alt.X("average:Q", title="average accuracy, %", scale=scale)
-    y = alt.Y("worst:Q", title="worst group, %", scale=scale)
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title="average, %", scale=scale)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", title="worst group, %", scale=scale)
+
+    shape = alt.Shape("method:N", sort=names, scale=alt.Scale(domain=names, range=shapes), legend=legend)
     layers = [
-        base.mark_rule(opacity=0.5).encode(x=alt.X("average_low:Q", title=x.title), x2="average_high:Q", y=y),
-        base.mark_rule(opacity=0.5).encode(x=x, y=alt.Y("worst_low:Q", title=y.title), y2="worst_high:Q"),
-        base.mark_point(filled=True, size=80, opacity=0.9).encode(
-            x=x,
-            y=y,
-            shape=alt.Shape("method:N", sort=names, scale=alt.Scale(domain=names, range=shapes), legend=legend),
-        ),
+        base.mark_rule(opacity=0.5).encode(x=x("average_low"), x2="average_high:Q", y=y("worst")),
+        base.mark_rule(opacity=0.5).encode(x=x("average"), y=y("worst_low"), y2="worst_high:Q"),
+        base.mark_point(filled=True, size=80, opacity=0.9).encode(x=x("average"), y=y("worst"), shape=shape),
     ]
     panels = [
         alt.layer(*layers).transform_filter(alt.datum.panel == panel).properties(width=270, height=240, title=panel)

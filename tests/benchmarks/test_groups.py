@@ -127,7 +127,7 @@ def test_tables_name_the_best_and_those_within_one_standard_error() -> None:
     rows = figure_rows(GroupStudy(lines), "german-credit")
     assert rows[0] | {"average": 80.0, "worst": 21.0, "worst_low": 20.0, "worst_high": 22.0} == rows[0]
     drawn = page.figures["german-credit"].draw(alt.Data(values=rows))
-    assert len(drawn.hconcat) == 2
+    assert len(drawn.to_dict()["hconcat"]) == 2
 
 
 def test_splits_are_drawn_in_every_group_and_thinned_to_the_share() -> None:
