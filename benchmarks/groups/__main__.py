@@ -7,12 +7,11 @@ from pathlib import Path
 
 from benchmarks.groups.cells import plan_cells, run_cells
 from benchmarks.groups.methods import METHODS
-from benchmarks.groups.page import make_page
 from benchmarks.groups.sets import SETS
 
 
 def main() -> int:
-    """Run the missing cells, print the tables, and return the exit code."""
+    """Run the missing cells and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.groups",
         description="Remedies for worst groups. Saves finished cells; run it again to resume.",
@@ -34,13 +33,11 @@ def main() -> int:
         parser.error("no data folder: pass --data or set MOMENTALIGN_DATA.")
     cells = plan_cells(chosen["sets"], range(arguments.seeds), chosen["methods"])
     try:
-        lines = run_cells(cells, Path(arguments.data), arguments.out, lambda line: print(line, file=sys.stderr))
+        run_cells(cells, Path(arguments.data), arguments.out, lambda line: print(line, file=sys.stderr))
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for name, block in make_page({"groups": lines}).blocks.items():
-        print(f"### {name}\n\n{block}\n")
-    print(f"Saved the cells to {arguments.out}.", file=sys.stderr)
+    print(f"Saved the cells to {arguments.out}. Next: python -m benchmarks.pages add groups {arguments.out}")
     return 0
 
 

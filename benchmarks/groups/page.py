@@ -8,6 +8,7 @@ import altair as alt
 
 from benchmarks.figures import Figure
 from benchmarks.groups import tables
+from benchmarks.groups.facts import sentence_numbers
 from benchmarks.groups.methods import METHODS
 from benchmarks.groups.sets import SETS
 from benchmarks.groups.study import AVERAGE, SHIPPED, WORST, GroupStudy
@@ -36,7 +37,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     }
     if "search" in study.methods:
         blocks["choices"] = tables.choices_table(study)
-    blocks |= {name: tables.method_table(study, name) for name in study.sets}
+    blocks |= {name: tables.method_table(study, name) for name in study.sets} | sentence_numbers(study)
     figures = {
         name: Figure(figure_rows(study, name), partial(draw_groups, title=SETS[name].title)) for name in study.sets
     }
