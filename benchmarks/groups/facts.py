@@ -6,7 +6,7 @@ from benchmarks.groups.methods import METHODS
 from benchmarks.groups.sets import SETS
 from benchmarks.groups.study import AVERAGE, SHIPPED, WORST, GroupStudy
 from benchmarks.groups.tables import COMPARED
-from benchmarks.markdown import number
+from benchmarks.markdown import mean_with_error, number
 
 LOW = 50.0
 """ERM's worst group counts as failed below this."""
@@ -24,11 +24,11 @@ def sentence_numbers(study: GroupStudy) -> dict[str, str]:
             )
             facts[f"{method}-gain"] = _range(worst)
             facts[f"{method}-cost"] = _range([-each for each in average])
+    aligned = {name: _difference(study, name, "cma", "balanced", "worst-group", WORST) for name in study.sets}
     for kind, made in (("tables", False), ("pacs", True)):
-        names = [name for name in study.sets if bool(SETS[name].classes) == made]
-        if names:
-            gains = [_difference(study, name, "cma", "balanced", "worst-group", WORST) for name in names]
-            facts[f"alignment-{kind}"] = _range(gains, sign=True, joint="and")
+        gains = [gain for name, gain in aligned.items() if bool(SETS[name].classes) == made]
+        facts[f"alignment-{kind}"] = _range(gains, sign=True)
+    facts["alignment-mean"] = mean_with_error(aligned.values(), sign=True)
     losses = []
     for name in study.sets:
         means = {method: study.scores(name, method, "worst-group").mean() for method in study.methods}
@@ -42,7 +42,7 @@ def _difference(study: GroupStudy, name: str, method: str, other: str, rule: str
     return float((mine - theirs).mean())
 
 
-def _range(values: Iterable[float], *, sign: bool = False, joint: str = "to") -> str:
+def _range(values: Iterable[float], *, sign: bool = False) -> str:
     """Smallest and largest value, as `1.0 to 3.2`."""
     ordered = sorted(values)
-    return f"{number(ordered[0], sign=sign)} {joint} {number(ordered[-1], sign=sign)}" if ordered else "–"
+    return f"{number(ordered[0], sign=sign)} to {number(ordered[-1], sign=sign)}" if ordered else "–"

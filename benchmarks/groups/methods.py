@@ -17,6 +17,9 @@ Options = dict[str, Any]
 L2_FACTORS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """L2 in units of one over the rows of a fit; 1 is the default of all."""
 
+SEARCHED = ("balanced", "subsampled", "groupdro", "dfr", "cma")
+"""Remedies among the candidates of the search: those that use groups."""
+
 
 class FitArrays(NamedTuple):
     """Rows after preprocessing."""
@@ -90,7 +93,9 @@ METHODS = {
     "cma": Remedy(
         _robust("cma"), "groups, attributes", _grid(gradient_weight=(1.0, 10.0, 100.0), l2_factor=L2_FACTORS)
     ),
-    "search": Remedy(lambda rows: MomentAlignedClassifierCV(selection="worst_group"), "groups, attributes", ({},)),
+    "search": Remedy(
+        lambda rows: MomentAlignedClassifierCV(selection="worst_group", methods=SEARCHED), "groups, attributes", ({},)
+    ),
 }
 """In the order of the tables."""
 
@@ -98,7 +103,9 @@ METHODS = {
 def describe_choice(model: Any) -> str:
     """What a model chose by itself, empty if it chooses nothing."""
     if isinstance(model, MomentAlignedClassifierCV):
-        return str(model.reason_)
+        weights = {"gradient": model.gradient_weight_, "Hessian": model.hessian_weight_}
+        aligned = [f"{order} {weight:g}" for order, weight in weights.items() if weight]
+        return ", ".join([model.method_ or "no remedy", f"{model.l2_factor_:g}/n", *aligned])
     names = {"C_": "C", "gamma_": "γ", "afr_l2_": "L2", "upweight_": "upweight", "first_l2_factor_": "first L2"}
     return ", ".join(f"{name} {getattr(model, key):g}" for key, name in names.items() if hasattr(model, key))
 

@@ -125,7 +125,8 @@ def test_tables_name_the_best_and_those_within_one_standard_error() -> None:
     assert "| `subsampled` 51.0 ± 1.0 | `balanced` | `erm` 21.0 ± 1.0 |" in page.blocks["winners"]
     assert "| german-credit | −1.0 ± 0.0 | −2.0 ± 0.0 |" in page.blocks["alignment"]
     assert (page.blocks["subsampled-gain"], page.blocks["labels-loss"]) == ("30.0 to 30.0", "30.0 to 30.0")
-    assert page.blocks["alignment-tables"] == "−1.0 and −1.0"
+    assert page.blocks["alignment-tables"] == "−1.0 to −1.0"
+    assert page.blocks["alignment-mean"] == "−1.0 ± 0.0"
     rows = figure_rows(GroupStudy(lines), "german-credit")
     assert rows[0] | {"average": 80.0, "worst": 21.0, "worst_low": 20.0, "worst_high": 22.0} == rows[0]
     drawn = page.figures["german-credit"].draw(alt.Data(values=rows))
