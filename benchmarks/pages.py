@@ -21,6 +21,7 @@ from momentalign._files import atomic_write
 MODULES: Mapping[str, str] = {
     "estimators": "benchmarks.estimators.page",
     "fine-tuning": "benchmarks.fine_tuning.page",
+    "groups": "benchmarks.groups.page",
     "selection": "benchmarks.selection.page",
     "index": "benchmarks.overview",
 }
