@@ -24,6 +24,10 @@ def sentence_numbers(study: GroupStudy) -> dict[str, str]:
             )
             facts[f"{method}-gain"] = _range(worst)
             facts[f"{method}-cost"] = _range([-each for each in average])
+    if set(COMPARED) <= set(study.methods):
+        losses = [_difference(study, name, "subsampled", "search", SHIPPED, WORST) for name in study.sets]
+        facts["search-loss"] = _range(losses)
+        facts["search-loss-mean"] = mean_with_error(losses)
     aligned = {name: _difference(study, name, "cma", "balanced", "worst-group", WORST) for name in study.sets}
     for kind, made in (("tables", False), ("pacs", True)):
         gains = [gain for name, gain in aligned.items() if bool(SETS[name].classes) == made]
