@@ -97,8 +97,9 @@ def solve_group_dro(
 
 def _on_simplex(weights: Array) -> Array:
     """Weights as rounding leaves them, made positive with sum one: a weight of zero could not grow again."""
-    clipped: Array = np.maximum(weights, 1e-9)
-    return clipped / clipped.sum()
+    clipped = np.maximum(weights, 1e-9)
+    normalised: Array = clipped / clipped.sum()
+    return normalised
 
 
 def fit_group_dro(
