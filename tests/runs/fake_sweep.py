@@ -190,6 +190,7 @@ def write_fake_probes(
                     lines.append(record(step, "accuracy", accuracy.mean(), split=split))
                     if measures:
                         others = {"weighted_accuracy": accuracy.max(), "balanced_accuracy": accuracy.mean(),
+                                  "worst_class_accuracy": accuracy.min(),
                                   "worst_group_f1": 0.7, "auroc": 0.9, "calibration_error": 0.05}  # fmt: skip
                         lines += [record(step, name, value, split=split) for name, value in others.items()]
                     lines += [record(step, "accuracy", accuracy.mean(), domain, split) for domain in domains]
