@@ -3,7 +3,7 @@
 docs/results/NAME.md has blocks `<!-- begin BLOCK -->` ... `<!-- end BLOCK -->` that the study's module fills, on lines
 of their own or inside a sentence, and shows figures docs/figures/results/NAME-FIGURE.svg. `--check` writes nothing and
 fails with the names of what differs. `python -m benchmarks.pages add RECORDS PATH ...` takes in new records from files
-or folders that a study wrote.
+or folders that a study wrote; `expand RECORDS FOLDER` writes the runs of a sweep back as folders.
 """
 
 import argparse
@@ -15,10 +15,11 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.figures import Figure
-from benchmarks.records import DOCS, Line, RecordFile, add_lines, load_lines, record_path
+from benchmarks.records import DOCS, Line, RecordFile, add_lines, expand_runs, load_lines, record_path
 from momentalign._files import atomic_write
 
 MODULES: Mapping[str, str] = {
+    "domainbed": "benchmarks.domainbed.page",
     "estimators": "benchmarks.estimators.page",
     "fine-tuning": "benchmarks.fine_tuning.page",
     "groups": "benchmarks.groups.page",
@@ -142,7 +143,8 @@ def main(arguments: Sequence[str] | None = None, docs: Path = DOCS) -> int:
     """Build or check pages, or take in records; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _add_command(words[1:], docs) if words[:1] == ["add"] else _build_command(words, docs)
+        commands = {"add": _add_command, "expand": _expand_command}
+        return commands[words[0]](words[1:], docs) if words and words[0] in commands else _build_command(words, docs)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -155,6 +157,23 @@ def _add_command(words: Sequence[str], docs: Path) -> int:
     given = parser.parse_args(words)
     number = add(given.records, given.paths, docs)
     print(f"{record_path(given.records, docs)} has {number} records.")
+    return 0
+
+
+def _expand_command(words: Sequence[str], docs: Path) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.pages expand", description="Write a sweep's runs, for momentalign table and report."
+    )
+    parser.add_argument("records", help="name of a file of runs in docs/results/records, without its ending")
+    parser.add_argument("folder", type=Path, help="new parent of the runs' folders")
+    given = parser.parse_args(words)
+    lines = load_lines(given.records, docs)
+    if not lines or "run" not in lines[0]:
+        raise ValueError(f"{record_path(given.records, docs)} should hold runs of a sweep, but does not.")
+    if given.folder.exists():
+        raise ValueError(f"{given.folder} should not exist yet.")
+    expand_runs(lines, given.folder)
+    print(f"{given.folder} has {len(lines)} runs. Next: momentalign table {given.folder}")
     return 0
 
 

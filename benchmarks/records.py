@@ -109,6 +109,23 @@ def sweep_lines(folder: Path) -> Iterator[Line]:
         yield {"run": {**info, "status": str(info["status"])}, "steps": steps, "curves": curves}
 
 
+def expand_runs(lines: Iterable[Line], folder: Path) -> None:
+    """Write runs of sweeps back as folders, which `momentalign table` and `report` read."""
+    for line in lines:
+        run = folder / line["run"]["hash"]
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "run.json").write_text(json.dumps(line["run"], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        names = [name.split("|") for name in line["curves"]]
+        records = [
+            {"step": step, "domain": domain or None, "split": split or None, "metric": metric, "value": value}
+            for step, values in zip(line["steps"], zip(*line["curves"].values(), strict=True), strict=True)
+            for (metric, split, domain), value in zip(names, values, strict=True)
+            if value is not None
+        ]
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        (run / "records.jsonl").write_text(text, encoding="utf-8")
+
+
 SWEEP_RUNS = RecordFile(
     ("run.config.dataset", "run.config.algorithm", "run.config.trial", "run.config.hparams_seed", "run.hash"),
     sweep_lines,

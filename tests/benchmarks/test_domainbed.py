@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import pages
 from benchmarks.domainbed import __main__ as command
 from benchmarks.domainbed import plans
 from benchmarks.domainbed.plans import Part, Study, runs_of
+from benchmarks.records import load_lines, rounded, sweep_lines
 
 SMALL = Study(
     "rotated-digits",
@@ -44,3 +46,16 @@ def test_every_study_has_runs() -> None:
     assert all(
         part.hparams and part.trials and part.algorithms for study in plans.STUDIES.values() for part in study.parts
     )
+
+
+def test_stored_runs_become_folders_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pages.main(["expand", "colored-mnist", str(tmp_path / "runs")]) == 0
+    stored = {line["run"]["hash"]: line for line in load_lines("colored-mnist")}
+    found = {line["run"]["hash"]: line for line in sweep_lines(tmp_path / "runs")}
+    assert found.keys() == stored.keys()
+    name = next(iter(stored))
+    assert rounded(found[name]["curves"]) == stored[name]["curves"]
+    assert found[name]["run"]["config"] == stored[name]["run"]["config"]
+    assert pages.main(["expand", "colored-mnist", str(tmp_path / "runs")]) == 2
+    assert pages.main(["expand", "estimators", str(tmp_path / "other")]) == 2
+    assert "should hold runs of a sweep" in capsys.readouterr().err

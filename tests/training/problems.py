@@ -10,7 +10,7 @@ from torch import Tensor
 
 from momentalign.data import DomainDataset, Split
 from momentalign.runs import RunConfig, read_records
-from momentalign.training import _capture, _steps, make_config
+from momentalign.training import _capture, _loop, _steps, make_config
 
 TIMES = ("step_seconds", "memory_gib")
 """What two runs of one configuration may differ in."""
@@ -93,3 +93,16 @@ def cut_at(number: int, error: BaseException | None = None) -> Iterator[None]:
             patch.setattr(module, "seed_step", broken(module.seed_step))
         with pytest.raises(type(error), match=str(error) or None):
             yield
+
+
+def capture_on_the_host(patch: pytest.MonkeyPatch) -> None:
+    """In place of a CUDA graph: the steps that capturing takes, and for a replay the step that the graph has kept."""
+
+    def warm_up(function: Callable[[], None], training: _steps.Training) -> None:
+        for _ in range(3):
+            function()
+
+    patch.setattr(_capture, "_warm_up", warm_up)
+    patch.setattr(_capture._Graph, "_record", lambda graph, _: graph.function())
+    patch.setattr(_capture._Graph, "replay", lambda graph: graph.function())
+    patch.setattr(_loop, "choose_capture", lambda asked, *_: asked)

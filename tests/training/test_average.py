@@ -7,15 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-import momentalign.training._capture as capture
-import momentalign.training._loop as loop
 from momentalign.algorithms import AVERAGES, Algorithm, algorithm_names, start_step
 from momentalign.data import DomainDataset
 from momentalign.runs import read_records, read_run
 from momentalign.training import evaluate, run
-from momentalign.training._steps import Training
 from tests.training.problems import (
     assert_same_weights,
+    capture_on_the_host,
     cut_at,
     grouped,
     images,
@@ -120,13 +118,7 @@ def test_every_algorithm_has_an_average(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_captured_steps_average_the_same_weights(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def record(graph: capture._Graph, training: Training) -> None:
-        for _ in range(4):
-            graph.function()
-
-    monkeypatch.setattr(capture._Graph, "_record", record)
-    monkeypatch.setattr(capture._Graph, "replay", lambda graph: graph.function())
-    monkeypatch.setattr(loop, "choose_capture", lambda asked, *_: asked)
+    capture_on_the_host(monkeypatch)
     data = three_domains()
     config = small_config(data, "cma", average=kind, hparams={"lr": 2.0**-10, "anneal_steps": 5})
     for way in (True, False):

@@ -12,23 +12,21 @@ import momentalign.training._loop as loop
 from momentalign.encoders import TensorPreprocessing
 from momentalign.training import find_position, run
 from momentalign.training._steps import BLOCK, Training
-from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
+from tests.training.problems import (
+    assert_same_weights,
+    capture_on_the_host,
+    cut_at,
+    numbers,
+    small_config,
+    three_domains,
+)
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
 def _recorded_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of a CUDA graph: the steps that capturing takes, and for a replay the step that the graph has kept."""
-
-    def warm_up(function: Callable[[], None], training: Training) -> None:
-        for _ in range(3):
-            function()
-
-    monkeypatch.setattr(capture, "_warm_up", warm_up)
-    monkeypatch.setattr(capture._Graph, "_record", lambda graph, _: graph.function())
-    monkeypatch.setattr(capture._Graph, "replay", lambda graph: graph.function())
-    monkeypatch.setattr(loop, "choose_capture", lambda asked, *_: asked)
+    capture_on_the_host(monkeypatch)
 
 
 @pytest.mark.parametrize(
