@@ -14,6 +14,9 @@ from momentalign._files import atomic_write
 from momentalign.report._style import LIGHT, chart_config
 
 _NOTE = "<!-- checksum {} -->\n"
+# Room for a browser's font, which may be wider than the one that the chart is laid out with.
+_PADDING = {"left": 28, "right": 32, "top": 6, "bottom": 6}
+_LEGEND = {"columnPadding": 36, "labelLimit": 400}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,10 @@ class Figure:
         if self.is_current(path):
             return
         chart = self.draw(alt.Data(values=list(self.rows)))
-        spec = {**chart.to_dict(), "config": chart_config(page=False)}
+        config = chart_config(page=False)
+        config["legend"] = {**config.get("legend", {}), **_LEGEND}
+        config["axis"] = {**config.get("axis", {}), "labelFlush": False}
+        spec = {**chart.to_dict(), "config": config, "padding": _PADDING}
         drawing = vl_convert.vegalite_to_svg(spec)
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, _NOTE.format(self._checksum(drawing)) + drawing + "\n")
