@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -197,6 +199,25 @@ def test_second_derivatives_behind_the_kernels() -> None:
         found.append(torch.autograd.grad(sum(slope.square().sum() for slope in slopes), of))
     for one, other in zip(*found, strict=True):
         assert_near(one, other)
+
+
+def test_second_derivatives_behind_the_kernels_know_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any device: the kernels' part, the value and the sums, is computed plainly."""
+    R, X, domains, labels, past = problem((6, 0, 5), 4, 3, True)
+
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:
+        value, sums = variance_spread(*inputs)
+        return value, sums, torch.zeros_like(sums), torch.zeros_like(sums)
+
+    expected = plainly(R, X, domains, labels, past, 0.9, True)
+    monkeypatch.setattr(_variance_spread._FusedVarianceSpread, "forward", staticmethod(forward))
+    value, *_ = _variance_spread._FusedVarianceSpread.apply(R, X, domains, labels, past.clone(), 0.9, True)
+    found = []
+    for each in (value, expected):
+        slopes = torch.autograd.grad(each, (R, X), create_graph=True)
+        found.append((*slopes, *torch.autograd.grad(sum(slope.square().sum() for slope in slopes), (R, X))))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-14)
 
 
 @needs_device

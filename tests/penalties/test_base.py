@@ -202,6 +202,16 @@ def test_weights_take_effect_at_their_step(terms: int, start: int, initial: floa
         assert penalty.step.item() == counted
 
 
+def test_calls_count_while_all_weights_are_zero() -> None:
+    penalty = CMA(0.0, 0.0, anneal_steps=2)
+    for _ in range(2):
+        assert penalty(*changed()).item() == 0
+    assert penalty.step.item() == 2
+    penalty.weights["gradient"] = 1.0  # in force at once: annealing is over
+    batch = make_batch("cross_entropy", domains=(0, 1, 2)).inputs
+    assert penalty(*batch).item() == penalty.terms(*batch)["gradient"].item() > 0
+
+
 class Forgetful(CMA):
     def compute_terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
         return {"gradient": batch.features.sum(), "other": batch.features.sum()}

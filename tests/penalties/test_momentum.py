@@ -136,6 +136,20 @@ def test_the_past_counts_while_annealing(make: Callable[..., DomainPenalty]) -> 
     assert torch.equal(*values[3])
 
 
+@pytest.mark.parametrize("scaling", ["classes", "relative"])
+@pytest.mark.parametrize("route", ["gram", "direct"])
+@pytest.mark.parametrize("weights", [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0)], ids=str)
+def test_orders_of_weight_zero_have_a_past_too(weights: tuple[float, float], route: str, scaling: str) -> None:
+    some, both = (CMA(*w, momentum=DECAY, route=route, scaling=scaling) for w in (weights, (1.0, 1.0)))
+    *past, now = steps(4)
+    for batch in past:
+        before = both.terms(*batch.inputs)
+        both(*batch.inputs)
+        expected = sum(weight * before[name] for weight, name in zip(weights, ("gradient", "hessian"), strict=True))
+        torch.testing.assert_close(some(*batch.inputs), torch.as_tensor(expected), rtol=1e-12, atol=0)
+    assert some.terms(*now.inputs) == both.terms(*now.inputs)
+
+
 @all_forms
 def test_buffers_stay_where_they_are(make: Callable[..., DomainPenalty]) -> None:
     penalty = make(num_domains=3)

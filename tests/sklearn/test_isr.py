@@ -31,6 +31,13 @@ def test_it_finds_what_changes(isr: ISRMean | ISRCov, domains: int, n_components
     assert cosines.min() > 0.95
 
 
+def test_covariances_that_shrink_count_as_those_that_grow() -> None:
+    X, y, domain, spurious = sites(2)
+    forward, backward = (ISRCov(n_components=None).fit(X, y, domains=order) for order in (domain, 1 - domain))
+    for isr in (forward, backward):
+        assert np.abs(spurious @ isr.basis_[:, 0]).min() > 0.95
+
+
 def test_a_scale_of_one_is_a_rotation_and_zero_removes() -> None:
     X, y, domain, _ = sites()
     kept = ISRMean(n_components=None, scale=1.0).fit_transform(X, y, domains=domain)
@@ -49,6 +56,17 @@ def test_the_class_is_chosen_or_named() -> None:
     assert ISRMean(target_class="dog").fit(X, named, domains=domain).class_ == "dog"
     with pytest.raises(ValueError, match=r"'target_class' should be one of \['cat', 'dog'\], but is 'cow'"):
         ISRMean(target_class="cow").fit(X, named, domains=domain)
+
+
+@pytest.mark.parametrize(("isr", "domains"), [(ISRMean(), 3), (ISRCov(), 2)])
+def test_the_class_with_the_most_rows_in_its_rarest_domain_is_chosen(isr: ISRMean | ISRCov, domains: int) -> None:
+    """Neither the first nor the last class, nor the one with the most rows in all or in any domain."""
+    counts = np.array([[300, 300, 300], [90, 80, 90], [400, 30, 20], [60, 60, 60]])[:, :domains]
+    counts[0, -1] = 10
+    y = np.repeat(np.arange(4), counts.sum(1))
+    domain = np.concatenate([np.repeat(np.arange(domains), row) for row in counts])
+    X = np.random.default_rng(0).normal(size=(len(y), 3))
+    assert isr.fit(X, y, domains=domain).class_ == 1
 
 
 def test_pca_keeps_what_there_is() -> None:

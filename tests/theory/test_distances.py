@@ -64,6 +64,24 @@ def test_intervals_cover() -> None:
     assert covered_zero >= 48
 
 
+def test_intervals_of_two_samples_of_one_domain_hold_zero_in_many_dimensions() -> None:
+    """Replicates vary about the plain squares, which noise in 40 dimensions lifts far above what they vary by."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 40)), rng.normal(size=80)
+    losses = DomainLosses(X, y, np.repeat([0, 1], 40), loss="squared_error")
+    found = derivative_distances(losses, np.zeros((1, 41)), order=1, resamples=100)[1]
+    assert found.low[0, 1] < 0 < found.high[0, 1]
+    assert found.plain[0, 1] ** 2 > found.high[0, 1]
+
+
+def test_few_rows_asked_for_leave_enough_to_resample() -> None:
+    losses = make_losses(rows=60)
+    head = random_head(losses)
+    one, many = (derivative_distances(losses, head, order=1, resamples=20, max_rows=n)[1] for n in (1, 150))
+    np.testing.assert_array_equal(one.unbiased_squares, many.unbiased_squares)
+    assert np.isfinite(one.low).all()
+
+
 def test_one_row() -> None:
     losses = DomainLosses([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], ["a", "b", "b", "b"])
     found = derivative_distances(losses, np.zeros((2, 2)), order=1, resamples=20)[1]

@@ -91,6 +91,32 @@ def test_remainder_covers_what_the_expansion_leaves_out(loss: str, order: int) -
         assert abs(left[1] - left[0]) <= remainder[0, 1] + 1e-9
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_smaller_remainder_would_do(loss: str, order: int) -> None:
+    """A short step where the derivative left out is largest: with no curvature in the other domain, or opposite."""
+    tilt, radius = 0.01, 0.02
+    if loss == "squared_error":
+        X, first = [[1.0, 0.0], [0.0, 0.0]], torch.zeros(1, 2, dtype=torch.float64)
+    else:
+        X, steep = [[1.0, tilt], [1.0, -tilt]], np.log(2 + 3**0.5)  # where the third derivative is largest
+        one, other = (0.0, 40.0) if order == 1 else (steep, -steep)
+        first = torch.tensor([[(one + other) / 2, (one - other) / (2 * tilt)]], dtype=torch.float64)
+    losses = DomainLosses(X, [0, 1], ["a", "b"], loss=loss, bias=False, l2=1e-9)
+    along = torch.tensor([[radius, 0.0]], dtype=torch.float64)
+    two = loss == "cross_entropy"  # two rows of the head, a logit's difference between them
+    center = torch.cat([-first / 2, first / 2]) if two else first
+    step = torch.cat([-along, along]) / 2**0.5 if two else along
+    left = losses.values(center + step) - losses.values(center)
+    powers = step.flatten()
+    for r in range(1, order + 1):
+        left = left - (reference_derivatives(r, losses, center) @ powers).numpy() / factorial(r)
+        powers = torch.outer(powers, step.flatten()).flatten()
+    remainder = taylor_bound(losses, center, radius, np.zeros(2), order=order).remainder
+    exact = 0.0 if loss == "squared_error" and order == 2 else abs(left[1] - left[0])
+    assert remainder[0, 1] == remainder[1, 0] == pytest.approx(exact, rel=0.01)
+
+
 def test_logistic_bounds_of_high_order_close_in_on_the_measure() -> None:
     """Inside the expansion's range the remainder falls to nothing, and what is left are the norms."""
     losses = make_losses("logistic", rows=6)

@@ -74,6 +74,9 @@ def test_a_kill_between_the_renamings_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
     assert find_position(tmp_path).step == 3
     assert read_model(tmp_path)[0]["classes"] == ["dark", "bright"]
+    fresh, its = algorithm_after(0)
+    assert restore(tmp_path, fresh, its) == Position(3, 300)
+    assert all(torch.equal(tensor, fresh.state_dict()[key]) for key, tensor in algorithm.state_dict().items())
     # Readers move nothing.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.old", "checkpoint.tmp"]
     save(tmp_path, algorithm, optimizers, step=4)
@@ -90,6 +93,25 @@ def test_a_failed_write_after_such_a_kill_keeps_it_too(tmp_path: Path, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("momentalign.training._checkpoint.write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, algorithm, optimizers, step=7)
+    assert find_position(tmp_path).step == 3
+
+
+def test_a_second_kill_between_the_renamings_loses_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    algorithm, optimizers = algorithm_after(1)
+    save(tmp_path, algorithm, optimizers)
+    (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
+    real = Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        if path.name == "checkpoint.tmp":
+            raise KeyboardInterrupt
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, algorithm, optimizers, step=7)
     assert find_position(tmp_path).step == 3

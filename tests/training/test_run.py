@@ -1,6 +1,7 @@
 import errno
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from momentalign import CMA
-from momentalign.algorithms import algorithm_names
+from momentalign.algorithms import Algorithm, Batch, algorithm_names
 from momentalign.data import DomainDataset, Split
 from momentalign.runs import Record, RunConfig, RunFolder, read_records, read_run
 from momentalign.theory import moment_gaps
@@ -127,6 +128,27 @@ def test_seeds_are_separate_by_purpose(tmp_path: Path) -> None:
     assert_same_weights(tmp_path / "one", tmp_path / "other-algorithm")
     with pytest.raises(AssertionError):
         assert_same_weights(tmp_path / "one", tmp_path / "other-trial")
+
+
+def test_a_domain_gives_the_same_rows_whoever_is_held_out_and_others_than_its_neighbour() -> None:
+    same = {"in": images(24, 0.0, 0), "out": images(12, 0.0, 1)}
+    data = DomainDataset("same", 2, dict.fromkeys("abc", same), ("dark", "bright"))
+    drawn: dict[tuple[str, str], torch.Tensor] = {}
+    for held_out, domains in {"a": "bc", "b": "ac", "c": "ab"}.items():
+
+        def watch(algorithm: Algorithm, held_out: str = held_out, domains: str = domains) -> None:
+            update = algorithm.update
+
+            def watched(batch: Batch, *rest: Any) -> dict[str, torch.Tensor]:
+                drawn.update({(held_out, name): batch.inputs[batch.domains == k] for k, name in enumerate(domains)})
+                return update(batch, *rest)
+
+            algorithm.update = watched  # type: ignore[method-assign]
+
+        run(small_config(data, steps=1, test_domains=[held_out]), None, data=data, built=watch)
+    for name, (one, other) in {"a": "bc", "b": "ac", "c": "ab"}.items():
+        assert torch.equal(drawn[one, name], drawn[other, name])
+        assert not torch.equal(drawn[name, one], drawn[name, other])
 
 
 def test_pooled_batches_are_drawn_from_all_training_rows(monkeypatch: pytest.MonkeyPatch) -> None:
