@@ -126,6 +126,18 @@ def test_order_three_says_how_many_rows_it_takes(monkeypatch: pytest.MonkeyPatch
         make_objective(make_problem(2), {3: 1.0})
 
 
+def test_rows_of_weight_zero_are_as_if_absent() -> None:
+    problem = make_problem(2)
+    columns = (problem.features.copy(), problem.targets, problem.domains)
+    kept = (np.arange(len(problem.targets)) % 3 > 0) & (problem.domains != problem.domains[0])
+    columns[0][~kept] = np.nan
+    weighted = SortedRows.sort(*columns, np.where(kept, 2.0, 0.0), bias=True)
+    without = SortedRows.sort(*(column[kept] for column in columns), None, bias=True)
+    assert weighted.number == without.number == 2
+    for name in ("X", "targets", "shares", "starts"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(without, name))
+
+
 def test_rows_are_sorted_and_their_shares_sum_to_one() -> None:
     problem = make_problem(2)
     rows = SortedRows.sort(problem.features, problem.targets, problem.domains, None, bias=True)

@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,29 @@ def test_the_set_with_the_best_mean_over_seeds_is_reported(result) -> None:  # t
         assert row["worst_group_se"] == pytest.approx(chosen["test_worst"].std(ddof=1) / math.sqrt(3))
         assert row["validation"] == pytest.approx(chosen["val_worst"].mean())
     assert len(frame) == 2 * (1 + 2) + (5 + 2 * 2) + (1 + 2) + (7 + 2 * 2)
+
+
+def test_test_rows_have_no_say_in_the_choice() -> None:
+    tested = DATA.splits == 2
+    hostile = replace(
+        DATA,
+        targets=np.where(tested, 1 - DATA.targets, DATA.targets),
+        groups=np.where(tested, 3 - DATA.groups, DATA.groups),
+    )
+    method = "vrex"
+    plain, other = (run_protocol(data, [method], seeds=2, top=3) for data in (DATA, hostile))
+    assert plain.to_frame().loc[method, "worst_group"] != other.to_frame().loc[method, "worst_group"]
+    finalists = [{fit.hparams_seed for fit in found.fits if fit.seed == 1} for found in (plain, other)]
+    assert finalists[0] == finalists[1]
+    assert {fit.hparams_seed for fit in plain[method].fits} == {fit.hparams_seed for fit in other[method].fits}
+
+
+def test_ties_go_to_the_later_sets_of_the_grid() -> None:
+    easy = replace(DATA, features=DATA.features + 40 * np.eye(4)[DATA.targets])
+    found = run_protocol(easy, ["vrex"], seeds=2, top=2, isr=False)
+    assert {fit.val.worst for fit in found.fits} == {1.0}
+    assert {fit.hparams_seed for fit in found.fits if fit.seed == 1} == {3, 4}
+    assert {fit.hparams_seed for fit in found["vrex"].fits} == {4}
 
 
 def test_coral_is_not_tuned_and_is_balanced_erm(result) -> None:  # type: ignore[no-untyped-def]
@@ -111,8 +135,6 @@ def test_all_methods_run_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_groups_that_are_missing_and_fits_that_stop_are_said() -> None:
     group = np.where(DATA.splits == 1, 0, DATA.groups)
-    from dataclasses import replace
-
     found = run_protocol(replace(DATA, groups=group), ["irm"], seeds=1, top=1, max_iter=1, tol=1e-9)
     assert "Groups without rows in 'val', left out there: 0, water; 1, land; 1, water." in found.notes
     assert any("did not converge within 1 iterations (irm)" in note for note in found.notes)

@@ -28,6 +28,36 @@ def test_accuracy_curves_are_means_over_trials(grouped: GroupedSweep) -> None:
     assert frame.loc[("training", "b", 10), "mean"] == pytest.approx(90)
 
 
+def test_left_out_domains_are_seen_by_their_in_rows_and_others_by_their_out_rows(tmp_path: Path) -> None:
+    values = {("a", "in"): 0.1, ("a", "out"): 0.2, ("b", "in"): 0.7, ("b", "out"): 0.8}
+    for test in (["a"], ["b"], ["a", "b"]):
+        more = {("a", "in"): 0.05, ("a", "out"): 0.9} if len(test) == 2 else {}
+        lines = [record(10, "accuracy", value, *key) for key, value in {**values, **more}.items()]
+        lines += [record(10, "accuracy", 0.5, "c", split) for split in ("in", "out")]
+        write_run(tmp_path, make_config(test_domains=test, steps=10), lines, domains=tuple("abc"))
+    grouped = group_cases(read_runs(tmp_path))
+    case = grouped.cases[0]
+    curves = _frames.accuracy_curves(grouped, case).set_index(["what", "test_domain"])["mean"]
+    assert curves.to_dict() == pytest.approx(
+        {("test", "a"): 10, ("test", "b"): 70, ("training", "a"): 65, ("training", "b"): 35}
+    )
+    matrix = _frames.accuracy_matrix(grouped, case).set_index(["left_out", "domain"])["value"]
+    expected = {("a", "a"): 10, ("a", "b"): 80, ("a", "c"): 50, ("b", "b"): 70, ("b", "a"): 20, ("b", "c"): 50}
+    assert matrix.to_dict() == pytest.approx(expected)
+    partners = _frames.partner_matrix(grouped, case).set_index(["domain", "other"])["value"]
+    assert partners.to_dict() == pytest.approx({("a", "b"): 5, ("b", "a"): 0})
+
+
+def test_bands_are_one_population_standard_deviation(tmp_path: Path) -> None:
+    for trial, value in enumerate((0.5, 0.6, 0.6, 0.9)):
+        lines = [record(10, "accuracy", value, domain, split) for domain in "ab" for split in ("in", "out")]
+        write_run(tmp_path, make_config(test_domains=["a"], trial=trial, steps=10), lines, domains=("a", "b"))
+    grouped = group_cases(read_runs(tmp_path))
+    (tested,) = _frames.accuracy_curves(grouped, grouped.cases[0]).query("what == 'test'").itertuples()
+    assert (tested.mean, tested.runs) == (pytest.approx(65), 4)
+    assert (tested.low, tested.high) == (pytest.approx(50), pytest.approx(65 + 15))
+
+
 def test_terms_and_gaps(grouped: GroupedSweep) -> None:
     case = grouped.cases[0]
     terms = _frames.term_curves(grouped, case)

@@ -76,6 +76,18 @@ def test_missing_cells_are_marked(tmp_path):
     assert list(frame.loc["cma", "trials"]) == [2, 1, 1]
 
 
+def test_there_is_no_average_over_data_sets_where_one_is_missing(tmp_path):
+    for dataset, value in (("one", 0.5), ("two", 0.7)):
+        sweep_of(tmp_path, [(value, value)], dataset=dataset, algorithm="erm")
+    sweep_of(tmp_path, [(0.9, 0.9)], dataset="two", algorithm="cma")
+    sweep_of(tmp_path, [(0.9, 0.9)], dataset="one", algorithm="coral")
+    sweep_of(tmp_path, [(0.9, None)], dataset="two", algorithm="coral")
+    over = accuracy_table(read_runs(tmp_path), "oracle").sections[-1]
+    assert cells(over, "erm") == {"one": "50.0", "two": "70.0", "average": "60.0"}
+    assert cells(over, "cma") == {"one": "–", "two": "90.0", "average": "–"}
+    assert cells(over, "coral") == {"one": "90.0", "two": "–", "average": "–"}
+
+
 def test_a_set_that_is_missing_somewhere_is_marked(tmp_path):
     folders = write_fake_sweep(tmp_path, algorithms=("erm",), trials=1, hparams=2)
     for name in ("run.json", "records.jsonl"):

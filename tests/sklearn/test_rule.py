@@ -67,3 +67,13 @@ def test_a_gain_of_the_worst_group_has_to_exceed_its_standard_error() -> None:
     assert step.candidate == 2
     worst = [min(scores[groups == group].mean() for group in range(3)) for scores in (plain, clearly)]
     assert step.gains[2] == pytest.approx(worst[1] - worst[0])
+
+
+@pytest.mark.parametrize("hurt", range(3))
+def test_no_group_is_given_up_for_the_others(hurt: int) -> None:
+    groups = np.repeat([0, 1, 2], 100)
+    plain = np.tile(np.arange(100) < 70, 3).astype(float)
+    unfair = np.where(groups == hurt, np.tile(np.arange(100) < 50, 3), 1.0)
+    step = choose_for_worst(np.stack([plain, unfair]), groups)
+    assert step.candidate == 0
+    assert step.gains[1] == pytest.approx(0.5 - 0.7)

@@ -1,5 +1,6 @@
 import itertools
 
+import pandas as pd
 import pytest
 
 from momentalign.selection import read_runs, select
@@ -44,6 +45,17 @@ def test_leave_one_domain_out_needs_pairs():
     assert tests == {*((name,) for name in DOMAINS), *itertools.combinations(DOMAINS, 2)}
     only = plan_of(rules=["leave-one-domain-out"], test_domains=["-90%"])
     assert {run.test_domains for run in only.runs} == {("-90%",), ("+90%", "-90%"), ("+80%", "-90%")}
+
+
+def test_leave_one_domain_out_needs_three_domains(grouped, tmp_path):
+    path = tmp_path / "two.csv"
+    pd.read_csv(grouped).drop(columns=["group", "split"]).to_csv(path, index=False)
+    with pytest.raises(ValueError, match=r"leave-one-domain-out needs at least three domains, but .* has 2"):
+        make_plan([str(path)], ["erm"], rules=["oracle", "leave-one-domain-out"])
+    assert {run.test_domains for run in make_plan([str(path)], ["erm"], rules=["oracle"]).runs} == {
+        ("land",),
+        ("water",),
+    }
 
 
 def test_some_test_domains():

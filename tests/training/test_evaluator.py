@@ -75,6 +75,20 @@ def test_records_have_the_measures_over_groups(tmp_path: Path) -> None:
             assert 0 <= found[split, name, None] <= 1  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("wrong", range(4))
+def test_any_group_can_be_the_worst(wrong: int) -> None:
+    data = grouped()
+    rows = open_rows(data, TensorPreprocessing(tuple(images(1, 0.0, 0).tensor.shape[1:])), torch.device("cpu"))
+    assert rows.groups is not None
+    targets = rows.targets.numpy()
+    predicted = np.where(rows.groups.numpy() == wrong, 1 - targets, targets)
+    records = accuracy_records(data, rows, predicted, 0)
+    worst = {record["split"]: record["value"] for record in records if record["metric"] == "worst_group_accuracy"}
+    assert worst == {"train": 0.0, "val": 0.0, "test": 0.0}
+    groups = {record["group"]: record["value"] for record in records if record["metric"] == "group_accuracy"}
+    assert [groups[name] for name in ("ll", "lw", "wl", "ww")] == [float(group != wrong) for group in range(4)]
+
+
 def test_undefined_measures_have_no_record() -> None:
     data = grouped()
     rows = open_rows(data, TensorPreprocessing(tuple(images(1, 0.0, 0).tensor.shape[1:])), torch.device("cpu"))
