@@ -113,3 +113,14 @@ def test_missing_groups_are_named() -> None:
     with pytest.warns(UserWarning, match="Without 'domains'"):
         alone = MomentAlignedClassifierCV(selection="train_groups").fit(X, y)
     assert alone.reason_ == "LogisticRegression's defaults: no domains to choose by, and at least two are needed."
+
+
+def test_every_fold_has_its_share_of_each_group_domain_and_class() -> None:
+    cells = np.random.default_rng(0).permutation(np.repeat(np.arange(8), 10))
+    groups, domains, y = cells // 4, cells // 2 % 2, cells % 2
+    search = MomentAlignedClassifierCV(selection="worst_group")
+    splits = search._splits(search._validate(np.zeros((80, 1)), y, domains, None, groups))
+    assert len(splits) == 5
+    for train, test in splits:
+        assert np.bincount(cells[test]).tolist() == [2] * 8
+        assert sorted([*train, *test]) == list(range(80))
