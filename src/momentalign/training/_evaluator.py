@@ -167,12 +167,8 @@ class Evaluator:
         train_accuracy: bool = True,
     ) -> None:
         self.fabric, self.network, self.data, self.rows, self.workers = fabric, network, data, rows, workers
-        seen, held_out = (
-            {(name, split) for name in domains if np.ptp(rows.spans.get((name, split), (0, 0)))}
-            for split in (data.training_split, data.validation_split)
-        )
-        alone = {(name, data.training_split) for name, _ in held_out}
-        self.without = frozenset() if train_accuracy else frozenset(seen & alone)
+        held_out = [name for name in domains if np.ptp(rows.spans.get((name, data.validation_split), (0, 0)))]
+        self.without = frozenset(() if train_accuracy else ((name, data.training_split) for name in held_out))
         self.spans = _joined([span for key, span in rows.spans.items() if key not in self.without])
         self.sample = _HeldOutSample(rows, domains, (data.validation_split, data.training_split), trial)
         self.positions: dict[int, tuple[Tensor, Tensor]] = {}
