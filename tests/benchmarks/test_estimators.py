@@ -1,6 +1,5 @@
 import json
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from benchmarks.estimators.cells import CellResults, draw_rows, outer_folds, pla
 from benchmarks.estimators.sets import HALVES, SETS, DomainRows, StudySet, half, prepare, read_set
 from benchmarks.estimators.speed import Shape, markdown_lines
 from benchmarks.estimators.tables import markdown_tables, summarize
+from tests.benchmarks.commands import assert_refused
 
 pytestmark = pytest.mark.slow
 
@@ -148,16 +148,7 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["estimators", *arguments])
-    monkeypatch.delenv("MOMENTALIGN_DATA", raising=False)
-    try:
-        code = main()
-    except SystemExit as stopped:  # the parser's own
-        code = stopped.code
-    assert code == 2
-    assert message in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    assert_refused(main, arguments, message, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")

@@ -1,6 +1,5 @@
 import json
 import os
-import sys
 from pathlib import Path
 
 import altair as alt
@@ -15,6 +14,7 @@ from benchmarks.groups.page import figure_rows, make_page
 from benchmarks.groups.sets import SETS, SETTLE, SHARE, GroupRows, GroupStudySet, read_set, split_rows
 from benchmarks.groups.study import RULES, SHIPPED, GroupStudy, within_one_error
 from benchmarks.records import Line
+from tests.benchmarks.commands import assert_refused
 
 pytestmark = pytest.mark.slow
 
@@ -171,13 +171,4 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
 ) -> None:
     read_set.cache_clear()
     prepared.cache_clear()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["groups", *arguments])
-    monkeypatch.delenv("MOMENTALIGN_DATA", raising=False)
-    try:
-        code = main()
-    except SystemExit as stopped:  # the parser's own
-        code = stopped.code
-    assert code == 2
-    assert message in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    assert_refused(main, arguments, message, tmp_path, monkeypatch, capsys)
