@@ -19,6 +19,7 @@ from benchmarks.records import DOCS, Line, RecordFile, add_lines, expand_runs, l
 from momentalign._files import atomic_write
 
 MODULES: Mapping[str, str] = {
+    "ablation": "benchmarks.ablation.page",
     "domainbed": "benchmarks.domainbed.page",
     "estimators": "benchmarks.estimators.page",
     "fine-tuning": "benchmarks.fine_tuning.page",

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import benchmarks.domainbed
-from benchmarks.domainbed.plans import STUDIES, runs_of
+from benchmarks.domainbed.plans import STUDIES
+from benchmarks.domainbed.study import runs_of
 from benchmarks.records import load_lines
 from momentalign.runs import RunConfig, RunState, read_run
 from momentalign.training import run

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import pages
 from benchmarks.domainbed import __main__ as command
 from benchmarks.domainbed import plans
-from benchmarks.domainbed.plans import Part, Study, runs_of
+from benchmarks.domainbed.study import Part, Study, runs_of
 from benchmarks.records import load_lines, rounded, sweep_lines
 
 SMALL = Study(
