@@ -13,6 +13,7 @@ from momentalign.runs import RunConfig, read_records
 from momentalign.training import make_config, run
 from momentalign.training._data import DatasetRows
 from momentalign.training._evaluator import predict_rows
+from momentalign.training._graphs import Replayed
 from tests.references import assert_equal
 from tests.training.problems import TIMES, cut_at, small_config, three_domains, weights
 
@@ -184,3 +185,29 @@ def test_a_network_that_waits_for_the_device_is_not_captured(tmp_path: Path, mon
     monkeypatch.setattr(MNIST_CNN, "forward", forward)
     run(config_of("erm"), tmp_path / "eager", data=three_domains(), accelerator="cuda", capture=False)
     assert curve(tmp_path / "run") == pytest.approx(curve(tmp_path / "eager"), rel=1e-3, abs=1e-5)
+
+
+def test_captured_evaluation_is_the_eager_one(tmp_path: Path) -> None:
+    """Raw and averaged weights, at records before and after the capture."""
+    data = three_domains()
+    config = small_config(data, "erm", steps=12, record_every=2, average="sma")
+    for capture in (True, False):
+        run(config, tmp_path / str(capture), data=data, accelerator="cuda", capture=capture)
+    metrics = ("cross_entropy", "averaged_cross_entropy", "moment_gap_1", "gradient_gap")
+    captured, eager = (curve(tmp_path / str(capture), metrics) for capture in (True, False))
+    assert len(captured) == len(eager) > 0
+    assert captured == pytest.approx(eager, rel=1e-3, abs=1e-5)
+
+
+def test_a_function_that_waits_is_called_as_it_is() -> None:
+    numbers = torch.arange(3, device="cuda")
+    waiting, working = (
+        Replayed(lambda: int(numbers.sum()), numbers.device),
+        Replayed(lambda: 2 * numbers, numbers.device),
+    )
+    for k in range(4):
+        numbers.fill_(k)
+        assert waiting() == 3 * k
+        assert working().tolist() == [2 * k] * 3
+    assert waiting.graph is None
+    assert working.graph is not None

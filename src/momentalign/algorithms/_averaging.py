@@ -34,7 +34,7 @@ class ExponentialAverage(WeightAverage):
     @torch.no_grad()
     def add(self) -> None:
         """Move the accumulator towards the weights."""
-        torch._foreach_lerp_(self.total, self._weights(), 1 - self.decay)
+        torch._foreach_lerp_(*self._total_and_weights(), 1 - self.decay)
 
     def record(self, step: int, loss: float) -> None:
         """Count the steps."""

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 Tensors = list[Tensor]
 
+PARTS = 48
+"""Parts that the weights of a small network are added in, so that one launch has them all and they run side by side."""
+
 
 class WeightAverage(ABC):
     """Average of a network's weights over steps, in float32 at least.
@@ -39,13 +42,15 @@ class WeightAverage(ABC):
         kinds = [torch.promote_types(tensor.dtype, torch.float32) for tensor in self.live]
         self.same_kind = all(tensor.dtype == kind for tensor, kind in zip(self.live, kinds, strict=True))
         self.total = [torch.zeros_like(tensor, dtype=kind) for tensor, kind in zip(self.live, kinds, strict=True)]
+        on_device = self.same_kind and all(tensor.is_cuda for tensor in self.live)
+        self.parts = (split_small(self.total), split_small(self.live)) if on_device else None
         self.steps = steps
         self.first = start_step(steps, boundary)  # of the steps that are accumulated
 
     @torch.no_grad()
     def add(self) -> None:
         """Accumulate the weights after a step; can be captured in a CUDA graph."""
-        torch._foreach_add_(self.total, self._weights())
+        torch._foreach_add_(*self._total_and_weights())
 
     def before(self, step: int) -> None:
         """Forget what was accumulated before the first step that counts."""
@@ -104,10 +109,13 @@ class WeightAverage(ABC):
     def _restore(self, groups: Mapping[str, Tensors], values: Mapping[str, Any]) -> None:
         """Restore what :meth:`_groups` and :meth:`_values` returned."""
 
-    def _weights(self) -> Tensors:
+    def _total_and_weights(self) -> tuple[Tensors, Tensors]:
+        """The accumulator, and what a step adds to it, in lists that are alike."""
+        if self.parts is not None:
+            return self.parts
         if self.same_kind:
-            return self.live
-        return [tensor.to(total.dtype) for tensor, total in zip(self.live, self.total, strict=True)]
+            return self.total, self.live
+        return self.total, [tensor.to(total.dtype) for tensor, total in zip(self.live, self.total, strict=True)]
 
     def _like_total(self, tensors: Sequence[Tensor]) -> Tensors:
         """Copies on the device, in the memory format of the network."""
@@ -135,6 +143,24 @@ class RunningMean:
             torch._foreach_lerp_(self.tensors, tensors, number / self.number)
         else:
             self.tensors = [tensor.clone() for tensor in tensors]
+
+
+def split_small(tensors: Sequence[Tensor]) -> Tensors:
+    """A small network's memory in about :data:`PARTS` parts; a large network's tensors, or scattered ones, as they are.
+
+    An operation on a list of tensors gives a GPU's multiprocessors 64 K numbers each, so that a network of a few times
+    that uses few of them.
+    """
+    number = sum(tensor.numel() for tensor in tensors)
+    flat = [tensor.permute(0, 2, 3, 1) if _is_channels_last(tensor) else tensor for tensor in tensors]
+    if number > PARTS * 2**16 or not all(tensor.is_contiguous() for tensor in flat):
+        return list(tensors)
+    size = -(-number // PARTS // 1024) * 1024 or 1024
+    return [part for tensor in flat for part in tensor.view(-1).split(size)]
+
+
+def _is_channels_last(tensor: Tensor) -> bool:
+    return tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
 
 
 def start_step(steps: int, boundary: int | None = None) -> int:

@@ -1,11 +1,9 @@
 """A training step as one CUDA graph: gather of the rows, forward, penalty, backward, optimizer, sums.
 
-Launching the kernels of a step one by one often takes longer than running them; replaying a graph launches all at once.
 Row indices come from a block on the device and a counter, so that the host only replays. Rows that are read by a
 loader, or augmented by operations that the host chooses, are copied into the graph's inputs before each replay.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
@@ -15,6 +13,7 @@ from torch.optim import Optimizer
 
 from momentalign.algorithms import Algorithm, Batch, Network
 from momentalign.penalties import DomainPenalty
+from momentalign.training._graphs import Graph, call_without_waiting
 from momentalign.training._steps import BLOCK, Step, Sums, Training, eager_step, raw_batches, seed_step
 
 _WARM_UP = 3
@@ -45,7 +44,7 @@ def captured_step(
                 group["lr"] = torch.tensor(float(group["lr"]), device=training.device)
         graph, reason = None, _warm_up(step, training)
         if reason is None:
-            graph = _Graph(step, training)
+            graph = Graph(step, training.device)
         elif note is None:
             raise ValueError(f"The step cannot be captured: {reason}. Omit 'capture'.")
         names = dict(sums.totals)
@@ -70,23 +69,12 @@ def _warm_up(function: Callable[[], None], training: Training) -> str | None:
     """Run a few steps on a stream of their own; returns why the step cannot be captured, if it cannot."""
     stream = torch.cuda.Stream(training.device)
     stream.wait_stream(torch.cuda.current_stream(training.device))
-    mode, reason = torch.cuda.get_sync_debug_mode(), None
     with torch.cuda.stream(stream):
         for _ in range(_WARM_UP - 1):
             function()
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype", UserWarning)
-                torch.cuda.set_sync_debug_mode("error")
-            function()
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            reason = str(error).partition("\n")[0].rstrip(".")
-        finally:
-            torch.cuda.set_sync_debug_mode(mode)
-            for optimizer in training.optimizers.values():
-                optimizer.zero_grad(set_to_none=True)  # so that the graph's own memory holds the gradients
+        _, reason = call_without_waiting(function)
+        for optimizer in training.optimizers.values():
+            optimizer.zero_grad(set_to_none=True)  # so that the graph's own memory holds the gradients
     torch.cuda.current_stream(training.device).wait_stream(stream)
     return reason
 
@@ -150,29 +138,6 @@ class _CopiedInputs(AbstractContextManager["_CopiedInputs"]):
 
     def advance(self) -> None:
         """Nothing: the rows come from outside."""
-
-
-class _Graph:
-    """A function of no arguments as a CUDA graph.
-
-    A graph knows addresses, not tensors, so it keeps the function: memory that only the function references would be
-    reused between two replays.
-    """
-
-    def __init__(self, function: Callable[[], None], training: Training) -> None:
-        self.function = function
-        self._record(training)
-
-    def _record(self, training: Training) -> None:
-        self.graph = torch.cuda.CUDAGraph()
-        stream = torch.cuda.Stream(training.device)
-        with torch.cuda.graph(self.graph, stream=stream):
-            self.function()
-        torch.cuda.current_stream(training.device).wait_stream(stream)
-
-    def replay(self) -> None:
-        """Run the recorded step."""
-        self.graph.replay()
 
 
 def compile_parts(algorithm: Algorithm, network: Network, parts: str) -> None:

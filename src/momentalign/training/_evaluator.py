@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from momentalign.penalties import CMA
 from momentalign.runs import AVERAGED, Record
 from momentalign.training._accuracy_records import accuracy_records, domain_records
 from momentalign.training._data import DatasetRows
+from momentalign.training._graphs import Replayed
 from momentalign.training._model import encoder_of
 
 MOMENT_ROWS = 2048
@@ -147,11 +148,22 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
+class _Predictions(NamedTuple):
+    """What a record is made of, on the device: by row, and for the sample of the moments."""
+
+    classes: Tensor
+    losses: Tensor
+    probabilities: Tensor
+    features: Tensor
+    outputs: Tensor
+
+
 class Evaluator:
     """Makes a record's accuracies, losses and gaps, in large batches that are shared by the ranks.
 
     The Fabric is launched, the network not wrapped; `domains` are the training domains. Without `train_accuracy` the
-    rows that they are trained on are left out, unless they have no others.
+    rows that they are trained on are left out, unless they have no others. With `capture`, predictions of rows that are
+    on the device become a CUDA graph if they can.
     """
 
     def __init__(
@@ -165,6 +177,7 @@ class Evaluator:
         workers: int,
         *,
         train_accuracy: bool = True,
+        capture: bool = False,
     ) -> None:
         self.fabric, self.network, self.data, self.rows, self.workers = fabric, network, data, rows, workers
         held_out = [name for name in domains if np.ptp(rows.spans.get((name, data.validation_split), (0, 0)))]
@@ -172,6 +185,7 @@ class Evaluator:
         self.spans = _joined([span for key, span in rows.spans.items() if key not in self.without])
         self.sample = _HeldOutSample(rows, domains, (data.validation_split, data.training_split), trial)
         self.positions: dict[int, tuple[Tensor, Tensor]] = {}
+        self.replayed = Replayed(self._predict, rows.targets.device) if capture and rows.on_device else None
 
     @torch.no_grad()
     def __call__(self, step: int, report_share: Callable[[float], None], *, averaged: bool = False) -> list[Record]:
@@ -179,14 +193,35 @@ class Evaluator:
 
         With `averaged` weights the names of the metrics begin with "averaged_", and gaps are left out.
         """
+        found = self._predict(report_share) if self.replayed is None else self.replayed()
+        if self.fabric.world_size > 1:
+            found = _Predictions(*(self.fabric.all_reduce(tensor, reduce_op="sum") for tensor in found))
+        records = accuracy_records(
+            self.data,
+            self.rows,
+            found.classes.cpu().numpy(),
+            step,
+            self.without,
+            probabilities=found.probabilities.cpu().numpy() if len(found.probabilities) else None,
+        )
+        records += domain_records(self.rows, "cross_entropy", found.losses.double().cpu().numpy(), step, self.without)
+        if averaged:
+            return [{**record, "metric": f"{AVERAGED}{record['metric']}"} for record in records]
+        return records + self.sample.records(found.features, found.outputs, step)
+
+    def _predict(self, report_share: Callable[[float], None] = lambda _: None) -> _Predictions:
+        """Predictions of this rank's rows, zeros elsewhere."""
         device, encoder = self.rows.targets.device, encoder_of(self.network)
-        predicted = torch.zeros(len(self.rows), dtype=torch.int32, device=device)
+        number, sampled, classes = len(self.rows), len(self.sample.indices), self.data.num_classes
         # Only rows with groups need them; with many classes they would take much memory.
-        grouped = len(self.rows) if self.data.group_names is not None else 0
-        probabilities = torch.zeros(grouped, self.data.num_classes, device=device)
-        losses = torch.zeros(len(self.rows), device=device)
-        features = torch.zeros(len(self.sample.indices), encoder.num_features, device=device)
-        outputs = torch.zeros(len(self.sample.indices), self.data.num_classes, device=device)
+        grouped = number if self.data.group_names is not None else 0
+        found = _Predictions(
+            classes=torch.zeros(number, dtype=torch.int32, device=device),
+            losses=torch.zeros(number, device=device),
+            probabilities=torch.zeros(grouped, classes, device=device),
+            features=torch.zeros(sampled, encoder.num_features, device=device),
+            outputs=torch.zeros(sampled, classes, device=device),
+        )
         self.network.eval()
         batches = predict_rows(
             self.network,
@@ -201,33 +236,16 @@ class Evaluator:
         with self.fabric.autocast(), closing(batches):
             for indices, computed, logits in batches:
                 span = slice(int(indices[0]), int(indices[-1]) + 1)
-                predicted[span] = logits.argmax(1).int()
+                found.classes[span] = logits.argmax(1).int()
                 if grouped:
-                    probabilities[span] = logits.float().softmax(1)
-                losses[span] = F.cross_entropy(logits.float(), self.rows.targets[span], reduction="none")
-                if not averaged:
-                    in_batch, in_sample = self._sampled(indices)
-                    features[in_sample] = computed[in_batch].float()
-                    outputs[in_sample] = logits[in_batch].float()
-                report_share(span.stop / len(self.rows))
+                    found.probabilities[span] = logits.float().softmax(1)
+                found.losses[span] = F.cross_entropy(logits.float(), self.rows.targets[span], reduction="none")
+                in_batch, in_sample = self._sampled(indices)
+                found.features[in_sample] = computed[in_batch].float()
+                found.outputs[in_sample] = logits[in_batch].float()
+                report_share(span.stop / number)
         self.network.train()
-        if self.fabric.world_size > 1:
-            predicted, probabilities, losses, features, outputs = (
-                self.fabric.all_reduce(tensor, reduce_op="sum")
-                for tensor in (predicted, probabilities, losses, features, outputs)
-            )
-        records = accuracy_records(
-            self.data,
-            self.rows,
-            predicted.cpu().numpy(),
-            step,
-            self.without,
-            probabilities=probabilities.cpu().numpy() if grouped else None,
-        )
-        records += domain_records(self.rows, "cross_entropy", losses.double().cpu().numpy(), step, self.without)
-        if averaged:
-            return [{**record, "metric": f"{AVERAGED}{record['metric']}"} for record in records]
-        return records + self.sample.records(features, outputs, step)
+        return found
 
     def _sampled(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Positions of the moments' sample in a batch and in the sample; copied to the device once."""

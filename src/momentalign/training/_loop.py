@@ -184,13 +184,22 @@ def train(
         average,
     )
     sums = Sums()
-    if choose_capture(options.capture, training, encoder, ranks):
+    capture = choose_capture(options.capture, training, encoder, ranks)
+    if capture:
         note = (options.log or (lambda _: None)) if options.capture is None else None
         steps = captured_step(training, sums, position.step, config.steps, note)
     else:
         steps = eager_step(training, sums, position.step, config.steps)
     evaluator = Evaluator(
-        fabric, network, data, rows, domains, config.trial, workers, train_accuracy=options.train_accuracy
+        fabric,
+        network,
+        data,
+        rows,
+        domains,
+        config.trial,
+        workers,
+        train_accuracy=options.train_accuracy,
+        capture=capture,
     )
     batch_moments = BatchMoments(fabric, network, training)
     report = Reporter(options.progress if rank == 0 else None, config.steps)
