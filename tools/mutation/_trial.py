@@ -1,0 +1,139 @@
+"""Runs of pytest in forked children of a process that has imported the heavy libraries once."""
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tools.mutation._coverage import TestMap
+
+HEAVY = (
+    *("torch", "torch.func", "torch.distributed", "torch.nn.functional", "numpy", "scipy.optimize", "scipy.stats"),
+    *("scipy.spatial", "scipy.sparse.linalg", "sklearn.linear_model", "sklearn.model_selection", "sklearn.metrics"),
+    *("sklearn.utils.estimator_checks", "sklearn.pipeline", "sklearn.preprocessing", "pandas", "pyarrow.parquet"),
+    *("safetensors.torch", "altair", "jinja2", "typer.testing", "rich.progress", "filelock", "sybil"),
+)
+"""Imported before the forks. Nothing of ours: every child imports its own mutant."""
+
+MEMORY = 12 * 2**30
+"""Bytes of data of a child: a mutant that allocates without end fails instead of filling the machine."""
+
+
+def copy_project(project: Path, copy: Path) -> None:
+    """Copy the files that git tracks or would track, compiled with hashes of their sources in place of times."""
+    shutil.rmtree(copy, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=project, check=True, capture_output=True, text=True
+    )
+    for name in listed.stdout.splitlines():
+        if (project / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(project / name, copy / name)
+    compiled = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "src", "tests"]
+    subprocess.run(compiled, cwd=copy, check=True)
+
+
+def enter_copy(copy: Path) -> None:
+    """Make this process and its children import the package from the copy."""
+    os.chdir(copy)
+    os.environ.update(PYTHONPATH=str(copy / "src"), PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
+    sys.dont_write_bytecode = True
+    sys.path[:0] = [str(copy / "src")]
+    for name in HEAVY:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    ours = sorted(name for name in sys.modules if name.partition(".")[0] in ("momentalign", "tests"))
+    assert not ours, f"imported before the fork: {ours}"
+
+
+def in_child(work: Callable[[], int], log: Path, limit: float) -> int | None:
+    """Run a function in a forked child with its own process group; its exit code, None after the time limit."""
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+            for stream in (1, 2):
+                os.dup2(output, stream)
+            code = work()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            _kill_group(child)
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    _kill_group(child)
+    os.waitpid(child, 0)
+    return None
+
+
+def _kill_group(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+
+
+PYTEST = ["-q", "--assert=plain", "-p", "no:cacheprovider", "--tb=short", "--ignore-glob=*_browser.py"]
+
+
+@dataclass(eq=False)
+class _Chosen:
+    """Pytest plugin that runs some tests, the file that takes least time first, and notes the first that fails."""
+
+    tests: set[str]
+    seconds: dict[str, float]
+    note: Path
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid in self.tests]
+        cost: dict[str, float] = {}
+        for item in items:
+            file = item.nodeid.partition("::")[0]
+            cost[file] = cost.get(file, 0.0) + self.seconds[item.nodeid]
+        items.sort(key=lambda item: cost[item.nodeid.partition("::")[0]])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.note.exists():
+            self.note.write_text(report.nodeid)
+
+
+def try_tests(tests: set[str], found: TestMap, folder: Path, limit: float) -> tuple[str, str]:
+    """Run tests until one fails; outcome (killed, survived, timeout) and the test that failed."""
+    note = folder / "failed.txt"
+    note.unlink(missing_ok=True)
+    files = sorted({test.partition("::")[0] for test in tests})
+
+    def work() -> int:
+        return int(pytest.main([*PYTEST, "-x", *files], plugins=[_Chosen(tests, found.seconds, note)]))
+
+    code = in_child(work, folder / "trial.log", limit)
+    failed = note.read_text() if note.exists() else ""
+    if code is None:
+        return "timeout", failed
+    if code == 5:
+        raise RuntimeError(f"no test was collected of {files}; gather the coverage again")
+    return ("survived" if code == 0 else "killed"), failed or (f"exit code {code}" if code else "")
+
+
+def append(path: Path, row: dict[str, object]) -> None:
+    """Append one row to a file of JSON lines."""
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
