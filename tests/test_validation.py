@@ -54,6 +54,18 @@ BAD_TYPES = [
     ("targets", torch.zeros(64).bool(), "should hold class indices (integers), but holds torch.bool."),
     ("domains", torch.zeros(64), "should hold integers, but holds torch.float32. Use domains.long()."),
     ("domains", torch.zeros(64).bool(), "should hold integers, but holds torch.bool. Use domains.long()."),
+    ("domains", torch.zeros(64, dtype=torch.uint16), "holds torch.uint16. Use domains.long()."),
+    ("targets", torch.zeros(64, dtype=torch.uint64), "holds torch.uint64. Use targets.long()."),
+    ("features", torch.zeros(64, 5).cfloat(), "but holds torch.complex64. Use features.real."),
+    ("logits", torch.zeros(64, 3).to(torch.float8_e4m3fn), "of 16, 32 or 64 bits, but holds torch.float8_e4m3fn."),
+    ("features", torch.zeros(64, 5).to_sparse(), "dense, but has layout torch.sparse_coo. Use features.to_dense()."),
+    ("logits", torch.eye(64).to_sparse_coo(), "should be dense, but has layout torch.sparse_coo."),
+    ("domains", torch.zeros(64).long().to_sparse(), "should be dense, but has layout torch.sparse_coo."),
+    (
+        "features",
+        torch.nested.nested_tensor([torch.zeros(32, 5)] * 2, layout=torch.jagged),
+        "should be one tensor of equal rows, but is nested. Use torch.cat(list(features)).",
+    ),
 ]
 BAD_INPUTS = [(ValueError, *bad) for bad in BAD_VALUES] + [(TypeError, *bad) for bad in BAD_TYPES]
 
@@ -67,6 +79,11 @@ def test_bad_inputs_are_named(error: type[Exception], name: str, value: object, 
     if name != "domains":
         with pytest.raises(error, match=pattern):
             derivative_gram(1, *list(inputs.values())[:3])
+
+
+def test_a_batch_without_values_is_refused() -> None:
+    with pytest.raises(ValueError, match="'features' should hold values, but is on the meta device"):
+        alignment(1, *(tensor.to("meta") for tensor in GOOD.values()))
 
 
 BAD_TARGETS = [
@@ -83,6 +100,8 @@ BAD_TARGETS = [
     ("logistic", 1, torch.tensor([0, 1, nan, 0]), ValueError, "but lie between nan and nan."),
     ("squared_error", 2, torch.zeros(4), ValueError, "should have the shape of 'logits' (4, 2), but has shape (4,)."),
     ("squared_error", 2, torch.zeros(4, 2).bool(), TypeError, "should hold real numbers, but holds torch.bool."),
+    ("squared_error", 1, torch.zeros(4, dtype=torch.uint32), TypeError, "holds torch.uint32. Use targets.float()."),
+    ("logistic", 1, torch.zeros(4, dtype=torch.uint32), TypeError, "holds torch.uint32. Use targets.long()."),
     ("squared_error", 1, torch.tensor([0, inf, 0, 0]), ValueError, "'targets' should be finite"),
 ]
 

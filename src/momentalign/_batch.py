@@ -12,6 +12,9 @@ from momentalign.closed_form import HEADS
 
 LOSSES = tuple(HEADS)
 
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 _SWAPPED = " Are 'features' and 'logits' swapped? Features come first."
 _BY_CHANCE = math.log(1e6)
 
@@ -72,6 +75,8 @@ def check_batch(
     domains = _tensor("domains", domains)
     targets = _tensor("targets", targets)
     rows = len(features)
+    if features.device.type == "meta":
+        raise ValueError("'features' should hold values, but is on the meta device. Move the batch to a real one.")
     for name, tensor in (("logits", logits), ("targets", targets), ("domains", domains)):
         if tensor.ndim == 0 or len(tensor) != rows:
             raise ValueError(
@@ -81,7 +86,7 @@ def check_batch(
             raise ValueError(f"'{name}' should be on {features.device} like 'features', but is on {tensor.device}.")
     if domains.ndim != 1:
         raise ValueError(f"'domains' should have shape ({rows},), but has shape {tuple(domains.shape)}.")
-    if domains.dtype == torch.bool or domains.is_floating_point() or domains.is_complex():
+    if domains.dtype not in _INTEGERS:
         raise TypeError(f"'domains' should hold integers, but holds {domains.dtype}. Use domains.long().")
     if loss is not None:
         _check_targets(targets, features, logits, loss)
@@ -91,16 +96,34 @@ def check_batch(
     return HeadBatch(features.to(dtype), logits.to(dtype), targets, domains)
 
 
+def check_finite(name: str, value: Tensor, features: Tensor, validate: bool | None = None) -> None:
+    """Check a result of finite inputs for overflow, where values are checked."""
+    if checks_values(validate, features) and not value.isfinite().all():
+        largest = features.abs().max().item()
+        raise ValueError(
+            f"{name} should be finite, but is {value.tolist()} in {value.dtype}: features up to {largest:.2g} are too "
+            "large for it. Standardise them, or use float64."
+        )
+
+
 def _tensor(name: str, value: object) -> Tensor:
     if not isinstance(value, Tensor):
         raise TypeError(f"'{name}' should be a torch.Tensor, but is a {type(value).__name__}. Use torch.as_tensor().")
+    if value.is_nested:
+        raise TypeError(f"'{name}' should be one tensor of equal rows, but is nested. Use torch.cat(list({name})).")
+    if value.layout != torch.strided:
+        raise TypeError(f"'{name}' should be dense, but has layout {value.layout}. Use {name}.to_dense().")
     return value
 
 
 def _floating_matrix(name: str, value: object) -> Tensor:
     tensor = _tensor(name, value)
-    if not tensor.is_floating_point():
-        raise TypeError(f"'{name}' should hold floating-point numbers, but holds {tensor.dtype}.")
+    if tensor.dtype not in _FLOATS:
+        size = " of 16, 32 or 64 bits" if tensor.is_floating_point() else ""
+        raise TypeError(
+            f"'{name}' should hold floating-point numbers{size}, but holds {tensor.dtype}. "
+            f"Use {name}.{'real' if tensor.is_complex() else 'float()'}."
+        )
     if tensor.ndim != 2 or tensor.shape[1] == 0:
         size = "d" if name == "features" else "C"
         raise ValueError(f"'{name}' should have shape (n, {size}), but has shape {tuple(tensor.shape)}.")
@@ -109,7 +132,6 @@ def _floating_matrix(name: str, value: object) -> Tensor:
 
 def _check_targets(targets: Tensor, features: Tensor, logits: Tensor, loss: str) -> None:
     rows, outputs = logits.shape
-    integers = not (targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool)
     shape = tuple(targets.shape)
     if loss == "cross_entropy":
         if outputs < 2:
@@ -117,8 +139,10 @@ def _check_targets(targets: Tensor, features: Tensor, logits: Tensor, loss: str)
                 f"'logits' should have at least 2 columns for loss 'cross_entropy', but has {outputs}. "
                 "Use loss='logistic' for one logit."
             )
-        if not integers:
-            raise TypeError(f"'targets' should hold class indices (integers), but holds {targets.dtype}.")
+        if targets.dtype not in _INTEGERS:
+            raise TypeError(
+                f"'targets' should hold class indices (integers), but holds {targets.dtype}. Use targets.long()."
+            )
         if targets.ndim != 1:
             raise ValueError(f"'targets' should have shape ({rows},), but has shape {shape}.")
     elif loss == "logistic":
@@ -127,13 +151,13 @@ def _check_targets(targets: Tensor, features: Tensor, logits: Tensor, loss: str)
                 f"'logits' should have shape (n, 1) for loss 'logistic', but has shape {tuple(logits.shape)}."
                 + (_SWAPPED if features.shape[1] == 1 else "")
             )
-        if targets.is_complex():
-            raise TypeError(f"'targets' should hold 0 and 1, but holds {targets.dtype}.")
+        if targets.dtype not in (*_FLOATS, *_INTEGERS, torch.bool):
+            raise TypeError(f"'targets' should hold 0 and 1, but holds {targets.dtype}. Use targets.long().")
         if targets.ndim != 1:
             raise ValueError(f"'targets' should have shape ({rows},), but has shape {shape}. Use targets.flatten().")
     else:
-        if targets.is_complex() or targets.dtype == torch.bool:
-            raise TypeError(f"'targets' should hold real numbers, but holds {targets.dtype}.")
+        if targets.dtype not in (*_FLOATS, *_INTEGERS):
+            raise TypeError(f"'targets' should hold real numbers, but holds {targets.dtype}. Use targets.float().")
         if shape != (rows, outputs) and not (outputs == 1 and shape == (rows,)):
             swapped = _SWAPPED if shape == tuple(features.shape) else ""
             raise ValueError(

@@ -1,6 +1,7 @@
 """Domain Grams and their spreads from a checked batch, by the requested or the cheapest route."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch import Tensor
 
@@ -24,7 +25,7 @@ def resolve_route(
     num_domains: int | None = None,
     past: int = 0,
 ) -> str:
-    """Choose a route for `"auto"`, from shapes alone, and reject a route that cannot compute the orders.
+    """Choose a route for `"auto"`, from the sizes alone, and reject a route that cannot compute the orders.
 
     `past` is the number of rows of past batches that the Gram route would have to be crossed with.
     """
@@ -34,15 +35,19 @@ def resolve_route(
         # The direct route would have to read the domains back; a memory of past batches has done so already.
         if num_domains is None and not past and (samples <= _FEW or not can_read_values(batch.features)):
             return "gram"
-        return closed_form.cheapest_route(
+        cheapest = partial(
+            closed_form.cheapest_route,
             orders,
             HEADS[loss],
             samples=samples,
             dimension=dimension,
             classes=classes,
-            num_domains=num_domains,
             past=past,
         )
+        chosen = cheapest(num_domains=num_domains)
+        if chosen == "direct" and num_domains is None:  # which has to read the domains back anyway
+            return cheapest(num_domains=len(batch.domains.unique()))
+        return chosen
     if route == "pairwise" and max(orders) > 2:
         raise ValueError(f"Route 'pairwise' takes orders 1 and 2, but got {max(orders)}. Use route='gram'.")
     if route != "direct":

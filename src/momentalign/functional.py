@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._batch import LOSSES, HeadBatch, check_batch, check_order
+from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, check_order
 from momentalign._dispatch import ROUTES, energies, grams_by_route, resolve_route, spreads
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
@@ -45,7 +45,7 @@ def derivative_gram(
                 [1.0000, 2.0000]])
     """
     is_tensor = isinstance(features, Tensor)  # other types are rejected by the checks
-    domains = features.new_zeros(features.shape[:1], dtype=torch.long) if is_tensor else features
+    domains = torch.zeros(features.shape[:1], dtype=torch.long, device=features.device) if is_tensor else features
     order, batch = _checked(order, features, logits, targets, domains, loss)
     residuals = HEADS[loss](batch.logits, batch.targets)
     gram = closed_form.sample_grams([order], residuals, batch.features, bias)[order]
@@ -114,6 +114,7 @@ def alignment(
         return closed_form.spread(_unbiased_domain_gram(order, batch, loss, bias, route))
     chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
     (value,), _ = spreads(chosen, [order], batch, loss=loss, bias=bias)
+    check_finite("alignment()", value, batch.features)
     return value
 
 

@@ -57,6 +57,15 @@ def test_many_domains_are_dear_to_build() -> None:
     assert cheapest_route([2], SoftmaxResiduals, **batch, num_domains=50) == "gram"
 
 
+def test_never_direct_beyond_a_bounded_memory() -> None:
+    # By the number of multiply-adds alone the direct route would build 4,000 domains' gradients from all rows.
+    batch = {"samples": 4000, "dimension": 51, "classes": 2}
+    assert cheapest_route([1, 2], SoftmaxResiduals, **batch) == "direct"
+    assert cheapest_route([1, 2], SoftmaxResiduals, **batch, num_domains=4000) == "gram"
+    assert cheapest_route([1], SoftmaxResiduals, samples=10**6, dimension=2, classes=2, num_domains=2) == "direct"
+    assert cheapest_route([1], SoftmaxResiduals, samples=10**6, dimension=2, classes=2, num_domains=10**4) == "gram"
+
+
 def test_a_long_past_is_dear_to_meet() -> None:
     batch = {"samples": 96, "dimension": 65, "classes": 2, "num_domains": 3}
     assert cheapest_route([2], SoftmaxResiduals, **batch) == "gram"

@@ -38,7 +38,7 @@ def plainly(
     return (values - values.mean(0)).square().mean()
 
 
-cases = pytest.mark.parametrize("sizes", [(4, 4), (5, 1, 9), (3, 0, 6, 2)], ids=str)
+cases = pytest.mark.parametrize("sizes", [(4, 4), (5, 1, 9), (3, 0, 6, 2), (2, 1, 0, 3, 1, 2)], ids=str)
 
 
 @cases

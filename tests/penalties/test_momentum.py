@@ -199,3 +199,22 @@ def test_the_kernels_remember_as_float64_does(classes: int, scaling: str, monkey
 
 def test_momentum_zero_keeps_nothing() -> None:
     assert list(CMA(momentum=0.0).state_dict()) == ["step"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [partial(CMA, momentum=0.5, route="gram"), partial(CMA, momentum=0.5, route="direct"), Fishr],
+    ids=["gram", "direct", "fishr"],
+)
+@pytest.mark.parametrize("resumed", [False, True])
+def test_another_head_is_refused(make: Callable[..., DomainPenalty], resumed: bool) -> None:
+    penalty = make()
+    penalty(*make_batch("cross_entropy", d=4, C=3).inputs)
+    if resumed:
+        state, penalty = penalty.state_dict(), make()
+        penalty.load_state_dict(state)
+    for d, C in ((5, 3), (4, 4), (7, 2)):
+        message = rf"should keep their widths under momentum, but have shapes \(n, {d}\) and \(n, {C}\) after"
+        with pytest.raises(ValueError, match=message):
+            penalty(*make_batch("cross_entropy", d=d, C=C).inputs)
+    assert penalty(*make_batch("cross_entropy", d=4, C=3, seed=1).inputs) > 0

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -226,6 +228,26 @@ def test_callback_counts_the_splits_and_verbose_prints_the_reason(capsys: pytest
     assert len(lines) == 1 + len(search.candidates_) + 1
     assert lines[1].endswith("L2 1/n: reference")
     assert lines[-1] == search.reason_
+
+
+@pytest.mark.parametrize("selection", ["leave_one_domain_out", "worst_group"])
+def test_rows_of_weight_zero_count_as_left_out(selection: str) -> None:
+    rng = np.random.default_rng(0)
+    X, y, site = rng.normal(size=(80, 2)), np.arange(80) % 2, np.repeat(["a", "b", "c", "d"], 20)
+    for kept in (site == "b", site != "c"):
+        models = [
+            MomentAlignedClassifierCV((1.0,), (), (0.1,), selection=selection, methods=("balanced",), folds=3)
+            for _ in range(2)
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            models[0].fit(X, y, domains=site, sample_weight=kept.astype(float))
+            models[1].fit(X[kept], y[kept], domains=site[kept], sample_weight=np.ones(kept.sum()))
+        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+        assert models[0].domains_.tolist() == models[1].domains_.tolist()
+        assert models[0].reason_ == models[1].reason_
+    with pytest.raises(ValueError, match="'sample_weight' should be above 0 for some rows, but is 0 for all"):
+        models[0].fit(X, y, domains=site, sample_weight=np.zeros(80))
 
 
 def test_bad_parameters() -> None:

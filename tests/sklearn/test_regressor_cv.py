@@ -95,3 +95,13 @@ def test_bad_parameters() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             MomentAlignedRegressorCV(**parameters).fit(X, y, domains=site)
+
+
+def test_weight_in_one_domain_only_is_the_incumbent() -> None:
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
+    with pytest.warns(UserWarning, match="All rows are of domain 'b'"):
+        model = MomentAlignedRegressorCV().fit(X, X[:, 0], domains=site, sample_weight=(site == "b").astype(float))
+    expected = Ridge().fit(X[site == "b"], X[site == "b", 0])
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
+    assert "one domain to choose by" in model.reason_

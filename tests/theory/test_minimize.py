@@ -4,7 +4,7 @@ import torch
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from momentalign.theory import _minimize
+from momentalign.theory import DomainLosses, _minimize, transfer_report
 from momentalign.theory._minimize import WeightedLoss, domain_minimizers, minimizer, mixture_minimizer
 from tests.references import assert_equal
 from tests.theory.problems import LOSSES, make_losses, random_head
@@ -53,3 +53,15 @@ def test_says_when_it_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None
     function = WeightedLoss.mixture(losses, torch.full((3,), 1 / 3, dtype=torch.float64))
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 Newton steps"):
         minimizer(function, torch.zeros(losses.shape, dtype=torch.float64))
+
+
+def test_columns_of_other_units_are_fitted_or_named() -> None:
+    rng = np.random.default_rng(0)
+    X, y, site = rng.normal(size=(60, 2)), np.arange(60) % 2, np.repeat(["a", "b", "c"], 20)
+    X[:, 1] = 1.7e9 + 1e7 * X[:, 1]  # a timestamp
+    losses = DomainLosses(X, y, site, loss="logistic")
+    for index, head in enumerate(domain_minimizers(losses)):
+        gradient = losses.gradients(head)[index]
+        assert (gradient.abs() < 1e-9 * losses.inputs.abs().max(0).values).all()
+    with pytest.raises(ValueError, match=r"features should be standardised, .* raise 'l2'"):
+        transfer_report(X, y, site, resamples=20, restarts=0)

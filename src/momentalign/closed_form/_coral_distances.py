@@ -72,7 +72,7 @@ def _plain_distances(features: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]
     omega = torch.rsub(u, d**0.5, alpha=d**0.5).clamp(min=d**0.5 / 2).reciprocal()
     weights = torch.outer(scaled * omega, omega) * (own - share)
     gram = centred @ centred.T
-    return (scaled[:, None] * means * means).sum(), (weights * gram * gram).sum()
+    return (scaled[:, None] * means * means).sum(), (weights * gram * gram).sum().relu()
 
 
 class _Intermediates(NamedTuple):
@@ -99,7 +99,7 @@ class _FusedCoralDistances(torch.autograd.Function):
         kernels.pairs[tiles, tiles](
             centred, labels, share, weighted_gram, of_covariances, n, d, BLOCK_I=_BLOCK, BLOCK_J=_BLOCK, BLOCK_D=columns
         )
-        return of_means.sum(), of_covariances.sum(), *_Intermediates(centred, weighted_gram, weighted_means)
+        return of_means.sum(), of_covariances.sum().relu_(), *_Intermediates(centred, weighted_gram, weighted_means)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:

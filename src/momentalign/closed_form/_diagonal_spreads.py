@@ -21,4 +21,5 @@ def diagonal_spreads(residuals: Residuals, features: Tensor, domains: Tensor, bi
     u = shares(domains, X.dtype)
     W = pair_weights("spread", domains, u, domains, u, number_of_domains(u))
     squares = X.square()
-    return (R * ((W * (X @ X.T)) @ R)).sum(), (V * ((W * (squares @ squares.T)) @ V)).sum()
+    spreads = (R * ((W * (X @ X.T)) @ R)).sum(), (V * ((W * (squares @ squares.T)) @ V)).sum()
+    return spreads[0].relu(), spreads[1].relu()

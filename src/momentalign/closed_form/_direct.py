@@ -15,7 +15,8 @@ from momentalign.closed_form._softmax import SoftmaxResiduals
 DIRECT_LIMIT = 2**28
 """Numbers in one domain's derivative beyond which the route refuses: 1 GiB in float32."""
 
-_ENTRIES = 2**26
+ROWS_ENTRIES = 2**26
+"""Entries of the factor before the last product up to which all rows are multiplied at once."""
 
 
 def with_constant(features: Tensor, bias: bool) -> Tensor:
@@ -65,7 +66,7 @@ def _weighted_moments(order: int, residuals: Residuals, features: Tensor, weight
         return (left @ x).reshape(q, *[d] * order)
 
     # Before the last product a row takes q·d^(r−1) numbers: many rows are split, and recomputed in backward.
-    rows = max(1, _ENTRIES // (q * d ** (order - 1)))
+    rows = max(1, ROWS_ENTRIES // (q * d ** (order - 1)))
     if len(X) <= rows:
         return [moments(coefficients, X, weight) for weight in weights.T]
     blocks = list(zip(coefficients.split(rows), X.split(rows), weights.split(rows), strict=True))

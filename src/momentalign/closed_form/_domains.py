@@ -45,13 +45,13 @@ def pair_weights(statistic: str, domains: Tensor, u: Tensor, others: Tensor, oth
 
 
 def gram_spread(gram: Tensor, domains: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Spread over domains of vectors given by their inner products (n, n).
+    """Spread over domains of vectors given by their inner products (n, n), never below zero.
 
     `weights` (n,) are the samples' weights in their domain's vector; by default their shares of the mean.
     """
     u = shares(domains, gram.dtype)
     v = u if weights is None else weights
-    return (gram * pair_weights("spread", domains, v, domains, v, number_of_domains(u))).sum()
+    return (gram * pair_weights("spread", domains, v, domains, v, number_of_domains(u))).sum().relu()
 
 
 def averages(domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -105,10 +105,11 @@ def spread(domain_gram: Tensor) -> Tensor:
 
 
 def present_spread(domain_gram: Tensor, present: Tensor) -> Tensor:
-    """Spread of a domain Gram over the domains that `present` (K,) marks."""
+    """Spread of a domain Gram over the domains that `present` (K,) marks, never below zero."""
     mask = present.to(domain_gram.dtype)
     number = mask.sum()
-    return (domain_gram.diagonal() * mask).sum() / number - mask @ domain_gram @ mask / number.square()
+    value = (domain_gram.diagonal() * mask).sum() / number - mask @ domain_gram @ mask / number.square()
+    return value.relu()
 
 
 def norms(domain_gram: Tensor) -> Tensor:

@@ -79,6 +79,7 @@ def gram_statistics(
         return results
 
     values = _reduce_tiles(reduction, (features, domains, u, *residuals.state), tile)
+    values = [value.relu() for value in values]  # all are squares: what is below zero is rounding
     names = [*pairs, *(["energy"] if "energy" in statistics else [])]
     return {name: values[k * len(orders) : (k + 1) * len(orders)] for k, name in enumerate(names)}
 

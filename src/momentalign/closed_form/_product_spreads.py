@@ -66,14 +66,15 @@ def _plain_spreads(residuals: Residuals, X: Tensor, domains: Tensor, bias: bool,
     inside = S * own
     between = S * (share[:, None] * (own - share))
     V = residuals.hessian_times(inside @ R)
-    gradient = (R * (between @ R)).sum()
+    gradient = (R * (between @ R)).sum().relu()
     if center == "mean":
-        return gradient, (V * (between @ V)).sum()
+        return gradient, (V * (between @ V)).sum().relu()
     # Three sums of one form, so that they cancel exactly for a single domain.
     pooled = residuals.hessian_times((S * share) @ R).detach()
     squares = (share[:, None] * V * (inside @ V)).sum()
     with_center = (share[:, None] * V * (((X @ X.detach().T + int(bias)) * share) @ pooled)).sum()
-    return gradient, squares - 2 * with_center + (share[:, None] * pooled * ((S.detach() * share) @ pooled)).sum()
+    of_center = (share[:, None] * pooled * ((S.detach() * share) @ pooled)).sum()
+    return gradient, (squares - 2 * with_center + of_center).relu()
 
 
 def _can_fuse(features: Tensor, logits: Tensor) -> bool:
@@ -112,7 +113,7 @@ class _FusedProductSpreads(torch.autograd.Function):
         common = S, R, G, mass, top, domains, share
         kernels.products[(tiles,)](*common, T, V, n, C, BIAS=int(bias), **sizes)
         kernels.spreads[(tiles,)](*common, V, E, D, Q, values, n, C, BIAS=int(bias), **sizes)
-        gradient, hessian = values.sum(1).unbind()
+        gradient, hessian = values.sum(1).relu_().unbind()
         return gradient, hessian, *_Intermediates(S, R, G, mass, top, share, T, V, E, D, Q)
 
     @staticmethod

@@ -5,7 +5,8 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from momentalign.closed_form._direct import DIRECT_LIMIT, direct_size, with_constant
+from momentalign.closed_form._direct import DIRECT_LIMIT, ROWS_ENTRIES, direct_size, with_constant
+from momentalign.closed_form._gram import TILE
 from momentalign.closed_form._heads import Residuals
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
@@ -13,6 +14,12 @@ _ENTRIES = 2**24
 
 _PASSES = 5
 """Multiply-adds that cost as much as moving one number through memory."""
+
+_NUMBERS = 2 * DIRECT_LIMIT
+"""Numbers that the faster route may keep for backward, 2 GiB in float32; beyond, the smaller one is taken."""
+
+_TILE_MATRICES = 16
+"""Matrices of the size of a tile that the Gram route keeps at once."""
 
 
 def pairwise_grams(orders: Collection[int], residuals: Residuals, features: Tensor, bias: bool) -> dict[int, Tensor]:
@@ -68,6 +75,24 @@ def _direct_cost(orders: Collection[int], residuals: type[Residuals], n: int, d:
     return cost
 
 
+def _direct_numbers(orders: Collection[int], residuals: type[Residuals], n: int, d: int, C: int, K: int) -> float:
+    """Numbers that the direct route keeps for backward.
+
+    For each domain its derivative and the factor before the last product, which is recomputed where it is large.
+    """
+    total = 0.0
+    for order in orders:
+        size = direct_size(order, residuals, d, C) or 0
+        factor = n * size / d
+        total += K * (size + (factor if factor <= ROWS_ENTRIES else 0))
+    return total
+
+
+def _gram_numbers(n: int) -> float:
+    """Numbers that the Gram route keeps for backward."""
+    return _TILE_MATRICES * float(min(n, TILE)) ** 2
+
+
 def cheapest_route(
     orders: Collection[int],
     residuals: type[Residuals],
@@ -78,11 +103,14 @@ def cheapest_route(
     num_domains: int | None = None,
     past: int = 0,
 ) -> str:
-    """`"gram"` or `"direct"`: the one with fewer multiply-adds that can compute all orders.
+    """`"gram"` or `"direct"`: the one with fewer multiply-adds that can compute all orders in a bounded memory.
 
     `dimension` counts the bias; `past` are samples of past batches that the Gram route would pair with the batch. Where
-    `num_domains` is not known two is a good enough guess, so that nothing has to be read back.
+    `num_domains` is not known two are assumed: a lower bound of what the direct route costs.
     """
-    direct = _direct_cost(orders, residuals, samples, dimension, classes, num_domains or 2)
-    gram = _gram_cost(orders, residuals, samples, dimension, classes, past)
-    return "gram" if direct is None or gram <= direct else "direct"
+    shape = samples, dimension, classes, num_domains or 2
+    direct = _direct_cost(orders, residuals, *shape)
+    if direct is None or _gram_cost(orders, residuals, samples, dimension, classes, past) <= direct:
+        return "gram"
+    fits = _direct_numbers(orders, residuals, *shape) <= max(_NUMBERS, _gram_numbers(samples))
+    return "direct" if fits else "gram"

@@ -104,7 +104,7 @@ class _FusedSoftmaxSpreads(torch.autograd.Function):
             X, R, G, mass, top, domains, share, values, dS, dR, dmass, n, d, C, *divisors,
             BIAS=int(bias), BLOCK_D=min(_COLUMNS, max(16, triton.next_power_of_2(d))), **sizes,
         )  # fmt: skip
-        gradient, hessian = values.sum(1).unbind()
+        gradient, hessian = values.sum(1).relu_().unbind()
         return gradient, hessian, *_Intermediates(R, mass, top, dS, dR, dmass)
 
     @staticmethod

@@ -4,7 +4,8 @@ Legend: X (n, d) features, one more column of ones with a bias; R (n, C) residua
 R ⊗ X, N = Cd; member (n, K) one where a sample belongs to a domain; E (n, K) weights that average each domain; q (K,)
 weights that average the domains that have samples; s (K, N) the domains' variances plus the decayed past.
 
-Variances are taken about the mean where Γ is small enough to be formed, and from first and second moments otherwise.
+Variances are taken about the mean where Γ is small enough to be formed, or where there are more domains than columns
+of X; from first and second moments otherwise.
 For a mini-batch of few classes on a CUDA device two Triton kernels compute the spread and its gradient without Γ
 (`_variance_kernels.py`).
 """
@@ -84,10 +85,20 @@ def _variances(R: Tensor, features: Tensor, member: Tensor, bias: bool) -> Tenso
     if R.numel() * X.shape[1] <= _ENTRIES:
         gradients = (R[:, :, None] * X[:, None, :]).flatten(1)
         return E.T @ (gradients - member @ (E.T @ gradients)).square()
+    if member.shape[1] > X.shape[1]:  # Γ is smaller than what each domain would take of all rows
+        return _grouped_variances((R[:, :, None] * X[:, None, :]).flatten(1), E)
     weighted = E[:, :, None] * R[:, None, :]
     means = weighted.flatten(1).T @ X
     squares = (weighted * R[:, None, :]).flatten(1).T @ X.square()
     return torch.addcmul(squares, means, means, value=-1).reshape(member.shape[1], -1)
+
+
+def _grouped_variances(gradients: Tensor, E: Tensor) -> Tensor:
+    """The domains' variances by sums over each one's own rows."""
+    rows, domain = E.sum(1, keepdim=True), E.argmax(1)
+    zeros = gradients.new_zeros(E.shape[1], gradients.shape[1])
+    means = zeros.index_add(0, domain, rows * gradients)
+    return zeros.index_add(0, domain, rows * (gradients - means[domain]).square())
 
 
 def _spread(sums: Tensor, member: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, TypedDict
 import torch
 from torch import Tensor, nn
 
-from momentalign._batch import LOSSES, HeadBatch, check_batch, checks_values
+from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, checks_values
 from momentalign._search_space import SearchSpace, fixed_arguments
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
@@ -44,7 +44,8 @@ class DomainPenalty(nn.Module, ABC):
         bias: Whether the head has a bias.
         num_domains: Domains are 0 … num_domains − 1; then nothing has to be read back from the device.
         gather: Under `torch.distributed`, gather the batches of all ranks, differentiably.
-        validate: Check values (finite, in range). None checks on CPU only; never while compiling or capturing.
+        validate: Check values (finite, in range), those of the penalty as well. None checks on CPU only; never while
+            compiling or capturing.
     """
 
     name: str = ""
@@ -189,7 +190,9 @@ class DomainPenalty(nn.Module, ABC):
                     f"name, but computed {', '.join(map(repr, computed)) or 'none'}."
                 )
             terms = {name: computed[name] for name in needed}
-            return self._total(terms, batch.features), terms
+            total = self._total(terms, batch.features)
+            check_finite(type(self).__name__, total, batch.features, self.validate)
+            return total, terms
 
     def _total(self, terms: dict[str, Tensor], features: Tensor) -> Tensor:
         """Sum of the terms with the weights of this step, which is counted; reads nothing back from the device."""

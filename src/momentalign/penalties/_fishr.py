@@ -56,6 +56,8 @@ class Fishr(DomainPenalty):
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spread of the averaged variances."""
         residuals = HEADS[self.loss](batch.logits, batch.targets).gradient
+        size = batch.logits.shape[1] * (batch.features.shape[1] + self.bias)
+        self.sums.check_widths(batch, {"variance": size}, update=update)
         labels = self.sums.extended_labels(batch.domains)
         past = self.sums.past(labels, residuals.dtype).get("variance")
         value, sums = closed_form.variance_spread(

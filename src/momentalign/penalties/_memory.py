@@ -36,7 +36,25 @@ class DomainMemory(nn.Module):
         super().__init__()
         self.decay = decay
         self.fixed = num_domains is not None
+        self.widths: tuple[int, int] | None = None
         self.register_buffer("labels", torch.arange(num_domains or 0))
+
+    def check_widths(self, batch: HeadBatch, sizes: dict[str, int], *, update: bool) -> None:
+        """Check that a batch is of the same head as those before; `sizes` are the lengths of its rows in the buffers.
+
+        Widths are not in the state: after loading, a head with as many parameters as the one before is not noticed.
+        """
+        now = batch.features.shape[1], batch.logits.shape[1]
+        kept = {name: self.get_buffer(name) for name in sizes}
+        fits = all(not buffer.numel() or buffer.shape[-1] == sizes[name] for name, buffer in kept.items())
+        if not fits or self.widths not in (None, now):
+            before = "other widths" if self.widths is None else "shapes (n, {}) and (n, {})".format(*self.widths)
+            raise ValueError(
+                f"'features' and 'logits' should keep their widths under momentum, but have shapes (n, {now[0]}) and "
+                f"(n, {now[1]}) after {before}. Use a new penalty for another head."
+            )
+        if update:
+            self.widths = now
 
     def extended_labels(self, domains: Tensor) -> Tensor:
         """Labels including those of the batch, ascending."""

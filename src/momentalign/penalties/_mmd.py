@@ -48,12 +48,17 @@ class MMD(DomainPenalty):
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Mean discrepancy over pairs of domains."""
         X, domains = batch.features, batch.domains
+        scale = closed_form.power_of_two(X)
+        X, unit = X * scale, scale.reciprocal()
         X = X - X.mean(0).detach()  # distances stay, their rounding shrinks
         lengths = X.square().sum(1)
         together = lengths[:, None] + lengths
         squares = together - 2 * X @ X.T
         # The narrowest kernels would see what rounding leaves of a sample's distance to itself.
         squares = torch.where(squares > _ROUNDING * torch.finfo(X.dtype).eps * together, squares, 0.0)
-        kernel = torch.stack([torch.exp(-gamma * squares) for gamma in _GAMMAS]).sum(0)
+        squares = squares * unit * unit  # in two steps: the unit's square may overflow where the distance is zero
+        kernel = torch.exp(-_GAMMAS[0] * squares)
+        for gamma in _GAMMAS[1:]:
+            kernel = kernel + torch.exp(-gamma * squares)
         pairs = closed_form.pairs_per_spread(closed_form.shares(domains, X.dtype))
         return {"discrepancy": pairs * closed_form.gram_spread(kernel, domains)}

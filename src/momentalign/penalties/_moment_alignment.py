@@ -83,12 +83,15 @@ class AlignmentPenalty(DomainPenalty):
             spreads = self._spreads_with_past(batch, divisors, update)
             energies = self._energies_with_past(batch, update) if relative else []
         else:
+            route, bias = self._route(orders, batch), self.bias
+            if relative:  # features near 1e10 would overflow in products that the quotient does not depend on
+                batch, bias = batch._replace(features=closed_form.unit_features(batch.features, bias)), False
             spreads, energies = _dispatch.spreads(
-                self._route(orders, batch),
+                route,
                 orders,
                 batch,
                 loss=self.loss,
-                bias=self.bias,
+                bias=bias,
                 num_domains=self.num_domains,
                 with_energies=relative,
                 divisors=divisors,
@@ -104,17 +107,25 @@ class AlignmentPenalty(DomainPenalty):
 
     def _spreads_with_past(self, batch: HeadBatch, divisors: Sequence[float] | None, update: bool) -> list[Tensor]:
         """Spreads of the decaying sums, divided, by the route of the first batch."""
+        (rows, width), classes = batch.features.shape, batch.logits.shape[1]
         if self.bank.grams.numel():
             route = "gram"
         elif self.sums.get_buffer(term_name(self.orders[0])).numel():
             route = "direct"
         else:
-            route = self._route(self.orders, batch, past=self.bank.batches * len(batch.features))
+            route = self._route(self.orders, batch, past=self.bank.batches * rows)
         if route == "gram":
+            self.bank.check_widths(batch, {"features": width, "logits": classes}, update=update)
             labels, weights = self.bank.index(batch.domains, batch.features.dtype)
             grams = self.bank(batch, labels, weights, update=update)
             present = weights.sum(0) > 0
             return _dispatch.divided([closed_form.present_spread(gram, present) for gram in grams], divisors)
+        dimension = width + self.bias
+        sizes = {
+            term_name(order): closed_form.direct_size(order, HEADS[self.loss], dimension, classes) or 0
+            for order in self.orders
+        }
+        self.sums.check_widths(batch, sizes, update=update)
         labels = self.sums.extended_labels(batch.domains)
         past = self.sums.past(labels, batch.features.dtype)
         spreads, sums = closed_form.decayed_spreads(
@@ -220,6 +231,7 @@ def _relative(orders: list[int], spreads: list[Tensor], energies: list[Tensor], 
     # Large features can lift the energy of residuals near 0, whose part would overflow in backward.
     length = features.detach().square().sum(1).max().clamp(min=1)
     floor = torch.stack([length**order for order in orders]) * (limits.tiny / limits.eps)
+    floor = floor.clamp(max=limits.max)  # an energy that overflows is not one that vanishes: the quotient is NaN
     sound = energy > floor
     quotients = torch.stack(spreads) / torch.where(sound, energy, 1.0)
     return list(torch.where(sound, quotients, 0.0).unbind())

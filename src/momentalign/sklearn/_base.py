@@ -57,13 +57,21 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
                 "Use fit(X, y, domains=...)."
             )
 
-    def _take_domains(self, domains: ArrayLike | None, rows: int, outcome: str) -> NDArray[np.int64] | None:
-        """Set `domains_`, the sorted labels, and return the index of each row's; warn about none and a single one."""
+    def _take_domains(
+        self, domains: ArrayLike | None, rows: int, outcome: str, kept: NDArray[np.intp] | None = None
+    ) -> NDArray[np.int64] | None:
+        """Set `domains_`, the sorted labels, and return the index of each row's; warn about none and a single one.
+
+        With `kept` rows, labels of others do not count, and their index is one of these.
+        """
         self.domains_ = np.empty(0, dtype=object)
         if domains is None:
             warnings.warn(self._without_domains(outcome), UserWarning, stacklevel=4)
             return None
         self.domains_, codes = encode_labels(domains, rows)
+        if kept is not None:
+            used = np.unique(codes[kept])
+            self.domains_, codes = self.domains_[used], np.searchsorted(used, codes).clip(max=len(used) - 1)
         if len(self.domains_) == 1:
             warnings.warn(
                 f"All rows are of domain {self.domains_[0]!r}: with one domain there is nothing to compare, and "
@@ -126,7 +134,8 @@ class LinearEstimator(DomainEstimator, LinearModel, ABC):
             X: Shape (n, d).
             y: Classes, shape (n,); numbers, shape (n,) or (n, o), for regressors.
             domains: Domain of each row: strings or integers, shape (n,). None aligns nothing, with a warning.
-            sample_weight: Weight of each row within its domain, shape (n,); not with SGD.
+            sample_weight: Weight of each row within its domain, shape (n,); not with SGD. Rows of weight 0 count as
+                left out.
             groups: Groups whose worst decides, shape (n,), where `selection` is by groups; an error elsewhere, where
                 `domains` are meant.
 
@@ -157,19 +166,24 @@ class LinearEstimator(DomainEstimator, LinearModel, ABC):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
     ) -> FitRows:
-        """Validate the arguments of `fit`; set `domains_` and `aligned_`."""
+        """Validate the arguments of `fit`, and drop rows of weight 0; set `domains_` and `aligned_`."""
         features, targets = self._validate_targets(X, y)
-        weights = None
+        weights = kept = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
+            if not weights.all():
+                kept = np.flatnonzero(weights)
+                if not len(kept):
+                    raise ValueError("'sample_weight' should be above 0 for some rows, but is 0 for all.")
         units = self._take_units(groups, len(features))
         self.domains_, codes = np.empty(0, dtype=object), None
         needed = self._needs_domains(units)
         if domains is not None or needed:
             outcome = "is the plain L2-regularised model" if needed else "aligns nothing"
-            codes = self._take_domains(domains, len(features), outcome)
+            codes = self._take_domains(domains, len(features), outcome, kept)
         self.aligned_ = len(self.domains_) > 1
-        return FitRows(features, targets, codes, weights, units)
+        rows = FitRows(features, targets, codes, weights, units)
+        return rows if kept is None else rows.take(kept)
 
     def _needs_domains(self, units: NDArray[np.int64] | None) -> bool:
         """Whether there is nothing to do without domains."""

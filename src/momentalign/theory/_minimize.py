@@ -73,8 +73,7 @@ class WeightedLoss:
         """Solve Hessian · x = right for each of the matrices `right` (m, C, D)."""
         shape, size = right.shape[1:], right[0].numel()
         if size <= DENSE:
-            factor = torch.linalg.cholesky(self.hessian(residuals))
-            return torch.cholesky_solve(right.flatten(1).T, factor).T.reshape(right.shape)
+            return _solve_dense(self.hessian(residuals), right.flatten(1).T).T.reshape(right.shape)
         diagonal = (residuals.hessian_diagonal() * self.weights[:, None]).T @ self.inputs.square() + self.l2
         scale = diagonal.flatten().numpy()
 
@@ -88,6 +87,22 @@ class WeightedLoss:
             cg(hessian, b.flatten().numpy(), rtol=tolerance, atol=0.0, maxiter=10 * size, M=jacobi)[0] for b in right
         ]
         return torch.stack([torch.from_numpy(x).reshape(shape) for x in solutions])
+
+
+def _solve_dense(hessian: Tensor, right: Tensor) -> Tensor:
+    """Solve a positive definite system for the columns of `right`; columns of other units are scaled if need be."""
+    factor, failed = torch.linalg.cholesky_ex(hessian)
+    if not failed:
+        return torch.cholesky_solve(right, factor)
+    unit = hessian.diagonal().rsqrt()
+    factor, failed = torch.linalg.cholesky_ex(unit[:, None] * hessian * unit)
+    if failed:
+        raise ValueError(
+            "The features should be standardised, but are of such different sizes, or so far from zero, that a head "
+            "cannot be fitted to rounding. Subtract each column's mean and divide by its standard deviation, e.g. by "
+            "sklearn.preprocessing.StandardScaler, or raise 'l2'."
+        )
+    return unit[:, None] * torch.cholesky_solve(unit[:, None] * right, factor)
 
 
 def minimizer(function: WeightedLoss, start: Tensor) -> Tensor:
