@@ -124,8 +124,8 @@ def vrex(loss: str, logits: Tensor, targets: Tensor, domains: Tensor) -> Term:
     return spread_of(means(losses, domains)[:, None]), losses.detach().abs().max().square()
 
 
-def coral_terms(features: Tensor, domains: Tensor) -> tuple[Term, Term]:
-    """Squared distances of means and of covariances, means over pairs and coordinates."""
+def coral(features: Tensor, domains: Tensor, eps: float) -> tuple[Term, Term]:
+    """Squared distances of means and of covariances, means over pairs and coordinates; features rounded by `eps`."""
     centred = features - features.mean(0)
     labels, d = domains.unique(), features.shape[1]
     own = [centred[domains == label] for label in labels]
@@ -135,8 +135,9 @@ def coral_terms(features: Tensor, domains: Tensor) -> tuple[Term, Term]:
     zero, size = features.new_zeros(()), centred.detach().square().sum(1).max()
     first = sum(((average[a] - average[b]).square().mean() for a, b in pairs), zero) / max(len(pairs), 1)
     second = sum(((covariance[a] - covariance[b]).square().mean() for a, b in pairs), zero) / max(len(pairs), 1)
-    offset = features.detach().square().sum(1).max()  # what is lost by centring
-    return (first, size + torch.finfo(torch.float32).eps * offset), (second, size.square() + offset * size * d)
+    offset = features.detach().square().sum(1).max()
+    size = size + eps * offset  # what is lost by centring
+    return (first, size), (second, size.square() * d)
 
 
 def mmd(features: Tensor, domains: Tensor, eps: float) -> Term:

@@ -24,6 +24,11 @@ scalings = st.sampled_from(SCALINGS)
 Definition = Callable[[GeneratedBatch, tuple[Tensor, ...]], oracles.Term]
 
 
+def eps_of(batch: GeneratedBatch) -> float:
+    """Rounding of the batch's type."""
+    return torch.finfo(batch.dtype).eps
+
+
 def assert_defined(
     penalty: DomainPenalty, definition: Definition, batch: GeneratedBatch, term: str, power: int
 ) -> None:
@@ -35,12 +40,13 @@ def assert_defined(
     assert computed[0].isfinite().all()
     found = penalty.terms(*computed)[term]
     assert found.dtype == batch.dtype
-    largest = max(magnitude, (1 + float(inputs[0].square().sum(1).max())) ** power)
-    if largest > limits.max / 1e6:
+    size = (1 + float(inputs[0].square().sum(1).max())) ** power
+    if max(magnitude, size) > limits.max / 1e6:
         return
     assert found.isfinite()
     assert found >= 0 or isinstance(penalty, IRM)
-    tolerance = 400 * limits.eps * magnitude + limits.tiny
+    # torch.func differentiates saturated logits to 1e-16 of one, not of the result.
+    tolerance = 400 * (limits.eps * magnitude + 1e-16 * (magnitude * size) ** 0.5 + 1e-32 * size) + limits.tiny
     assert abs(float(found) - expected) <= tolerance, f"{float(found)} for {expected}, tolerance {tolerance}"
 
 
@@ -80,13 +86,10 @@ def test_alignment(batch: GeneratedBatch, order: int, scaling: str, route: str) 
     route = "gram" if order > 2 and (route == "pairwise" or batch.loss == "cross_entropy") else route
     penalty = MomentAlignment({order: 1.0}, scaling=scaling, route=route, **batch.options)
     name = {1: "gradient", 2: "hessian"}.get(order, f"order_{order}")
-    saturated = (
-        scaling == "relative" and float(oracles.samples(1, batch.loss, False, *batch.rounded[:3]).abs().max()) == 0
-    )
-    assume(not saturated)
     if scaling == "relative":
-        _, magnitude = aligned(order, scaling)(batch, batch.rounded)
-        assume(magnitude < 1e3)  # else the residuals' part may underflow, where the term is 0 by definition
+        # Residuals near 0 are 0 by definition there, and torch.func loses their digits.
+        residual = oracles.residuals(order, batch.loss, *batch.rounded[1:3]).flatten(1).square().sum(1)
+        assume(residual.min() > 1e-4)
     assert_defined(penalty, aligned(order, scaling), batch, name, 0 if scaling == "relative" else order)
 
 
@@ -113,14 +116,9 @@ OTHERS: dict[str, tuple[Callable[..., DomainPenalty], str, Definition, int]] = {
     ),
     "hutchinson": (Hutchinson, "hessian", lambda batch, inputs: oracles.hutchinson(batch.loss, batch.bias, *inputs), 2),
     "vrex": (VREx, "loss_variance", lambda batch, inputs: oracles.vrex(batch.loss, *inputs[1:]), 0),
-    "coral-mean": (CORAL, "mean", lambda _, inputs: oracles.coral_terms(inputs[0], inputs[3])[0], 1),
-    "coral": (CORAL, "covariance", lambda _, inputs: oracles.coral_terms(inputs[0], inputs[3])[1], 2),
-    "mmd": (
-        MMD,
-        "discrepancy",
-        lambda batch, inputs: oracles.mmd(inputs[0], inputs[3], torch.finfo(batch.dtype).eps),
-        0,
-    ),
+    "coral-mean": (CORAL, "mean", lambda batch, inputs: oracles.coral(inputs[0], inputs[3], eps_of(batch))[0], 1),
+    "coral": (CORAL, "covariance", lambda batch, inputs: oracles.coral(inputs[0], inputs[3], eps_of(batch))[1], 2),
+    "mmd": (MMD, "discrepancy", lambda batch, inputs: oracles.mmd(inputs[0], inputs[3], eps_of(batch)), 0),
 }
 
 
@@ -216,13 +214,9 @@ def test_a_split_feature_does_not_matter(batch: GeneratedBatch, name: str) -> No
     assert_close(value(name, batch, split, *rest), value(name, batch, features, *rest), batch)
 
 
-@cases(batch=moderate, name=names)
+@cases(batch=moderate, name=names.filter(lambda name: name != "coral"))  # whose covariances divide by n − 1
 def test_a_batch_twice_is_the_same_batch(batch: GeneratedBatch, name: str) -> None:
     twice = [torch.cat([tensor, tensor]) for tensor in batch.inputs]
-    single_rows = bool((batch.domains.unique(return_counts=True)[1] == 1).any())
-    assume(name != "coral" or not single_rows)  # covariances divide by n − 1
-    if name == "coral":
-        return
     assert_close(value(name, batch, *twice), value(name, batch, *batch.inputs), batch)
 
 

@@ -74,8 +74,8 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
             self.domains_, codes = self.domains_[used], np.searchsorted(used, codes).clip(max=len(used) - 1)
         if len(self.domains_) == 1:
             warnings.warn(
-                f"All rows are of domain {self.domains_[0]!r}: with one domain there is nothing to compare, and "
-                f"{type(self).__name__} {outcome}. Pass rows of several domains.",
+                f"All rows are of domain {self.domains_.tolist()[0]!r}: with one domain there is nothing to compare, "
+                f"and {type(self).__name__} {outcome}. Pass rows of several domains.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -233,7 +233,9 @@ class LogitClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # sc
         check_classification_targets(y)
         self.classes_, targets = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"'y' should hold at least two classes, but holds one class: {self.classes_[0]!r}.")
+            raise ValueError(
+                f"'y' should hold at least two classes, but holds one class: {self.classes_.tolist()[0]!r}."
+            )
         return features, targets.astype(np.int64)
 
 
