@@ -20,6 +20,7 @@ from momentalign._files import atomic_write
 
 MODULES: Mapping[str, str] = {
     "ablation": "benchmarks.ablation.page",
+    "costs": "benchmarks.costs.page",
     "domainbed": "benchmarks.domainbed.page",
     "estimators": "benchmarks.estimators.page",
     "fine-tuning": "benchmarks.fine_tuning.page",

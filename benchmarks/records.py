@@ -106,6 +106,7 @@ def sweep_lines(folder: Path) -> Iterator[Line]:
                 values.setdefault(name, {})[line["step"]] = line["value"]
         steps = sorted({step for curve in values.values() for step in curve})
         curves = {name: [curve.get(step) for step in steps] for name, curve in values.items()}
+        info.pop("records", None)  # size and checksum of the file, which is not stored
         yield {"run": {**info, "status": str(info["status"])}, "steps": steps, "curves": curves}
 
 

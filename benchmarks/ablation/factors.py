@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.domainbed.study import MNIST_OPTIONS, Part, Study
+from benchmarks.domainbed.study import COLOURED, MNIST_OPTIONS, Part, Study
 
 TEST_DOMAIN = "-90%"
 TRIALS = 3
@@ -148,6 +148,7 @@ AVERAGED = Factor(
 
 ABLATION = Study(
     "colored-mnist",
+    COLOURED,
     "ablation",
     [Part((factor.algorithm,), 1, TRIALS, (TEST_DOMAIN,), factor.overrides) for factor in (DEFAULT, *CHANGES)],
     MNIST_OPTIONS,

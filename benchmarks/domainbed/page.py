@@ -2,9 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.domainbed.plans import STUDIES
+from benchmarks.domainbed.study import Study
 from benchmarks.markdown import table
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import SWEEP_RUNS, Line, expand_runs
@@ -14,33 +17,62 @@ from momentalign.runs import Sweep
 from momentalign.selection import read_runs, select
 
 RULES = ("training-domain", "extrapolated", "oracle")
+SHOWN = {name: study for name, study in STUDIES.items() if name != "ablation"}
+"""Studies of this page; several may share a file of records."""
+NO_RUNS = "*There are no runs yet.*"
 
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
-    """For each data set a table under each rule, differences from ERM, and how many runs there are."""
+    """For each study a table under each rule, differences from ERM, and how many of the runs there are."""
+    sweeps = {name: read_lines(lines) for name, lines in records.items() if lines}
     blocks: dict[str, str] = {}
-    for name, lines in records.items():
-        with TemporaryDirectory() as folder:
-            expand_runs(lines, Path(folder))
-            sweep = read_runs([folder])
-        blocks[f"{name}-runs"] = runs_table(lines)
+    for name, study in SHOWN.items():
+        lines = [line for line in records[study.records] if study.covers(line["run"]["config"])]
+        blocks[f"{name}-count"] = f"{len(lines)} of {study.size()}"
+        blocks[f"{name}-runs"] = runs_table(lines, study)
+        sweep = subset(sweeps[study.records], {line["run"]["hash"] for line in lines}) if lines else None
         for rule in RULES:
-            blocks[f"{name}-{rule}"] = accuracy_table(sweep, rule).to_markdown()
-        blocks[f"{name}-differences"] = difference_table(sweep)
+            blocks[f"{name}-{rule}"] = NO_RUNS if sweep is None else accuracy_table(sweep, rule).to_markdown()
+        blocks[f"{name}-differences"] = NO_RUNS if sweep is None else difference_table(sweep)
     return PageContent(blocks)
 
 
-def runs_table(lines: Sequence[Line]) -> str:
-    """How many of a study's runs each method has: of all test domains, sets and trials."""
-    configs = [line["run"]["config"] for line in lines]
-    found = Counter(config["algorithm"] for config in configs)
-    trials = {name: sorted({c["trial"] for c in configs if c["algorithm"] == name}) for name in found}
+def read_lines(lines: Sequence[Line]) -> Sweep:
+    """Stored runs as the package reads them, with what selection needs."""
+    with TemporaryDirectory() as folder:
+        expand_runs(({**line, "curves": _selecting(line)} for line in lines), Path(folder))
+        return read_runs([folder])
+
+
+def _selecting(line: Line) -> dict[str, list[float]]:
+    """Curves that selection reads: accuracies of held-out rows and of test rows, and the loss."""
+    tests = line["run"]["config"]["test_domains"]
+    return {
+        key: values
+        for key, values in line["curves"].items()
+        for metric, split, domain in [key.split("|")]
+        if metric == "loss" or (metric.endswith("accuracy") and (split == "out" or domain in tests))
+    }
+
+
+def subset(sweep: Sweep, names: set[str]) -> Sweep:
+    """Some runs of a sweep."""
+    return replace(
+        sweep,
+        runs=sweep.runs[sweep.runs.index.isin(names)],
+        records=sweep.records[sweep.records["run"].isin(names)],
+    )
+
+
+def runs_table(lines: Sequence[Line], study: Study) -> str:
+    """How many of the planned runs each method has."""
+    found = Counter(line["run"]["config"]["algorithm"] for line in lines)
     rows = [
-        [find_algorithm(name).label, str(found[name]), ", ".join(map(str, trials[name]))]
+        [find_algorithm(name).label, str(found[name]), str(study.size(name))]
         for name in algorithm_names()
-        if name in found
+        if study.size(name)
     ]
-    return table(["method", "runs", "trials"], rows, left=(0, 2))
+    return table(["method", "runs", "planned"], rows)
 
 
 def difference_table(sweep: Sweep) -> str:
@@ -66,4 +98,4 @@ def _label(name: str) -> str:
     return find_algorithm(algorithm).label + (f" + {average.upper()}" if plus else "")
 
 
-PAGE = StudyPage({"colored-mnist": SWEEP_RUNS}, make_page)
+PAGE = StudyPage({study.records: SWEEP_RUNS for study in SHOWN.values()}, make_page)

@@ -1,7 +1,9 @@
 """The studies: which runs, the most informative first."""
 
+from collections.abc import Sequence
+
 from benchmarks.ablation.factors import ABLATION
-from benchmarks.domainbed.study import MNIST_OPTIONS, Part, Study
+from benchmarks.domainbed.study import COLOURED, MNIST_OPTIONS, Part, Study
 
 _MAIN = ("cma-momentum", "erm", "cma", "fishr", "cma-diagonal", "vrex", "irm", "groupdro", "coral", "hgp")
 _REST = (
@@ -17,24 +19,32 @@ _REST = (
     "hessian-matching",
 )
 
+_ROTATED = ("0", "15", "30", "45", "60", "75")
+_PACS = ("art_painting", "cartoon", "photo", "sketch")
+
+
+def _coloured(part: Part) -> Study:
+    return Study("colored-mnist", COLOURED, "colored-mnist", [part], MNIST_OPTIONS)
+
+
+def _fine_tuned(algorithms: Sequence[str], preset: str) -> Study:
+    options = {"steps": 1001, "record_every": 100, "average": "sma"}
+    part = Part(algorithms, 1, 3, preset=preset)
+    return Study("pacs", _PACS, "pacs", [part], options, encoder="encoders/mobilenet_v2?size=112")
+
+
 STUDIES = {
-    "colored-mnist": Study("colored-mnist", "colored-mnist", [Part(_MAIN, 5, 3)], MNIST_OPTIONS),
-    "colored-mnist-20": Study(
-        "colored-mnist",
-        "colored-mnist",
-        [Part(("erm", "fishr", "cma", "cma-momentum"), 20, 3, ("-90%",))],
+    "colored-mnist": _coloured(Part(_MAIN, 5, 3)),
+    "colored-mnist-20": _coloured(Part(("erm", "fishr", "cma", "cma-momentum"), 20, 3, ("-90%",))),
+    "colored-mnist-rest": _coloured(Part(("erm", *_REST), 5, 1)),
+    "rotated-mnist": Study(
+        "rotated-mnist",
+        _ROTATED,
+        "rotated-mnist",
+        [Part(("erm", "cma-momentum", "cma", "fishr", "coral"), 5, 1)],
         MNIST_OPTIONS,
     ),
-    "colored-mnist-rest": Study("colored-mnist", "colored-mnist", [Part(_REST, 5, 1)], MNIST_OPTIONS),
-    "rotated-mnist": Study(
-        "rotated-mnist", "rotated-mnist", [Part(("erm", "cma-momentum", "cma", "fishr", "coral"), 5, 1)], MNIST_OPTIONS
-    ),
     "ablation": ABLATION,
-    "pacs": Study(
-        "pacs",
-        "pacs",
-        [Part(("erm", "cma", "cma-momentum", "coral", "fishr"), 1, 3), Part(("cma",), 1, 3, preset="published")],
-        {"steps": 1001, "record_every": 100, "average": "sma"},
-        encoder="encoders/mobilenet_v2?size=112",
-    ),
+    "pacs": _fine_tuned(("erm", "cma", "cma-momentum", "coral", "fishr"), "safe"),
+    "pacs-published": _fine_tuned(("erm", "cma"), "published"),
 }

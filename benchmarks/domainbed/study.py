@@ -2,10 +2,11 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from momentalign.algorithms import find_algorithm
 from momentalign.data import load_dataset
 from momentalign.runs import RunConfig
 from momentalign.training import make_config
@@ -21,7 +22,7 @@ class Part:
         trials: Number of seeds.
         test_domains: Those to leave out in turn; None for all.
         overrides: Hyper-parameters that are set.
-        preset: Search space.
+        preset: Search space; algorithms without one of that name have the published one.
     """
 
     algorithms: Sequence[str]
@@ -29,7 +30,11 @@ class Part:
     trials: int
     test_domains: Sequence[str] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    preset: str = "auto"
+    preset: str = "published"
+
+    def preset_of(self, algorithm: str) -> str:
+        """The search space that an algorithm has."""
+        return self.preset if find_algorithm(algorithm).has_space(self.preset) else "published"
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Study:
 
     Args:
         dataset: Its name.
+        domains: Names of its domains.
         records: Name of the file of records.
         parts: The sweeps, in order.
         options: Further arguments of :func:`momentalign.training.make_config`.
@@ -45,12 +51,38 @@ class Study:
     """
 
     dataset: str
+    domains: Sequence[str]
     records: str
     parts: Sequence[Part]
     options: Mapping[str, Any]
     encoder: str | None = None
 
+    def size(self, algorithm: str | None = None) -> int:
+        """Number of planned runs, of all algorithms or of one."""
+        return sum(
+            part.hparams * part.trials * len(part.test_domains or self.domains)
+            for part in self.parts
+            for name in part.algorithms
+            if algorithm in (None, name)
+        )
 
+    def covers(self, config: Mapping[str, Any]) -> bool:
+        """Whether a stored run is one of the planned."""
+        defaults = {item.name: item.default for item in fields(RunConfig)}
+        settings = {**defaults, **config}
+        return all(settings[name] == value for name, value in self.options.items()) and any(
+            settings["algorithm"] in part.algorithms
+            and settings["hparams_seed"] < part.hparams
+            and settings["trial"] < part.trials
+            and set(settings["test_domains"]) <= set(part.test_domains or self.domains)
+            and settings["preset"] == part.preset_of(settings["algorithm"])
+            and all(settings["hparams"][name] == value for name, value in part.overrides.items())
+            for part in self.parts
+        )
+
+
+COLOURED = ("+90%", "+80%", "-90%")
+"""Domains of ColoredMNIST."""
 MNIST_OPTIONS = {"precision": "bf16", "average": "sma"}
 """Of the studies on MNIST: bfloat16, which agreed with float32, and averaged weights beside the last ones."""
 
@@ -61,7 +93,7 @@ def runs_of(study: Study, root: Path) -> list[RunConfig]:
     encoder = None if study.encoder is None else str(root / study.encoder)
     ordered: list[tuple[tuple[int, ...], RunConfig]] = []
     for number, part in enumerate(study.parts):
-        tests = data.names if part.test_domains is None else part.test_domains
+        tests = part.test_domains or study.domains
         cells = itertools.product(range(part.trials), range(part.hparams), enumerate(part.algorithms), tests)
         for trial, seed, (rank, algorithm), test in cells:
             config = make_config(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import altair as alt
 import numpy as np
 
+from benchmarks.domainbed.plans import STUDIES
 from benchmarks.figures import Figure, dots
 from benchmarks.fine_tuning.page import PACS_SERIES
 from benchmarks.fine_tuning.page import PAGE as FINE_TUNING
@@ -98,7 +99,8 @@ class Results:
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     """Tables of every data set, and the accuracies under three rules as figures."""
-    coloured = list(sweep_curves(records["colored-mnist"]))
+    study = STUDIES["colored-mnist"]  # the file has runs of further studies
+    coloured = list(sweep_curves(line for line in records["colored-mnist"] if study.covers(line["run"]["config"])))
     rotated = list(sweep_curves(records["rotated-mnist"]))
     raw = Results([run for run in coloured if not run.cell[1].endswith(AVERAGE)], SHOWN)
     averaged = Results([run for run in coloured if run.cell[1].endswith(AVERAGE)], (MEAN, RANGE, ORACLE))

@@ -60,7 +60,7 @@ def test_results_are_compared_with_the_default_within_trials() -> None:
 def test_the_optimizer_without_a_reset_differs_only_after_annealing(tmp_path: Path) -> None:
     overrides = {"anneal_steps": 3, "batch_size": 4}
     parts = [Part((name,), 1, 1, ("0",), overrides) for name in ("cma", KEPT.algorithm)]
-    study = Study("rotated-digits", "none", parts, {"steps": 6, "record_every": 1})
+    study = Study("rotated-digits", ("0", "15"), "none", parts, {"steps": 6, "record_every": 1})
     for config in runs_of(study, tmp_path):
         run(config, tmp_path / config.hash(), root=tmp_path, save=False, train_accuracy=False)
     first, second = (line["curves"]["loss||"] for line in sweep_lines(tmp_path))

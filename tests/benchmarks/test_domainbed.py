@@ -12,6 +12,7 @@ from benchmarks.records import load_lines, rounded, sweep_lines
 
 SMALL = Study(
     "rotated-digits",
+    ("0", "15", "30", "45", "60", "75"),
     "none",
     [Part(("erm", "cma"), 2, 1, ("0",)), Part(("cma",), 1, 1, ("0",), preset="safe")],
     {"steps": 2, "average": "sma"},
@@ -48,9 +49,21 @@ def test_every_study_has_runs() -> None:
     )
 
 
-def test_stored_runs_become_folders_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_counts_and_recognises_its_runs() -> None:
+    runs = runs_of(SMALL, Path())
+    assert SMALL.size() == len(runs) == 5
+    assert SMALL.size("cma") == 3
+    assert all(SMALL.covers(run.to_dict()) for run in runs)
+    for other in ({"trial": 1}, {"hparams_seed": 2}, {"test_domains": ["15"]}, {"average": "none"}, {"preset": "safe"}):
+        assert not SMALL.covers({**runs[0].to_dict(), **other})
+
+
+def test_stored_runs_become_folders_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pages, "load_lines", lambda name, docs: load_lines(name, docs)[:3])
     assert pages.main(["expand", "colored-mnist", str(tmp_path / "runs")]) == 0
-    stored = {line["run"]["hash"]: line for line in load_lines("colored-mnist")}
+    stored = {line["run"]["hash"]: line for line in load_lines("colored-mnist")[:3]}
     found = {line["run"]["hash"]: line for line in sweep_lines(tmp_path / "runs")}
     assert found.keys() == stored.keys()
     name = next(iter(stored))

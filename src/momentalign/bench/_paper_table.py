@@ -62,7 +62,7 @@ _DRAWS = 300
 def paper_plan(device: torch.device, *, quick: bool, memory_limit: int) -> Iterator[BenchmarkGroup]:
     """Whole training steps in float32 on random images, a group for each data set; `quick` takes the digits alone."""
     # On a CPU a step of ViT-S takes half a minute: one warms up, one is timed.
-    budget = 0.2 if quick else 3.0 if device.type == "cuda" else 0.5
+    budget = 0.2 if quick else 1.5 if device.type == "cuda" else 0.5
     for data in _SETS[:2] if quick else _SETS:
         draws = 3 if quick else _DRAWS
         yield BenchmarkGroup(f"training step, {data.title}", partial(_rows, data, device, budget, memory_limit, draws))

@@ -53,7 +53,7 @@ def bench(
     groups = list(choose(where, quick=quick, memory_limit=int(memory * 2**30)))
     minutes = "less than a minute" if quick else "a minute or two" if sweeps else "five to ten minutes"
     if paper:
-        minutes = "about ten minutes" if where.type == "cuda" else "an hour or more, most of it for images"
+        minutes = "two or three minutes" if where.type == "cuda" else "an hour or more, most of it for images"
         minutes = "a minute or two, digits only" if quick else minutes
     console.print(f"{len(groups)} groups of measurements on {where}, {minutes}:")
     for group in groups:

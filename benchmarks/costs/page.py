@@ -1,0 +1,100 @@
+"""Tables of docs/results/costs.md."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.markdown import number, table
+from benchmarks.pages import PageContent, StudyPage
+from benchmarks.records import Line, RecordFile
+from momentalign.bench._paper_table import _METHODS, _SETS
+from momentalign.published import published_costs
+
+OURS, PAPERS = "cma", ("cma-speed", "cma-memory")
+"""The package's own route, and the paper's two."""
+UNITS = {"seconds": (0, "time"), "peak_bytes": (1, "memory")}
+"""Which of the published pair a measured field is, and the name of its table."""
+
+
+def bench_lines(path: Path) -> Iterator[Line]:
+    """One record for each row of the paper's table in a file of `momentalign bench`."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    environment = dict(content["environment"])
+    device = environment.pop("device")
+    for row in content["rows"]:
+        if row.pop("table") == "paper's table":
+            yield {**row, "device": device, "versions": environment}
+
+
+def make_page(records: Mapping[str, list[Line]]) -> PageContent:
+    """Ratios to ERM beside the published ones, and what they come to."""
+    lines = {(line["size"], line["name"]): line for line in records["costs"]}
+    sets = [data.name for data in _SETS if (data.name, "erm") in lines]
+    blocks = {"erm": erm_table(lines, sets)}
+    for field, (_, name) in UNITS.items():
+        blocks[name] = ratio_table(lines, sets, field)
+        blocks[f"ours-{name}"] = span(_measured(lines, each, OURS, field) for each in sets)
+        blocks[f"published-{name}"] = span(_published(each, route, field) for each in sets for route in PAPERS)
+        blocks[f"routes-{name}"] = span(_measured(lines, each, route, field) for each in sets for route in PAPERS)
+    notes = dict.fromkeys(line["note"] for line in lines.values() if line["note"])
+    blocks["notes"] = "; ".join(notes) or "none"
+    return PageContent(blocks)
+
+
+def ratio_table(lines: Mapping[tuple[str, str], Line], sets: Sequence[str], field: str) -> str:
+    """Ratios of every method to ERM: measured, and in brackets published."""
+    if not sets:
+        return "*Nothing was measured yet.*"
+    rows = [
+        [label, *(_cell(_measured(lines, each, name, field), _published(each, name, field)) for each in sets)]
+        for name, (_, label) in _METHODS.items()
+        if name != "erm"
+    ]
+    return table(["× ERM", *_titles(sets)], rows)
+
+
+def erm_table(lines: Mapping[tuple[str, str], Line], sets: Sequence[str]) -> str:
+    """What the ratios are of: milliseconds and GiB of ERM, measured and published."""
+    if not sets:
+        return "*Nothing was measured yet.*"
+    costs = published_costs()["erm"]
+    rows = [
+        ["milliseconds", *(number(1e3 * lines[each, "erm"]["seconds"]) for each in sets)],
+        ["published", *(number(1e3 * (costs[each][0] or 0)) for each in sets)],
+        ["GiB", *(number(lines[each, "erm"]["peak_bytes"] / 2**30, 2) for each in sets)],
+        ["published, GB", *(number(costs[each][1], 2) for each in sets)],
+    ]
+    return table(["ERM", *_titles(sets)], rows)
+
+
+def span(ratios: Iterator[float | None]) -> str:
+    """Smallest to largest ratio."""
+    known = [ratio for ratio in ratios if ratio is not None]
+    return f"{_ratio(min(known))} to {_ratio(max(known))}" if known else "?"
+
+
+def _measured(lines: Mapping[tuple[str, str], Line], dataset: str, name: str, field: str) -> float | None:
+    value = lines[dataset, name][field]
+    return None if value is None else float(value) / float(lines[dataset, "erm"][field])
+
+
+def _published(dataset: str, name: str, field: str) -> float | None:
+    costs, place = published_costs(), UNITS[field][0]
+    value, unit = costs.get(name, {}).get(dataset, (None, None))[place], costs["erm"][dataset][place]
+    return None if value is None or unit is None else value / unit
+
+
+def _cell(measured: float | None, published: float | None) -> str:
+    text = "–" if measured is None else _ratio(measured)
+    return text if published is None else f"{text} ({_ratio(published)})"
+
+
+def _ratio(value: float) -> str:
+    return number(value, 0 if value >= 100 else 1 if value >= 10 else 2)
+
+
+def _titles(sets: Sequence[str]) -> list[str]:
+    return [data.title for data in _SETS if data.name in sets]
+
+
+PAGE = StudyPage({"costs": RecordFile(("size", "name"), bench_lines)}, make_page)
