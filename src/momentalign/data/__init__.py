@@ -6,6 +6,7 @@ tensors. Images, sentences and rows of tables are :class:`Items`, which an encod
 """
 
 from momentalign._seeds import seed_hash
+from momentalign.data._batches import DomainBatchSampler
 from momentalign.data._checksums import ByteProgress, read_lock_file
 from momentalign.data._convert import domain_dataset, table_dataset
 from momentalign.data._dataset import DomainDataset, Split, holdout_indices, split_in_out
@@ -31,6 +32,7 @@ __all__ = [
     "ByteProgress",
     "ColoredDigits",
     "ColoredMNIST",
+    "DomainBatchSampler",
     "DomainDataset",
     "DownloadError",
     "GroupSet",
