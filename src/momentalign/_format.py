@@ -23,10 +23,34 @@ def join_first(names: Sequence[str], limit: int = 8) -> str:
     return ", ".join(names[:limit]) + more
 
 
+def join_ends(names: Sequence[str], limit: int = 12) -> str:
+    """The first and the last names of a long list: "a, b, … (12 more), y, z".
+
+    Example:
+        >>> join_ends(["a", "b", "c", "d", "e", "f"], 4)
+        'a, b, … (2 more), e, f'
+    """
+    if len(names) <= limit:
+        return ", ".join(names)
+    half = limit // 2
+    return ", ".join([*names[:half], f"… ({len(names) - 2 * half} more)", *names[-half:]])
+
+
+def plain_name(name: str) -> str:
+    """A name without spaces around it, runs of spaces and differences of case."""
+    return " ".join(name.casefold().split())
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
-    """A suggestion for a misspelt name, to append to a message: " Did you mean 'cma'?", or nothing."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f" Did you mean '{near[0]}'?" if near else ""
+    """A suggestion for a misspelt name, to append to a message: " Did you mean 'cma'?", or nothing.
+
+    Example:
+        >>> suggest("SITE", ["y", "site "])
+        " Did you mean 'site '?"
+    """
+    names = {plain_name(other): other for other in known}
+    near = difflib.get_close_matches(plain_name(name), names, 1)
+    return f" Did you mean '{names[near[0]]}'?" if near else ""
 
 
 def format_duration(seconds: float) -> str:
@@ -64,13 +88,18 @@ def align_columns(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> 
     return lines
 
 
-def printable(text: str) -> str:
+def printable(text: str, keep: str = "") -> str:
     r"""Escape control characters, which could move the cursor, break a line or reverse the reading direction.
+
+    Characters in `keep` are left alone, for instance the line breaks of a text of several lines.
 
     Example:
         >>> print(printable("a\nb\x1b[31m"))
         a\nb\x1b[31m
     """
+    if text.isprintable():
+        return text
     return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+        character if character.isprintable() or character in keep else character.encode("unicode_escape").decode()
+        for character in text
     )

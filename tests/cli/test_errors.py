@@ -48,6 +48,57 @@ def test_an_error_is_one_line(
     assert capsys.readouterr().err == f"{line}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["probe", "--nonsense"], "Error: No such option: --nonsense"),
+        (["probe", "--seed", "a\x1b[31m"], "Error: Invalid value for '--seed': "),
+        (["evaluate"], "Error: Missing argument "),
+        (["a\x1b[31m"], r"Error: No such command 'a\x1b[31m'"),
+        (["data", "fetch"], "Error: Missing argument "),
+    ],
+)
+def test_an_error_in_the_command_line_is_one_line(
+    words: list[str], line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["momentalign", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(line)
+    assert printed.err.endswith(" --help'.\n")
+    assert printed.err[:-1].isprintable()
+
+
+@pytest.mark.parametrize("words", [[], ["data"]])
+def test_no_arguments_print_help(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["momentalign", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    printed = capsys.readouterr()
+    assert "Usage: momentalign" in printed.out + printed.err
+    assert "Error" not in printed.err
+
+
+def test_a_file_that_ends_too_early_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise EOFError("Compressed file ended before the end")
+
+    monkeypatch.setattr("momentalign.data.verify", fail)
+    monkeypatch.setattr("sys.argv", ["momentalign", "data", "verify", "pacs", "--root", str(tmp_path)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("Error: A file ended too early: Compressed file ended before the end")
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
         raise KeyError("bug")

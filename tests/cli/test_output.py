@@ -4,9 +4,19 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 import momentalign
-from momentalign.cli._output import annealing_note, divergence_note, print_warnings
+from momentalign.cli._output import (
+    annealing_note,
+    divergence_note,
+    make_console,
+    print_block,
+    print_warnings,
+    progress_bar,
+    score_table,
+)
 
 
 def records(values: dict[int, float], split: str = "out") -> list[dict[str, Any]]:
@@ -85,3 +95,35 @@ def test_only_our_own_warnings_are_notes() -> None:
         warnings.warn_explicit("of ours", UserWarning, f"{momentalign.__path__[0]}/data/_load.py", 1)
         warnings.warn_explicit("of torch", UserWarning, "/home/me/momentalign/.venv/lib/torch/nn.py", 1)
     assert shown.getvalue() == "Note: of ours\n"
+
+
+NASTY = "a\x1b[31m\u202eb\rc\nd[red]e[/red]:dog:\x9b"
+SHOWN = r"a\x1b[31m\u202eb\rc\nd[red]e[/red]:dog:\x9b"
+
+
+def test_names_are_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    console = make_console()
+    table = Table(NASTY, title=NASTY)
+    table.add_row(NASTY)
+    console.print(table)
+    console.print(f"Domain {NASTY}", NASTY)
+    print_block(console, f"first\n{NASTY}")
+    printed = capsys.readouterr().out
+    assert printed.count(SHOWN) == 5  # the last one is broken into two lines
+    assert all(character.isprintable() or character == "\n" for character in printed)
+    assert f"Domain {SHOWN} {SHOWN}\nfirst\n" in printed
+
+
+def test_other_text_of_rich_and_bars_have_no_control_characters() -> None:
+    console = make_console()
+    console.file, console.width = io.StringIO(), 200
+    console.print(Text(NASTY))
+    bar = progress_bar(console)
+    bar.add_task(NASTY)
+    console.print(bar.get_renderable())
+    records = [{"metric": "accuracy", "domain": NASTY, "split": NASTY, "value": 0.5}]
+    console.print(score_table(records, [NASTY]))
+    printed = console.file.getvalue()
+    assert all(character.isprintable() or character == "\n" for character in printed)
+    assert f"{SHOWN} *" in printed
+    assert printed.count("[red]e[/red]:dog:") == 4

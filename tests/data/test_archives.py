@@ -1,6 +1,7 @@
 import errno
 import io
 import random
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -148,6 +149,27 @@ def test_broken_archives(kind: str, tmp_path: Path) -> None:
     archive.write_bytes(content)
     with pytest.raises(ValueError, match=rf"{kind} is broken .* Fetch it again\."):
         extract(archive, tmp_path / "out")
+
+
+@pytest.mark.parametrize("compression", ["gz", "xz", "bz2"])
+def test_an_archive_that_ends_in_its_first_bytes(compression: str, tmp_path: Path) -> None:
+    archive = tmp_path / f"x.tar.{compression}"
+    with tarfile.open(archive, f"w:{compression}") as made:
+        made.addfile(tarfile.TarInfo("PACS/photo/dog/1.jpg"), io.BytesIO())
+    archive.write_bytes(archive.read_bytes()[:60])
+    with pytest.raises(ValueError, match=r"is broken .* Fetch it again\.|but is neither"):
+        extract(archive, tmp_path / "out")
+
+
+@kinds
+def test_a_member_larger_than_the_disk_is_not_written(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = MAKERS[kind](tmp_path / kind, FILES)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 98, 2))
+    with pytest.raises(OSError, match=r"No space left in .*out to unpack"):
+        extract(archive, tmp_path / "out")
+    assert not written(tmp_path / "out")
 
 
 def test_not_an_archive(tmp_path: Path) -> None:

@@ -222,10 +222,52 @@ def test_refuses_a_broken_file(tmp_path: Path) -> None:
 
 
 def test_refuses_models_that_need_code_from_the_hub(tmp_path: Path) -> None:
-    config = {"model_type": "made-up", "auto_map": {"AutoModel": "modeling.MadeUp"}}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "modeling.py").write_text("raise SystemExit('code was run')")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "made-up"}))
     with pytest.raises(ValueError, match="no model of type 'made-up', and code from the hub is not run"):
+        encoder_from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"auto_map": {"AutoModel": "modeling.MadeUp"}}, "'auto_map'"),
+        ({"attn_implementation": "someone/kernel"}, "'attn_implementation' to 'someone/kernel'"),
+        ({"_attn_implementation": "someone/kernel"}, "'_attn_implementation'"),
+        ({"_attn_implementation_internal": "someone/kernel:layer"}, "'_attn_implementation_internal'"),
+        ({"attn_implementation": "flash_attention_2"}, "'attn_implementation'"),  # falls back to a kernel of the hub
+        ({"attn_implementation": {"": "someone/kernel"}}, "'attn_implementation'"),
+        ({"vision_config": {"attn_implementation": "someone/kernel"}}, "'attn_implementation'"),
+        ({"parts": [{"trust_remote_code": True}]}, "'trust_remote_code'"),
+        ({"quantization_config": {"quant_method": "someone"}}, "'quantization_config'"),
+        ({"use_kernels": True}, "'use_kernels'"),
+        ({"transformers_weights": "pytorch_model.bin"}, "'transformers_weights'"),
+    ],
+)
+def test_refuses_fields_that_load_code(fields: dict[str, Any], named: str, tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | fields))
+    (tmp_path / "modeling.py").write_text("raise SystemExit('code was run')")
+    for weights in (True, False):
+        with pytest.raises(ValueError, match=f"needs no other code, but sets {named}"):
+            encoder_from_folder(tmp_path, weights=weights)
+    described = {"kind": "huggingface-vision", "architecture": config | fields}
+    with pytest.raises(ValueError, match=f"needs no other code, but sets {named}"):
+        encoder_from_config(described)
+
+
+def test_harmless_values_of_fields_that_can_load_code(tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    more = {"attn_implementation": "eager", "quantization_config": None, "auto_map": {}, "use_kernels": False}
+    (tmp_path / "config.json").write_text(json.dumps(config | more))
+    assert encoder_from_folder(tmp_path).num_features == 16
+
+
+def test_refuses_an_adapter(tmp_path: Path) -> None:
+    save_model("vit", tmp_path)
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "someone/else"}))
+    with pytest.raises(ValueError, match=r"a whole model, but has adapter_config.json"):
         encoder_from_folder(tmp_path)
 
 
@@ -236,7 +278,8 @@ def test_refuses_other_models_of_images_and_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("{", "should be JSON"), ("[]", "a JSON object"), ("{}", "model_type")]
+    ("content", "message"),
+    [("{", "should be JSON"), ("[" * 200_000, "should be JSON"), ("[]", "a JSON object"), ("{}", "model_type")],
 )
 def test_refuses_a_broken_configuration(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(content)

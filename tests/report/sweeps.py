@@ -5,7 +5,11 @@ from pathlib import Path
 from momentalign.selection import Sweep, read_runs
 from tests.runs.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
 
-HOSTILE = ("<script>alert(1)</script>", "../x</script><img src=x onerror=alert(2)>", "'; DROP \"&amp;{{7*7}}")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "../x</script><img src=x onerror=alert(2)>",
+    "'; DROP \"&amp;{{7*7}}\x1b[31m\u202e",
+)
 
 
 def mixed(folder: Path) -> Sweep:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from momentalign._format import printable
 from momentalign.report import accuracy_table, write_report
 from momentalign.selection import RULES, Sweep, read_runs
 from tests.report.sweeps import HOSTILE, hostile, mixed
@@ -127,7 +128,11 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     assert not [attrs for tag, attrs in page.tags if tag == "svg" and "onload" in attrs]
     words = page.words()
     for name in HOSTILE:
-        assert name in words
+        assert printable(name) in words
+    shown = words + "".join(
+        json.dumps(json.loads(text), ensure_ascii=False) for kind, text in page.scripts if "json" in kind
+    )
+    assert not {"\x1b", "\u202e"} & set(shown)
 
 
 def test_half_finished_sweeps_say_what_is_missing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Command line: parse, call, print. One module per command; heavy imports happen when a command runs."""
 
 import functools
+import io
 import os
 import signal
 import sys
@@ -10,7 +11,8 @@ from typing import Annotated, Any
 
 try:
     import typer
-    from rich.console import Console
+
+    from momentalign.cli._output import make_console
 except ModuleNotFoundError as error:
     print(f"The command line needs {error.name}. Install it with: pip install 'momentalign[cli]'", file=sys.stderr)
     sys.exit(2)
@@ -45,12 +47,17 @@ def _print_version(wanted: bool) -> None:
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command to print a line and exit with 130 on an interrupt that it does not handle itself."""
+    """Wrap a command to print a line and exit with 130 on an interrupt that it does not handle itself.
+
+    A file that ends too early is an error like others: typer would take it for the end of the input and abort.
+    """
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         try:
             command(*arguments, **options)
+        except EOFError as error:
+            raise ValueError(f"A file ended too early: {error}") from error
         except KeyboardInterrupt:
             _print_interrupted()
             raise typer.Exit(130) from None
@@ -82,6 +89,9 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in _COMMANDS.items():
     app.command(name)(_interruptible(command))
+for registered in data.registered_commands:
+    if registered.callback is not None:
+        registered.callback = _interruptible(registered.callback)
 app.add_typer(data, name="data")
 
 
@@ -89,15 +99,29 @@ def main() -> None:
     """Run a command; an error that a user can fix is one line and exit code 2, not a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # interrupts are not ignored
         signal.signal(signal.SIGINT, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack characters of a name
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app(standalone_mode=True)
+        code = app(standalone_mode=False)
     except Exception as error:
-        fixable = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError)
-        if not fixable and not user_location(error):  # a bug of this package: keep the traceback
+        usage = getattr(error, "format_message", None)  # of all errors that typer raises for a command line
+        fixable = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError | MemoryError)
+        if usage is None and not fixable and not user_location(error):  # a bug of this package: keep the traceback
             raise
-        text = _one_line(error) if fixable else describe_error(error)
-        Console(stderr=True, highlight=False).print(f"Error: {text}", markup=False, soft_wrap=True)
+        text = _usage(error) if usage else _one_line(error) if fixable else describe_error(error)
+        if text:
+            make_console(stderr=True).print(f"Error: {text}")
         sys.exit(2)
+    sys.exit(code or 0)
+
+
+def _usage(error: Any) -> str:
+    """Message of an error in the command line, and where to look it up; "" where help has been printed instead."""
+    message: str = error.format_message()
+    if not message or error.ctx is None:
+        return message
+    return f"{message.removesuffix('.')}. Try '{error.ctx.command_path} --help'."
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -116,12 +140,10 @@ def _print_interrupted() -> None:
 
 def _one_line(error: Exception) -> str:
     """The whole message of an error in one line; for an error of the system the file and the reason."""
-    from momentalign._format import printable
-
     if not isinstance(error, OSError) or not error.strerror:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # Lines that end without punctuation get a full stop before they are joined.
         text = " ".join(line if line.endswith((".", ",", ":", ";", "?", "!")) else f"{line}." for line in lines[:-1])
-        return printable(" ".join(filter(None, [text, *lines[-1:], user_location(error)])))
+        return " ".join(filter(None, [text, *lines[-1:], user_location(error)])) or type(error).__name__
     what = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return printable(what) + (" Free some space and run the same command again." if is_disk_full(error) else "")
+    return what + (" Free some space and run the same command again." if is_disk_full(error) else "")

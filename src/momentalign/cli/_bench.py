@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from momentalign.cli._options import DeviceOption, find_device
-from momentalign.cli._output import exit_on_interrupt, progress_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, progress_bar
 
 
 def bench(
@@ -74,4 +74,4 @@ def bench(
             benchmarks.write_benchmark(out, rows, benchmarks.environment(where))
             progress.advance(task)
     console.print(benchmarks.paper_table(rows, where) if paper else benchmarks.benchmark_tables(rows))
-    console.print(f"Saved to {out}. Ratios are within this run; docs/performance.md explains them.")
+    make_console().print(f"Saved to {out}. Ratios are within this run; docs/performance.md explains them.")

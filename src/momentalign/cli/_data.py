@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
     TaskID,
-    TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
@@ -23,7 +21,7 @@ from rich.table import Table
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._format import pluralize
 from momentalign.cli._options import RootOption, split_names
-from momentalign.cli._output import RESUME_NOTE, exit_on_interrupt, make_console, print_warnings
+from momentalign.cli._output import RESUME_NOTE, description_column, exit_on_interrupt, make_console, print_warnings
 
 if TYPE_CHECKING:
     from momentalign.data import ByteProgress, Source
@@ -37,7 +35,7 @@ def list_command(root: RootOption = None) -> None:
     """List all data sets: whether they are on disk, their download size and how their files are checked."""
     from momentalign.data import EMBEDDED, data_folder, dataset_names, find_source, is_complete, read_lock_file
 
-    console = Console(highlight=False)
+    console = make_console()
     table = Table(box=None, pad_edge=False)
     for column in ("name", "on disk", "download", "checksums", "terms"):
         table.add_column(column, overflow="fold")
@@ -50,7 +48,7 @@ def list_command(root: RootOption = None) -> None:
         on_disk = "yes" if is_complete(name, root) else "no"
         table.add_row(name, on_disk, _size(source.gigabytes), _describe_checks(key, source, recorded), source.terms)
     console.print(table)
-    console.print(f"Data folder: {data_folder(root)}", soft_wrap=True)
+    console.print(f"Data folder: {data_folder(root)}")
     console.print("A folder domain/class/image or a table with columns y and domain is a data set too: give its path.")
 
 
@@ -154,14 +152,14 @@ def groups_command(
     for split in SPLIT_NAMES:
         table.add_column(split, justify="right")
     for group, counts in zip(made.group_names, made.counts.tolist(), strict=True):
-        table.add_row(escape(group), *map(str, counts))
+        table.add_row(group, *map(str, counts))
     console.print(table)
     path = shlex.quote(str(made.path))
     if made.path.is_dir():
         following = f"momentalign embed {path} --encoder FOLDER -o features.parquet"
     else:
         following = f"momentalign sweep {path} --setting probe --algorithms erm,balanced,dfr"
-    console.print(f"Saved the group set to {made.path}. Next: {following}", soft_wrap=True)
+    console.print(f"Saved the group set to {made.path}. Next: {following}")
 
 
 def _describe_checks(key: str, source: "Source", recorded: set[str]) -> str:
@@ -180,7 +178,7 @@ def _size(gigabytes: float) -> str:
 @contextmanager
 def _progress_bars(console: Console) -> "Iterator[ByteProgress]":
     """A bar for the current action, with its speed and the time left."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (description_column(), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(
         *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
     ) as bars:

@@ -34,11 +34,10 @@ def evaluate_command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the scores.")] = None,
 ) -> None:
     """Evaluate a trained run on any data set with its classes: accuracy per domain and of the worst group."""
-    import pandas as pd
-
+    from momentalign._csv import csv_text
     from momentalign._files import atomic_write, check_output
     from momentalign.runs import RunState, read_run
-    from momentalign.training import evaluate, find_position
+    from momentalign.training import Score, evaluate, find_position
 
     device = find_device(device)
     if out is not None:
@@ -72,7 +71,7 @@ def evaluate_command(
         console.print("The run was trained on the first split of the domains without a *.")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(out, pd.DataFrame(scores).to_csv(index=False))
+        atomic_write(out, csv_text([Score._fields, *scores]))
         console.print(f"Saved the scores to {out}.")
     if about["status"] is not RunState.FINISHED:
         step = find_position(run).step

@@ -1,14 +1,13 @@
 """Output that several commands share: console, progress bars, warnings, interrupts, tables of accuracy."""
 
 import math
-import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,9 +17,11 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
-from momentalign._format import join_names
+from momentalign._format import join_names, printable
 from momentalign._machine import is_ours
 
 if TYPE_CHECKING:
@@ -31,9 +32,30 @@ _LARGE_DROP = 0.2
 """Drop of training-domain accuracy through a penalty from which on a note is printed."""
 
 
-def make_console() -> Console:
-    """A console that prints text as it is: no markup, no highlighting, no wrapping."""
-    return Console(highlight=False, markup=False, soft_wrap=True)
+class _PlainConsole(Console):
+    """A console that prints text as it is, with control characters escaped: names come from files of strangers."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Text in one line without control characters; also called to measure the cells of a table."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Segments of anything else, for instance a `Text`, without control characters but line breaks."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text, keep="\n"))
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console for names from anywhere: no markup, emoji, highlighting or wrapping; control characters escaped.
+
+    A string is one line, in which line breaks are escaped too; :func:`print_block` prints several.
+    """
+    return _PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def print_block(console: Console, text: str) -> None:
+    """Print a text of several lines."""
+    console.print(*text.split("\n"), sep="\n")
 
 
 def print_line(text: str) -> None:
@@ -41,10 +63,15 @@ def print_line(text: str) -> None:
     make_console().print(text)
 
 
+def description_column() -> TextColumn:
+    """Column of a progress bar with what is being done, as it is."""
+    return TextColumn("{task.description}", markup=False)
+
+
 def progress_bar(console: Console, *, percent: bool = False, keep: bool = False) -> Progress:
     """A progress bar with the time left, as a count or in percent; removed at the end unless `keep` is True."""
     done: ProgressColumn = TaskProgressColumn() if percent else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
+    columns = (description_column(), BarColumn(), done, TimeRemainingColumn())
     return Progress(*columns, console=console, transient=not keep, disable=not keep and not console.is_terminal)
 
 
@@ -68,7 +95,7 @@ class TrainingBar:
     def __call__(self, at: Any) -> None:
         """Show the progress of a run, a `momentalign.training.Progress`."""
         if self._progress is None:
-            self._progress = progress_bar(Console(file=sys.stdout), keep=True)
+            self._progress = progress_bar(make_console(), keep=True)
             self._progress.add_task("")
             self._progress.start()
         values = (("loss", at.loss, ".4g"), ("accuracy", at.accuracy, ".1%"))

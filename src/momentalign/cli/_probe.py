@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from momentalign._format import format_duration
-from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_block, print_warnings, share_bar
 
 if TYPE_CHECKING:
     from momentalign.sklearn import GroupReport
@@ -129,7 +128,7 @@ def diagnose(
         return
     with share_bar(console) as progress:
         report = plan.run(l2=l2, radius=radius, order=order, seed=seed, progress=progress)
-    console.print(str(report))
+    print_block(console, str(report))
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(out, report.to_html())
     named = [("--target", target, "y"), ("--domain", domain, "domain")]
@@ -174,7 +173,6 @@ def _table(scores: "TableScores") -> Table:
 
 def _print_groups(console: Console, groups: "Mapping[str, GroupReport]") -> None:
     """Measures over groups of each model, then the accuracy of each group."""
-    from momentalign._format import printable
     from momentalign._worst_group import GROUP_MEASURES
 
     reports = list(groups.values())
@@ -190,17 +188,17 @@ def _print_groups(console: Console, groups: "Mapping[str, GroupReport]") -> None
         if metric == "worst_group_accuracy":
             ends = [f"{100 * report.worst_group.low:.1f} to {100 * report.worst_group.high:.1f}" for report in reports]
             table.add_row(f"  {100 * first.confidence:g}% interval", "", *ends)
-            table.add_row("  which", "", *(Text(printable(report.worst_group.name)) for report in reports))
+            table.add_row("  which", "", *(report.worst_group.name for report in reports))
     for number, group in enumerate(first.groups):
         values = [_number(report.groups[number].accuracy, percent=True) for report in reports]
-        table.add_row(Text(printable(group.name)), str(group.rows), *values)
+        table.add_row(group.name, str(group.rows), *values)
     console.print(table)
     console.print(
         "average: over all rows. weighted average: of the groups, by their shares of the training rows. balanced "
         f"accuracy: mean over classes. calibration error: {first.bins} bins of equal width."
     )
     for note in dict.fromkeys(note for report in reports for note in report.notes):
-        console.print(Text(printable(note)))
+        console.print(note)
 
 
 def _number(value: float, percent: bool) -> str:

@@ -16,7 +16,7 @@ from momentalign.cli._options import (
     SkipBadFilesOption,
     find_device,
 )
-from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_block, print_warnings, share_bar
 from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def reproduce(
     if scale == "small":
         console.print("Small scale: the numbers show that it works; do not compare them with the published ones.")
     if lines := differences(recipe):
-        console.print("\n".join(["Differences from the published runs:", *(f"- {line}" for line in lines)]))
+        print_block(console, "\n".join(["Differences from the published runs:", *(f"- {line}" for line in lines)]))
     common = _Common(console, folder, root, encoder, skip_missing, skip_bad_files, dry_run)
     if isinstance(recipe, CostRecipe):
         from momentalign.cli._bench import bench
@@ -126,7 +126,7 @@ def _print_list(root: Path | None) -> None:
         runs = f"{recipe.runs:,}" if isinstance(recipe, SweepRecipe) else "–"
         data = f"missing: {', '.join(absent)}" if absent else "available" if recipe.datasets else "none needed"
         table.add_row(name, runs, data, recipe.what)
-    Console(highlight=False).print(table)
+    make_console().print(table)
 
 
 def _run_sweep(
@@ -221,6 +221,7 @@ def _probe(
     recipe: "ProbingRecipe", name: str, common: _Common, features: Path | None, solver: str, device: str
 ) -> None:
     """Probe one data set of a recipe."""
+    from momentalign._csv import frame_csv
     from momentalign._files import atomic_write
     from momentalign._format import join_first
     from momentalign.report import write_report
@@ -251,11 +252,11 @@ def _probe(
             return
         result = probe_table(recipe, name, paths, solver=solver, progress=progress)
     console.print()
-    console.print(str(result))
+    print_block(console, str(result))
     table = out / f"{result.name}-{solver}.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(table, result.to_frame().to_csv())
-    atomic_write(table.with_name(f"{result.name}-{solver}-grid.csv"), result.grid_frame().to_csv(index=False))
+    atomic_write(table, frame_csv(result.to_frame(), index=True))
+    atomic_write(table.with_name(f"{result.name}-{solver}-grid.csv"), frame_csv(result.grid_frame()))
     where = join_first([str(path) for path in paths])
     console.print(f"Saved the table to {table} and all fits beside it; the features are in {where}.")
 

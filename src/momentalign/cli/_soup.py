@@ -24,7 +24,6 @@ def soup(
 ) -> None:
     """Average the weights of a sweep's runs from one initialisation: all of them, and the greedy choice."""
     from momentalign._files import check_folder, check_writable
-    from momentalign._format import printable
     from momentalign.training import make_soup, plan_soups
 
     check_folder(out)
@@ -33,7 +32,7 @@ def soup(
     with exit_on_interrupt(console, "Interrupted. Run the same command again."), print_warnings(console):
         plans, problems = plan_soups(folders, mix=mix)
         for problem in problems:
-            typer.echo(printable(problem), err=True)
+            make_console(stderr=True).print(problem)
         number = sum(len(plan.folders) for plan in plans)
         console.print(f"{pluralize(number, 'run')} in {pluralize(len(plans), 'group')} of one initialisation.")
         with progress_bar(console) as bar:

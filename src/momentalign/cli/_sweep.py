@@ -159,7 +159,6 @@ def sweep(
 def _print_results(
     console: Console, plan: "Plan", out: Path, tally: "Tally", *, reach: float | None, retried: bool
 ) -> None:
-    from momentalign._format import printable
     from momentalign.runs import read_runs
 
     problems: list[str] = []
@@ -170,7 +169,7 @@ def _print_results(
     print_notes(console, tally, problems)
     for error in dict.fromkeys(tally.failed.values()):
         if not any(error in problem for problem in problems):
-            console.print(printable(error))
+            console.print(error)
     console.print(f"{pluralize(tally.finished, 'run')} done now, {tally.before} before, {len(tally.failed)} failed.")
     console.print(f"Saved the runs to {out}. Next: momentalign report {shlex.quote(str(out))} -o report.html")
     if tally.failed:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-from momentalign.cli._output import RESUME_NOTE, exit_on_interrupt
+from momentalign.cli._output import RESUME_NOTE, description_column, exit_on_interrupt, print_block
 
 if TYPE_CHECKING:
     from momentalign.runs import Sweep
@@ -131,7 +131,7 @@ def print_cost(
 @contextmanager
 def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any], None]]":
     """Progress bar over the runs of a plan, updated with the tally and an event or None; active runs count in part."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (description_column(), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     total = len(plan.runs) + plan.number_of_finals
     shares: dict[str, float] = {}
     with Progress(*columns, console=console) as bar:
@@ -157,17 +157,16 @@ def print_tables(console: Console, results: "Sweep", rules: Iterable[str], *, re
 
     for rule in rules:
         console.print()
-        console.print(accuracy_table(results, rule, reach=REACH if reach is None else reach).to_text(), end="")
+        text = accuracy_table(results, rule, reach=REACH if reach is None else reach).to_text()
+        print_block(console, text.removesuffix("\n"))
     console.print()
 
 
 def print_notes(console: Console, tally: "Tally", problems: Iterable[str]) -> None:
     """Print the notes of the runs, for instance on skipped files, and the problems of their folders."""
-    from momentalign._format import printable
-
     for note in tally.notes[:_MOST_NOTES]:
-        console.print(f"Note: {printable(note)}")
+        console.print(f"Note: {note}")
     if len(tally.notes) > _MOST_NOTES:
         console.print(f"And {len(tally.notes) - _MOST_NOTES} more notes.")
     for problem in problems:
-        console.print(printable(problem))
+        console.print(problem)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from momentalign.cli._options import ReachOption
+from momentalign.cli._output import make_console, print_block
 
 _FORMATS = {".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 _NEEDS = {
@@ -39,7 +40,6 @@ def table(
 ) -> None:
     """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
     from momentalign._files import atomic_write, check_output
-    from momentalign._format import printable
     from momentalign._validation import check_choice, check_weight
     from momentalign.report import accuracy_table
     from momentalign.selection import REACH, RULES, read_runs
@@ -55,7 +55,7 @@ def table(
     chosen = form or _FORMATS.get(out.suffix if out is not None else "", "text")
     sweep = read_runs(folders)
     for problem in sweep.problems:
-        typer.echo(printable(problem), err=True)
+        make_console(stderr=True).print(problem)
     result = accuracy_table(sweep, rule, reach=reach)
     if not result.sections:
         needed = _NEEDS.get(rule, "one test domain")
@@ -66,8 +66,9 @@ def table(
         )
     content: str = getattr(result, f"to_{chosen}")()
     if out is None:
-        typer.echo(content, nl=False)
+        print_block(make_console(), content.removesuffix("\n"))
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(out, content)
-    typer.echo(f"Saved the table to {out}. Next: momentalign report {shlex.join(map(str, folders))} -o report.html")
+    following = f"momentalign report {shlex.join(map(str, folders))} -o report.html"
+    make_console().print(f"Saved the table to {out}. Next: {following}")

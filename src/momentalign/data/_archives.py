@@ -1,5 +1,6 @@
 """Unpack archives so that nothing is written outside the target folder."""
 
+import errno
 import lzma
 import shutil
 import stat
@@ -24,12 +25,16 @@ class _Member(NamedTuple):
     name: str
     extract: Callable[..., Any] | None  # None for anything but a plain file
     is_link_or_device: bool
+    size: int  # bytes to write
     position: int  # bytes of the archive read so far
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or tar archive, by its content."""
-    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    """Whether a file is a zip or tar archive, by its content; a broken one is."""
+    try:
+        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    except _BROKEN:
+        return True
 
 
 def extract(archive: Path, folder: Path, progress: ByteProgress = no_progress) -> int:
@@ -46,6 +51,7 @@ def extract(archive: Path, folder: Path, progress: ByteProgress = no_progress) -
         raise FileNotFoundError(f"{archive} does not exist.")
     if not is_archive(archive):
         raise ValueError(f"{archive} should be a zip or tar archive, but is neither.")
+    folder.mkdir(parents=True, exist_ok=True)
     total = archive.stat().st_size
     skipped: list[str] = []
     count = 0
@@ -59,6 +65,8 @@ def extract(archive: Path, folder: Path, progress: ByteProgress = no_progress) -
             if member.is_link_or_device:
                 skipped.append(member.name)
             elif member.extract is not None and not _is_macos_extra(member.name):
+                if member.size > shutil.disk_usage(folder).free:
+                    raise OSError(errno.ENOSPC, "No space left on device", str(folder))
                 member.extract(path=folder)
                 count += 1
     except _BROKEN as error:
@@ -89,12 +97,12 @@ def _members(archive: Path) -> Iterator[_Member]:
             for info in zipped.infolist():
                 special = stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR)
                 write = None if info.is_dir() or special else partial(zipped.extract, info)
-                yield _Member(info.filename, write, special, info.header_offset)
+                yield _Member(info.filename, write, special, info.file_size, info.header_offset)
         return
     with archive.open("rb") as raw, tarfile.open(fileobj=raw) as tar:
         for entry in tar:
             write = partial(tar.extract, entry, set_attrs=False, filter="data") if entry.isreg() else None
-            yield _Member(entry.name, write, not (entry.isreg() or entry.isdir()), raw.tell())
+            yield _Member(entry.name, write, not (entry.isreg() or entry.isdir()), entry.size, raw.tell())
         while tar.fileobj is not None and tar.fileobj.read(1 << 20):
             pass  # a compressed file's checksum comes after the last member
 

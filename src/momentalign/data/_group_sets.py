@@ -1,6 +1,5 @@
 """Group sets made from other data: classes correlated with domains in the training rows."""
 
-import csv
 import shutil
 import tempfile
 import warnings
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._csv import csv_text
 from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
 from momentalign._extras import require
 from momentalign._files import check_folder, check_writable
@@ -200,8 +200,7 @@ class _ImageRows:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.files[row], target)
             lines.append((name, label, domain, split))
-        with (folder / GROUPS_FILE).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines)
+        (folder / GROUPS_FILE).write_text(csv_text(lines), encoding="utf-8", newline="")
         return "."
 
 

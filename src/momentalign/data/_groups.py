@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from momentalign._csv import plain_cell
 from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
 from momentalign._validation import check_blanks
 from momentalign.data._dataset import DomainDataset, Split
@@ -95,7 +96,8 @@ def read_group_folder(folder: Path) -> DomainDataset:
     Classes and domains are in order of first appearance.
     """
     path = folder / GROUPS_FILE
-    rows = read_columns(path, ("file", "class", "domain", "split"), folder.name)
+    columns = read_columns(path, ("file", "class", "domain", "split"), folder.name)
+    rows = [tuple(map(plain_cell, row)) for row in columns]
     if not rows:
         raise ValueError(f"{path} should have a row for each image, but has none.")
     for number, row in enumerate(rows):
@@ -125,8 +127,13 @@ def read_columns(path: Path, columns: Sequence[str], dataset: str) -> list[tuple
     """Columns of a CSV file with a header, as text: a tuple a row."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch {dataset}', or put it there.")
-    with path.open(newline="", encoding="utf-8") as file:
-        return _pick(csv.reader(file), columns, path)
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return _pick(csv.reader(file), columns, path)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} should be text in UTF-8, but is in another encoding, or not text.") from None
+    except csv.Error as error:
+        raise ValueError(f"{path} should be a CSV file, but cannot be read: {error}.") from None
 
 
 def integers(rows: Sequence[tuple[str, ...]], column: int, path: Path, allowed: Sequence[int]) -> list[int]:

@@ -1,6 +1,7 @@
 """Configurations and weights of models in Hugging Face format."""
 
 import json
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,23 @@ from momentalign._extras import require
 from momentalign._format import join_first
 
 CONFIG_FILE = "config.json"
-_NOT_ARCHITECTURE = ("_name_or_path", "auto_map", "architectures", "id2label", "label2id", "dtype", "torch_dtype")
-"""Origin, code that is never run, classes of another task, and precision, which this package chooses."""
+_ADAPTER_FILE = "adapter_config.json"
+_NOT_ARCHITECTURE = ("_name_or_path", "architectures", "id2label", "label2id", "dtype", "torch_dtype")
+"""Origin, classes of another task, and precision, which this package chooses."""
+_LOADS_CODE: dict[str, tuple[Any, ...]] = {
+    "auto_map": ({},),
+    "trust_remote_code": (),
+    "custom_pipelines": ({},),
+    "attn_implementation": ("eager", "sdpa"),
+    "experts_implementation": ("eager",),
+    "use_kernels": (),
+    "kernel_config": ({},),
+    "quantization_config": ({},),
+    "compression_config": ({},),
+    "transformers_weights": (),
+}
+"""Fields of a configuration, without leading underscores, with which the library loads code, a kernel from the hub or
+another file of weights, and the values of each that are harmless besides None and False."""
 
 
 def transformers() -> Any:
@@ -38,7 +54,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} should be JSON, but cannot be read: {error}.") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path} should be a JSON object, but is a {type(content).__name__}.")
@@ -64,6 +80,7 @@ def architecture_from_dict(values: Mapping[str, Any], source: str) -> Any:
     kind = values.get("model_type")
     if kind is None:
         raise ValueError(f"{source} should name a 'model_type', as models in Hugging Face format do, but does not.")
+    _check_no_code(values, source)
     settings = {name: value for name, value in values.items() if name not in (*_NOT_ARCHITECTURE, "model_type")}
     try:
         with quiet_transformers():
@@ -75,6 +92,22 @@ def architecture_from_dict(values: Mapping[str, Any], source: str) -> Any:
                 f"transformers {library.__version__} has no model of type '{kind}', and code from the hub is not run"
             )
         raise ValueError(f"{source}: {reason}.") from None
+
+
+def _check_no_code(values: Mapping[str, Any], source: str) -> None:
+    """Raise ValueError for a field, at any depth, that makes the library load code, kernels or other weights."""
+    for name, value in values.items():
+        plain = name.lstrip("_").removesuffix("_internal")
+        if plain in _LOADS_CODE and value not in (None, False, *_LOADS_CODE[plain]):
+            raise ValueError(
+                f"{source} should describe a model that needs no other code, but sets '{name}' to "
+                f"{reprlib.repr(value)}, and code from elsewhere is not run. Remove the field if the model works "
+                "without it, or use another model."
+            )
+        nested = value if isinstance(value, list) else [value]
+        for part in nested:
+            if isinstance(part, Mapping):
+                _check_no_code(part, source)
 
 
 def architecture_to_dict(architecture: Any) -> dict[str, Any]:
@@ -100,6 +133,10 @@ def load_pretrained(model_class: Any, folder: Path, architecture: Any, **setting
     if not any((folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")):
         pickled = " Weights in pytorch_model.bin can run code and are not read." if any(folder.glob("*.bin")) else ""
         raise ValueError(f"{folder} should have weights in model.safetensors, but has none.{pickled}")
+    if (folder / _ADAPTER_FILE).exists():  # names another model, which the library would load instead
+        raise ValueError(
+            f"{folder} should be a whole model, but has {_ADAPTER_FILE}. Merge the adapter into the model."
+        )
     from safetensors import SafetensorError
 
     try:

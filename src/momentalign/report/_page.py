@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import vl_convert
@@ -16,7 +17,7 @@ from markupsafe import Markup
 
 import momentalign
 from momentalign._files import atomic_write
-from momentalign._format import format_duration
+from momentalign._format import format_duration, printable
 from momentalign._types import ReportProgress
 from momentalign.report._accuracy_chapters import accuracy_chapter, curve_chapter, search_chapter
 from momentalign.report._accuracy_table import accuracy_table
@@ -93,9 +94,13 @@ def make_chapters(
 
 
 def render_report(grouped: GroupedSweep, chapters: list[Chapter], title: str = "") -> str:
-    """HTML of the page; every name that comes from a run is escaped, in JSON too."""
+    """HTML of the page; names that come from runs are escaped, in JSON too, and their control characters shown."""
     environment = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=PackageLoader(__package__, "templates")
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_without_controls,
+        loader=PackageLoader(__package__, "templates"),
     )
     environment.globals |= {"spec": _spec_json, "common": _common_notes, "best": _best_texts}
     script, library = _template("page.js"), vega_javascript()
@@ -135,11 +140,22 @@ def vega_javascript() -> str:
 
 
 def _spec_json(panel: Panel) -> Markup:
-    text = json.dumps(panel.spec(page=True), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    text = json.dumps(
+        _without_controls(panel.spec(page=True)), separators=(",", ":"), allow_nan=False, ensure_ascii=False
+    )
     # Characters that could end a script element or are special in JavaScript.
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
+
+
+def _without_controls(value: Any) -> Any:
+    """Texts, at any depth, without control characters; Markup is left as it is."""
+    if isinstance(value, dict):
+        return {_without_controls(key): _without_controls(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_controls(part) for part in value]
+    return printable(value, keep="\n") if type(value) is str else value
 
 
 def _stylesheet() -> str:

@@ -1,6 +1,5 @@
 """A table of results, written as text, Markdown, LaTeX or CSV."""
 
-import csv
 import io
 import re
 import textwrap
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from momentalign._csv import csv_text
 from momentalign._format import printable
 from momentalign._worst_group import GROUP_MEASURES
 
@@ -151,16 +151,15 @@ class ResultTable:
 
     def to_csv(self) -> str:
         """One line per number, unrounded: the rows of :meth:`to_frame`."""
-        text = io.StringIO()
         frame = self.to_frame()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(frame.columns)
-        for line in frame.itertuples(index=False, name=None):
-            writer.writerow(
+        cells = (
+            [
                 "" if value is None or value != value else printable(value) if isinstance(value, str) else value
                 for value in line
-            )
-        return text.getvalue()
+            ]
+            for line in frame.itertuples(index=False, name=None)
+        )
+        return csv_text([frame.columns, *cells])
 
     def to_frame(self) -> pd.DataFrame:
         """One row per number.

@@ -1,5 +1,6 @@
 """Columns of a table as numbers: learned on training rows, applied to any rows, stored as JSON."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.decomposition import PCA
 
-from momentalign._format import join_first, pluralize
+from momentalign._format import join_ends, join_first, pluralize
 from momentalign._types import Array
 from momentalign.tables._labels import label_name
 
 _MISSING = "missing"
+_COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
 _FEW = 20
 """A text column with up to this many values is categorical, however few rows there are."""
 
@@ -143,6 +145,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
             constant = known.min() == known.max()  # filled with the median, which is that value
             column = Column(name, float(np.median(known)))
         else:
+            check_decimal_points(values, name)
             texts = _texts(values)
             labels = sorted(set(texts))
             if other := _stray_texts(values):
@@ -178,7 +181,7 @@ def encode_rows(frame: Any, columns: Sequence[Column]) -> EncodedRows:
     if absent:
         raise ValueError(
             f"The rows should have the columns of the training rows, but lack {join_first(absent, 12)}. Columns found: "
-            f"{join_first(frame.columns.tolist(), 12)}. Rename or add them; an empty column counts as missing values."
+            f"{join_ends(frame.columns.tolist())}. Rename or add them; an empty column counts as missing values."
         )
     if columns and all(column.categories is None and frame[column.name].dtype.kind in "fiu" for column in columns):
         return _encode_numbers(frame, columns)
@@ -223,11 +226,10 @@ def _is_numeric(values: Any) -> bool:
 def _numbers(values: Any, name: str) -> Array:
     """Values as float64, NaN where missing."""
     if not _is_numeric(values):
-        try:
-            values = values.where(values.notna(), np.nan).astype(float)
-        except (ValueError, TypeError):
-            wrong = next(value for value in values if not _parses_as_number(value))
-            raise ValueError(f"Column '{name}' should hold numbers, but holds '{wrong}'.") from None
+        known = values.notna()
+        if wrong := [value for value in values[known] if not _parses_as_number(value)]:
+            raise ValueError(f"Column '{name}' should hold numbers, but holds '{wrong[0]}'.")
+        values = values.astype(object).where(known, np.nan).astype(float)
     numbers: Array = values.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(numbers).any():
         raise _not_finite(name, int(np.isinf(numbers).sum()))
@@ -241,6 +243,17 @@ def _stray_texts(values: Any) -> list[str]:
     return texts if 10 * len(texts) <= len(known) else []
 
 
+def check_decimal_points(values: Any, name: str) -> None:
+    """Raise ValueError for a column of texts that are all numbers, some of them with a decimal comma."""
+    texts = [str(value).strip() for value in values[values.notna()]]
+    commas = [text for text in texts if "," in text]
+    if commas and all(map(_COMMA_NUMBER.fullmatch, texts)):
+        raise ValueError(
+            f"Column '{name}' should hold numbers with decimal points, but holds '{commas[0]}'. Save the file with "
+            "points, and without separators of thousands."
+        )
+
+
 def _not_finite(name: str, count: int) -> ValueError:
     return ValueError(f"Column '{name}' should hold finite numbers, but {count} are infinite.")
 
@@ -248,8 +261,8 @@ def _not_finite(name: str, count: int) -> ValueError:
 def _parses_as_number(value: object) -> bool:
     try:
         float(value)  # type: ignore[arg-type]
-    except (ValueError, TypeError):
-        return value is None
+    except (ValueError, TypeError, OverflowError):
+        return False
     return True
 
 

@@ -3,9 +3,11 @@
 import csv
 import gzip
 import importlib
+import itertools
 import json
+import reprlib
+import warnings
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
-from momentalign._format import join_first, suggest
+from momentalign._format import join_ends, suggest
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 METADATA_KEY = "momentalign"
 """Key of a parquet file's metadata, and name of an npz file's array, that hold what `embed` stores as JSON."""
 
-_BROKEN = (ValueError, OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile)
-"""Errors of pandas, pyarrow and NumPy for files of another format."""
-
+_LONGEST_HEADER = 1 << 26
+_CHUNK = 1 << 20
+_NOT_TEXT = "should be text in UTF-8, but is in another encoding, or not text. Save it as CSV in UTF-8."
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -42,7 +44,7 @@ def read_frame(path: str | Path, columns: Iterable[str] = (), *, text_columns: I
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    if not path.name.endswith(TABLE_SUFFIXES) or path.is_dir():
+    if not path.name.endswith(TABLE_SUFFIXES) or not path.is_file():
         raise ValueError(f"{path.name} should be a {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]} file.")
     try:
         if path.suffix == ".npz":
@@ -52,14 +54,13 @@ def read_frame(path: str | Path, columns: Iterable[str] = (), *, text_columns: I
             if path.suffix == ".parquet"
             else _csv_frame(pandas, path, columns, text_columns)
         )
-    except UnicodeDecodeError:
-        raise ValueError(
-            f"{path.name} should be text in UTF-8, but is in another encoding, or not text. Save it as CSV in UTF-8."
-        ) from None
-    except _BROKEN as error:
+    except ModuleNotFoundError:  # pyarrow
+        raise
+    except Exception as error:  # pandas, pyarrow, NumPy and zipfile raise all kinds of errors for damaged files
+        if isinstance(error, UnicodeDecodeError) and path.suffix in (".csv", ".gz"):
+            raise ValueError(f"{path.name} {_NOT_TEXT}") from None
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path.name} could not be read: {reason}") from None
-    frame.columns = [str(column) for column in frame.columns]
+        raise ValueError(f"{path.name} could not be read: {reason.removesuffix('.')}.") from None
     return frame
 
 
@@ -67,7 +68,13 @@ def read_parquet_metadata(path: Path) -> dict[str, Any]:
     """What `embed` stored in a parquet file: its plan, and the names of classes, domains and groups."""
     parquet = importlib.import_module("pyarrow.parquet")
     stored = (parquet.read_schema(path).metadata or {}).get(METADATA_KEY.encode())
-    return dict(json.loads(stored)) if stored else {}
+    try:
+        return dict(json.loads(stored)) if stored else {}
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(
+            f"{path.name} should have a JSON object as its metadata '{METADATA_KEY}', but has something else. Write "
+            "the file again."
+        ) from None
 
 
 class MissingColumnError(ValueError):
@@ -75,13 +82,18 @@ class MissingColumnError(ValueError):
 
     def __init__(self, option: str, name: str, columns: Iterable[str], path: Path) -> None:
         existing = list(columns)
-        self.name, self.columns_note = name, f"Found: {join_first(existing, 12)}." + suggest(name, existing)
+        self.name, self.columns_note = name, f"Found: {join_ends(existing)}." + suggest(name, existing)
         super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.columns_note}")
 
 
 def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Iterable[str]) -> Any:
     _check_header(path)
-    frame = pandas.read_csv(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            frame = pandas.read_csv(path, index_col=False)
+    except pandas.errors.ParserWarning:
+        raise ValueError("its rows should have as many values as there are column names, but have more.") from None
     with_gaps = [
         name
         for name in dict.fromkeys(columns)
@@ -100,14 +112,20 @@ def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: It
 
 
 def _check_header(path: Path) -> None:
-    """Refuse an empty file, duplicate columns and other separators, which pandas would accept or explain poorly."""
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        header = next((line.strip("\r\n") for line in file if line.strip()), None)
-    if header is None:
+    """Refuse what pandas would accept or explain poorly: no text, no columns, duplicate columns, other separators."""
+    header = ""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        for line in iter(lambda: file.readline(_LONGEST_HEADER), b""):
+            if len(line) == _LONGEST_HEADER:
+                raise ValueError("its first line should hold column names, but does not end. Save the table again.")
+            if header := line.decode("utf-8-sig").strip("\r\n"):
+                break
+        for chunk in itertools.chain([header.encode()], iter(lambda: file.read(_CHUNK), b"")):
+            if b"\0" in chunk:
+                raise ValueError(f"it {_NOT_TEXT}")
+    if not header.strip():
         raise ValueError("it should have a line of column names and rows below, but is empty. Save the table again.")
-    names = next(csv.reader([header]))
-    if duplicates := [name for name, times in Counter(names).items() if times > 1 and name]:
-        raise ValueError(f"its columns should have different names, but {duplicates[0]!r} occurs twice. Rename one.")
+    _check_unique(next(csv.reader([header])))
     others = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
     if others and "," not in header:
         shown = header if len(header) <= 60 else header[:60] + "…"
@@ -118,10 +136,26 @@ def _check_header(path: Path) -> None:
 
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:
+    _check_unique(importlib.import_module("pyarrow.parquet").read_schema(path).names)
     frame = pandas.read_parquet(path)
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    frame.columns = [str(column) for column in frame.columns]
+    _check_unique(frame.columns)
     names = read_parquet_metadata(path)
-    frame.attrs = {"names": {column: names[key] for column, key in _NAMES.items() if names.get(key)}}
+    frame.attrs = {"names": {column: _texts(names[key], key) for column, key in _NAMES.items() if names.get(key)}}
     return frame
+
+
+def _texts(names: Any, key: str) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"its metadata should have a list of names as '{key}', but has {reprlib.repr(names)}.")
+    return names
+
+
+def _check_unique(names: Iterable[str]) -> None:
+    if duplicates := [name for name, times in Counter(names).items() if times > 1 and name]:
+        raise ValueError(f"its columns should have different names, but {duplicates[0]!r} occurs twice. Rename one.")
 
 
 def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
@@ -131,6 +165,8 @@ def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
         if "X" not in arrays or _array(arrays, "X").ndim != 2:
             raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.files) or 'nothing'}.")
         X = arrays["X"]
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"its matrix 'X' should hold numbers, but holds {X.dtype}.")
         X = X.astype(np.float32 if X.dtype.itemsize <= 4 else np.float64)
         frame = pandas.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
         taken, names = {}, {}

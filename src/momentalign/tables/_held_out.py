@@ -1,7 +1,5 @@
 """Held-out rows of a table, and scores of models on them: by domain, mean and worst domain, groups."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._csv import csv_text
 from momentalign._seeds import holdout_rows
 from momentalign._types import Array, Integers
 from momentalign.sklearn import GroupReport
@@ -86,16 +85,14 @@ class TableScores:
 
     def to_csv(self) -> str:
         """One line for each row, model and metric; then the measures over groups, and the accuracy of each group."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["kind", "name", "rows", "model", "metric", "value"])
+        lines: list[list[object]] = [["kind", "name", "rows", "model", "metric", "value"]]
         for (kind, name, size), block in zip(self.rows, self.values, strict=True):
             for model, line in zip(self.models, block, strict=True):
                 for metric, value in zip(self.metrics, line, strict=True):
-                    writer.writerow([kind, name, size, model, metric, repr(float(value))])
+                    lines.append([kind, name, size, model, metric, repr(float(value))])
         for model, report in self.groups.items():
-            writer.writerows([*line[:3], model, *line[3:]] for line in _group_lines(report))
-        return text.getvalue()
+            lines += ([*line[:3], model, *line[3:]] for line in _group_lines(report))
+        return csv_text(lines)
 
 
 def _group_lines(report: GroupReport) -> Iterator[tuple[str, str, int, str, str]]:

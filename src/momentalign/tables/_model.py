@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 import momentalign
+from momentalign._csv import frame_csv
 from momentalign._extras import require
 from momentalign._files import atomic_write, check_output, check_writable
 from momentalign._types import Array
@@ -161,7 +162,7 @@ def predict_file(model: TableModel, path: str | Path, out: Path) -> tuple[int, l
         columns |= {f"p_{name}": probabilities[:, index] for index, name in enumerate(model.classes)}
     predicted = pandas.DataFrame(columns)
     out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(out, predicted.to_csv(index=False) if out.suffix == ".csv" else predicted.to_parquet(index=False))
+    atomic_write(out, frame_csv(predicted) if out.suffix == ".csv" else predicted.to_parquet(index=False))
     return len(frame), encoded.describe(Path(path).name)
 
 

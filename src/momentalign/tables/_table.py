@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._format import join_names, pluralize
+from momentalign._format import join_names, plain_name, pluralize
+from momentalign.tables._columns import check_decimal_points
 from momentalign.tables._files import MissingColumnError, read_frame
 from momentalign.tables._labels import label_names, name_indices
 
@@ -120,17 +121,35 @@ def read_table(
     features = frame.drop(columns=[*used, *(["file"] if "file" in frame.columns else [])])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} should have columns besides {' and '.join(quoted_names)}, but has none.")
+    if frame[target].dtype.kind == "O":
+        check_decimal_points(frame[target], target)
     names = frame.attrs.get("names", {})
     values = {option: name_indices(frame[name].to_numpy(), names.get(name)) for option, name in columns.items()}
+    labels = {option: label_names(values[option]) for option in ("domain", "group") if option in values}
+    for option, column in (("target", values["target"]), *labels.items()):
+        if column.dtype.kind not in "biuf":
+            notes += _similar_names(columns[option], column)
     return Table(
         features.reset_index(drop=True),
         values["target"],
-        label_names(values["domain"]),
+        labels["domain"],
         tuple(notes),
-        groups=label_names(values["group"]) if "group" in values else None,
+        groups=labels.get("group"),
         splits=_splits(values["split"], columns["split"]) if "split" in values else None,
         names={option: tuple(names[name]) for option, name in columns.items() if name in names},
     )
+
+
+def _similar_names(column: str, values: NDArray[Any]) -> list[str]:
+    """Sentences on names of a column that differ by spaces or case only, which count as different."""
+    similar: dict[str, list[str]] = {}
+    for name in np.unique(values.astype(str)).tolist():
+        similar.setdefault(plain_name(name), []).append(f"'{name}'")
+    return [
+        f"{join_names(names)} in column '{column}' differ by spaces or case only, and count as different."
+        for names in similar.values()
+        if len(names) > 1
+    ]
 
 
 def _splits(column: NDArray[Any], name: str) -> NDArray[np.str_]:

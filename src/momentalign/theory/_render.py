@@ -120,8 +120,8 @@ def report_page(report: "TransferReport") -> str:
     pareto = report.pareto
     columns = ["domain", "rows", "loss", "its best loss", "gradient norm", "weight in the centre's mixture"]
     sections = [
-        f"<h1>Transfer report</h1>\n<p class='dim'>{escape(subtitle(report))}</p>",
-        f"<p class='worst'>{escape(headline(report))}</p>",
+        f"<h1>Transfer report</h1>\n<p class='dim'>{_escaped(subtitle(report))}</p>",
+        f"<p class='worst'>{_escaped(headline(report))}</p>",
         "<h2>The domains at the centre of the ball</h2>\n<p>The centre is the weakly Pareto-optimal head with the "
         f"smallest largest gradient norm, {pareto.largest_gradient_norm:.4g}; the smallest combination of the "
         f"gradients there is {pareto.check.norm:.1g}.</p>\n" + _html_table(columns, domain_rows(report)),
@@ -133,13 +133,13 @@ def report_page(report: "TransferReport") -> str:
     if report.hull is not None:
         weights = [[name, f"{weight:.3f}"] for name, weight in zip(report.names, report.hull.weights, strict=True)]
         sections.append(
-            f"<h2>Hull check</h2>\n<p>{escape(report.hull.sentence)}</p>\n"
+            f"<h2>Hull check</h2>\n<p>{_escaped(report.hull.sentence)}</p>\n"
             + _html_table(["source", "weight in the closest mixture"], weights)
         )
     if report.target is not None:
         sections.append("<h2>The labelled target at the centre</h2>\n" + _quantity_table(target_rows(report.target)))
     if report.notes:
-        items = "\n".join(f"<li>{escape(note)}</li>" for note in report.notes)
+        items = "\n".join(f"<li>{_escaped(note)}</li>" for note in report.notes)
         sections.append(f"<h2>Notes</h2>\n<ul>\n{items}\n</ul>")
     body = "\n".join(sections)
     return (
@@ -149,18 +149,22 @@ def report_page(report: "TransferReport") -> str:
     )
 
 
+def _escaped(text: str) -> str:
+    return escape(printable(text))
+
+
 def _heat_map(matrix: DomainMatrix, names: Sequence[str]) -> str:
     """A matrix as a table whose cells are coloured by their share of the largest entry."""
     finite = matrix.values[np.isfinite(matrix.values)]
     largest = float(finite.max()) if finite.size else 0.0
-    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th scope='col'>{_escaped(name)}</th>" for name in names)
     cells = ["".join(_heat_cell(matrix, i, j, largest) for j in range(len(names))) for i in range(len(names))]
     rows = "\n".join(
-        f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in zip(names, cells, strict=True)
+        f"<tr><th scope='row'>{_escaped(name)}</th>{row}</tr>" for name, row in zip(names, cells, strict=True)
     )
     return (
-        f"<div class='scroll'><table><caption>{escape(matrix.title)}<span>{escape(matrix.remark)}</span></caption>\n"
-        f"<thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+        f"<div class='scroll'><table><caption>{_escaped(matrix.title)}<span>{_escaped(matrix.remark)}</span>"
+        f"</caption>\n<thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
@@ -183,13 +187,13 @@ def _quantity_table(rows: list[Quantity]) -> str:
 
 
 def _html_table(header: Sequence[str], rows: Iterable[Sequence[str]], text_column: int | None = None) -> str:
-    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in header)
+    head = "".join(f"<th scope='col'>{_escaped(name)}</th>" for name in header)
     lines = []
     for first, *rest in rows:
         cells = "".join(
-            f"<td{' class=' + repr('text') if index == text_column else ''}>{escape(cell)}</td>"
+            f"<td{' class=' + repr('text') if index == text_column else ''}>{_escaped(cell)}</td>"
             for index, cell in enumerate(rest, 1)
         )
-        lines.append(f"<tr><th scope='row'>{escape(first)}</th>{cells}</tr>")
+        lines.append(f"<tr><th scope='row'>{_escaped(first)}</th>{cells}</tr>")
     body = "\n".join(lines)
     return f"<div class='scroll'><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"

@@ -1,0 +1,56 @@
+"""CSV files that a spreadsheet opens without running anything: text that looks like a formula gets an apostrophe."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""First characters of cells that spreadsheets take as formulas; the last four are full-width = + - @."""
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf|nan)([eE][+-]?\d+)?%?")
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell as it is written: text that a spreadsheet would take as a formula begins with an apostrophe.
+
+    Text that is a signed number, such as a class "-1" or a domain "+90%", is left alone, and so is all that is not
+    text.
+
+    Example:
+        >>> [csv_cell(value) for value in ("=1+1", "-1", "-90%", "a=b", -1.5)]
+        ["'=1+1", '-1', '-90%', 'a=b', -1.5]
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.encode("utf-8", "backslashreplace").decode()  # names of files that are not UTF-8 have lone surrogates
+    return f"'{text}" if _is_formula(text) else text
+
+
+def plain_cell(text: str) -> str:
+    """Inverse of :func:`csv_cell` for text."""
+    return text[1:] if text.startswith("'") and _is_formula(text) else text
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as the text of a CSV file, the column names first."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
+    return text.getvalue()
+
+
+def frame_csv(frame: Any, *, index: bool = False) -> str:
+    """A pandas data frame as the text of a CSV file, with its index if `index` is True."""
+    frame = frame.reset_index() if index else frame.copy()
+    for position, dtype in enumerate(frame.dtypes):
+        if dtype.kind not in "biuf":
+            frame.isetitem(position, frame.iloc[:, position].astype(object).map(csv_cell))
+    header = [csv_cell(str(name)) for name in frame.columns]
+    text: str = frame.to_csv(index=False, header=header, lineterminator="\n")
+    return text
+
+
+def _is_formula(text: str) -> bool:
+    """Whether text, or text with apostrophes before it, looks like a formula."""
+    content = text.lstrip("'")
+    return _FORMULA.match(content) is not None and _NUMBER.fullmatch(content) is None

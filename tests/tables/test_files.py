@@ -1,0 +1,195 @@
+"""Files that are damaged, odd or meant to do harm: one sentence, and no other kind of error."""
+
+import gzip
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from momentalign.tables import fit_encoder, read_frame, read_table
+
+ROWS = {"x": [1.0, 2.0, 3.0, 4.0], "y": ["a", "b", "a", "b"], "domain": ["s", "s", "t", "t"]}
+_ENCRYPTED = 0x1
+
+
+def npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def encrypted_npz() -> bytes:
+    """A zip whose members have the flag of a password."""
+    content = bytearray(npz(X=np.zeros((2, 2)), y=np.zeros(2), domain=np.zeros(2)))
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = content.find(signature)
+        while at >= 0:
+            content[at + offset] |= _ENCRYPTED
+            at = content.find(signature, at + 1)
+    return bytes(content)
+
+
+def claims_too_much() -> bytes:
+    """An array of a few bytes whose header says that it has 2^60."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file,
+        {"descr": "<f8", "fortran_order": False, "shape": (1 << 30, 1 << 30)},  # type: ignore[arg-type]
+    )
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as zipped:
+        zipped.writestr("X.npy", file.getvalue())
+    return archive.getvalue()
+
+
+def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> bytes:
+    file = io.BytesIO()
+    table = pa.table(ROWS) if table is None else table
+    pq.write_table(table.replace_schema_metadata(metadata), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"\n\r\n  \n", "is empty"),
+        ("t.csv", b"x,y,domain\n1,a,s\n\0\0\0\n", "should be text in UTF-8"),
+        ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16-le"), "should be text in UTF-8"),
+        ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16"), "should be text in UTF-8"),
+        ("t.csv", "x,y,domain\n1,é,s\n".encode("latin-1"), "should be text in UTF-8"),
+        ("t.csv", b"x,y,domain\n1,a,s,4\n2,b,t,5\n", "as many values as there are column names, but have more"),
+        ("t.csv", b"x,y,domain\n1,a,s\n2,b,t,5\n", "Expected 3 fields in line 3, saw 4"),
+        ("t.csv", b"x,x,y,domain\n1,2,a,s\n", "'x' occurs twice"),
+        ("t.csv", b"x;y;domain\n1,5;a;s\n", "separated by semicolons"),
+        ("t.csv", b"x,y,domain\n", "should have rows"),
+        ("t.csv", b'x,y,domain\n1,"a,s\n', "EOF inside string"),
+        ("t.csv.gz", gzip.compress(b"x,y,domain\n1,a,s\n" * 99)[:-12], "could not be read"),
+        ("t.csv.gz", b"x,y,domain\n1,a,s\n", "could not be read"),
+        ("t.npz", b"not a zip", "not an npz archive"),
+        ("t.npz", encrypted_npz(), "password"),
+        ("t.npz", claims_too_much(), "could not be read"),
+        ("t.npz", npz(X=np.array([[{}, 1]], dtype=object)), "holds Python objects, which are not loaded"),
+        ("t.npz", npz(X=np.array([["a", "b"]])), "should hold numbers"),
+        ("t.npz", npz(X=np.ones((2, 2), dtype=complex)), "should hold numbers"),
+        ("t.npz", npz(X=np.ones((2, 2)), y=np.array([{}, 1], dtype=object)), "which are not loaded"),
+        ("t.npz", npz(X=np.ones((2, 2)), y=np.ones(3), domain=np.ones(2)), "one entry per row"),
+        ("t.npz", npz(a=np.ones(2)), "should have a matrix 'X'"),
+        ("t.npz", npz(X=np.ones((2, 2)))[:-30], "t.npz"),
+        ("t.parquet", b"PAR1 and no more", "could not be read"),
+        ("t.parquet", parquet({b"momentalign": b"5"}), "metadata 'momentalign'"),
+        ("t.parquet", parquet({b"momentalign": b"{"}), "metadata 'momentalign'"),
+        ("t.parquet", parquet({b"momentalign": b"\xff\xfe"}), "metadata 'momentalign'"),
+        ("t.parquet", parquet({b"momentalign": b"[" * 100_000}), "metadata 'momentalign'"),
+        ("t.parquet", parquet({b"momentalign": json.dumps({"classes": 5}).encode()}), "list of names as 'classes'"),
+        ("t.parquet", parquet({b"momentalign": json.dumps({"domains": [5]}).encode()}), "list of names as 'domains'"),
+        ("t.parquet", parquet({b"pandas": b"[]"}), "could not be read"),
+        ("t.parquet", parquet({b"pandas": b'{"columns": 5}'}), "could not be read"),
+        ("t.parquet", parquet({}, pa.table([[1], [2]], names=["x", "x"])), "'x' occurs twice"),
+    ],
+)
+def test_damaged_and_odd_files_are_one_sentence(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message) as raised:
+        read_table(tmp_path / name)
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).startswith(name)
+
+
+def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("momentalign.tables._files._LONGEST_HEADER", 1000)
+    with gzip.open(tmp_path / "t.csv.gz", "wb") as file:
+        file.write(b"a" * 5000)
+    with pytest.raises(ValueError, match="does not end"):
+        read_frame(tmp_path / "t.csv.gz")
+
+
+def test_a_pipe_is_no_table(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=r"should be a \.csv"):
+        read_frame(tmp_path / "t.csv")
+
+
+def test_a_named_index_is_a_column(tmp_path: Path) -> None:
+    pd.DataFrame(ROWS).set_index("domain").to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").domains.tolist() == ROWS["domain"]
+
+
+def _arrow_strings(values: list[str | None]) -> Any:
+    return pd.array(values, dtype="string")
+
+
+@pytest.mark.parametrize("make", [_arrow_strings, lambda values: np.array(values, dtype=object), pd.Categorical])
+def test_columns_of_text_with_missing_values(make: Callable[[list[str | None]], Any], tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "x": np.arange(12.0),
+            "kind": make(["u", None, "v"] * 4),
+            "number": make(["1", None, "2.5"] * 4),
+            "y": make([*"abababababa", None]),
+            "domain": make([*"sssssttttt", None, "t"]),
+        }
+    )
+    table.to_parquet(tmp_path / "t.parquet")
+    read = read_table(tmp_path / "t.parquet")
+    assert read.target.tolist() == [*"ababababab"]
+    assert read.domains.tolist() == [*"sssssttttt"]
+    encoder, rows, _ = fit_encoder(read.features)
+    assert rows.missing["kind"] == 3
+    again = encoder.encode(read.features)
+    assert np.array_equal(again.matrix, rows.matrix)
+
+
+@pytest.mark.parametrize("kind", ["string", "object"])
+def test_numbers_as_text_with_missing_values(kind: str) -> None:
+    numbers = fit_encoder(pd.DataFrame({"x": [1.0, 2.0, 4.0]}))[0]
+    assert numbers.encode(pd.DataFrame({"x": pd.Series(["3", None], dtype=kind)})).matrix.tolist() == [[3.0], [2.0]]
+    with pytest.raises(ValueError, match="Column 'x' should hold numbers, but holds 'a'"):
+        numbers.encode(pd.DataFrame({"x": pd.Series([None, "a"], dtype=kind)}))
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (["1,5", "2", "3,25", "4"], "1,5"),
+        (["2", "-1,5e3", None, "4"], "-1,5e3"),
+        (["1,500", "2,500.5", "3", "4"], "1,500"),
+    ],
+)
+def test_decimal_commas_are_noticed(column: list[str | None], found: str, tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        pd.DataFrame({**ROWS, name: column}).to_csv(tmp_path / "t.csv", index=False)
+        message = f"Column '{name}' should hold numbers with decimal points, but holds '{found}'"
+        with pytest.raises(ValueError, match=message):
+            fit_encoder(read_table(tmp_path / "t.csv").features)
+
+
+def test_text_with_commas_is_text(tmp_path: Path) -> None:
+    pd.DataFrame({**ROWS, "kind": ["1,5", "a,b", "1,5", "a,b"]}).to_csv(tmp_path / "t.csv", index=False)
+    encoder, _, _ = fit_encoder(read_table(tmp_path / "t.csv").features)
+    assert encoder.columns[1].categories == ("1,5", "a,b")
+
+
+def test_names_that_differ_by_spaces_or_case_are_reported(tmp_path: Path) -> None:
+    rows = {**ROWS, "y": ["A", "a", "b", "b"], "domain": ["St  Gallen", "st gallen ", "t", "t"]}
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    assert read_table(tmp_path / "t.csv").notes == (
+        "'A' and 'a' in column 'y' differ by spaces or case only, and count as different.",
+        "'St  Gallen' and 'st gallen ' in column 'domain' differ by spaces or case only, and count as different.",
+    )
+
+
+def test_a_missing_column_names_the_last_ones_too(tmp_path: Path) -> None:
+    frame = pd.DataFrame({**{f"x{k}": [1.0] for k in range(40)}, "Site": ["s"], "label": ["a"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=r"Found: x0, x1, .*more\), .*x39, Site, label\. Did you mean 'Site'\?"):
+        read_table(tmp_path / "t.csv", target="label", domain="site")
