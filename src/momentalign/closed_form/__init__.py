@@ -27,7 +27,7 @@ from momentalign.closed_form._gram import TILE, cross_grams, domain_grams, gram_
 from momentalign.closed_form._heads import LogisticResiduals, Residuals, SquaredErrorResiduals
 from momentalign.closed_form._product_spreads import product_spreads
 from momentalign.closed_form._routes import cheapest_route, pairwise_grams
-from momentalign.closed_form._scale import power_of_two, unit_features
+from momentalign.closed_form._scale import unit_features, unit_scale
 from momentalign.closed_form._softmax import SoftmaxResiduals
 from momentalign.closed_form._softmax_spreads import softmax_spreads
 from momentalign.closed_form._variance_spread import variance_spread
@@ -66,7 +66,6 @@ __all__ = [
     "norms",
     "pairs_per_spread",
     "pairwise_grams",
-    "power_of_two",
     "present_spread",
     "product_spreads",
     "same",
@@ -75,6 +74,7 @@ __all__ = [
     "softmax_spreads",
     "spread",
     "unit_features",
+    "unit_scale",
     "variance_spread",
     "with_constant",
 ]

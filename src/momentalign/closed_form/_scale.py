@@ -11,11 +11,11 @@ from torch import Tensor
 from momentalign.closed_form._direct import with_constant
 
 
-def power_of_two(values: Tensor) -> Tensor:
+def unit_scale(values: Tensor) -> Tensor:
     """A power of two by which the largest of some numbers is about 1; scalar, without a gradient.
 
     Example:
-        >>> power_of_two(torch.tensor([3.0, -1000.0]))
+        >>> unit_scale(torch.tensor([3.0, -1000.0]))
         tensor(0.0010)
     """
     limits = torch.finfo(values.dtype)
@@ -29,4 +29,4 @@ def unit_features(features: Tensor, bias: bool) -> Tensor:
     For quotients that do not change with the scale of a head's input: the result stands for features without a bias.
     """
     X = with_constant(features, bias)
-    return X * power_of_two(X)
+    return X * unit_scale(X)

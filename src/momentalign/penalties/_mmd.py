@@ -48,7 +48,7 @@ class MMD(DomainPenalty):
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Mean discrepancy over pairs of domains."""
         X, domains = batch.features, batch.domains
-        scale = closed_form.power_of_two(X)
+        scale = closed_form.unit_scale(X)
         X, unit = X * scale, scale.reciprocal()
         X = X - X.mean(0).detach()  # distances stay, their rounding shrinks
         lengths = X.square().sum(1)
