@@ -3,15 +3,18 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+MINUTES ?= 5
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet -c constraints-dev.txt
+# Bytecode is written when a module is first imported: of these packages' modules most never are.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile -c constraints-dev.txt
+FAST = $$(grep -rL --include='test_*.py' 'pytest.mark.slow' tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint types pytest bench docs clean
+.PHONY: help setup demo check test lint types pytest minimum generated soak mutate audit bench docs clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## build .venv with the package and the development tools
 
@@ -26,7 +29,7 @@ demo: setup ## compare five methods on coloured digits: a sweep, its table, a re
 	$(BIN)/momentalign report runs/demo -o runs/report.html
 
 check: lint types ## lint, types and the fast tests: under a minute
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) $$(grep -rL --include='test_*.py' 'pytest.mark.slow' tests)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) $(FAST)
 
 test: lint types pytest ## lint, types, tests, doctests, README snippets, examples
 
@@ -41,6 +44,36 @@ types: setup ## strict type check of src and examples
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
+.venv-min/.installed: pyproject.toml constraints-min.txt
+	test -x .venv-min/bin/python || $(PYTHON) -m venv .venv-min
+	.venv-min/bin/python -m pip install --quiet --no-compile -c constraints-min.txt -e ".[all,dev]"
+	@touch $@
+
+# Old releases warn of each other's future, which is past.
+minimum: .venv-min/.installed ## the fast tests with the lowest versions that the package allows, in .venv-min
+	OMP_NUM_THREADS=1 .venv-min/bin/pytest -q -n $(WORKERS) -W default::DeprecationWarning -W default::FutureWarning $(FAST)
+
+generated: setup ## ten thousand generated cases, and what became of them
+	MOMENTALIGN_CASES=long OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) tests/generated
+
+soak: setup ## kills, full disks, torn files, lost workers for MINUTES minutes, and what survived
+	$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+$(VENV)/.installed-mutation: $(VENV)/.installed
+	$(INSTALL) -e ".[all,dev,mutation]"
+	@touch $@
+
+mutate: $(VENV)/.installed-mutation ## the share of small bugs that the tests notice, package by package
+	$(BIN)/python -m tools.mutation
+
+$(VENV)/.installed-audit: $(VENV)/.installed
+	$(INSTALL) -e ".[all,dev,audit]"
+	@touch $@
+
+audit: $(VENV)/.installed-audit ## unsafe calls in our code, and known holes in the versions of constraints-dev.txt
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints-dev.txt
+
 bench: setup ## time and memory of the penalties, as ratios within one run
 	$(BIN)/momentalign bench
 
@@ -53,5 +86,5 @@ docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 clean: ## remove what the other targets made, .venv included
-	rm -rf $(VENV) docs/_build dist build .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .venv-min docs/_build dist build .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

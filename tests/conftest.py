@@ -1,7 +1,13 @@
 """Fixtures and markers that every test can use."""
 
+import os
+
 import pytest
 import torch
+
+# Triton reads this where a kernel is defined, so it has to be there before the package is imported.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from momentalign._machine import cpu_bfloat16_works
 from tests.browser import browser, chromium  # noqa: F401  (fixtures)

@@ -1,6 +1,7 @@
 """Where Triton's kernels can be tested: on a CUDA device, or anywhere with Triton and TRITON_INTERPRET=1."""
 
 import os
+from typing import Any
 
 import pytest
 import torch
@@ -12,3 +13,21 @@ DEVICE = "cpu" if INTERPRETED else "cuda"
 needs_device = pytest.mark.skipif(
     not (AVAILABLE and (INTERPRETED or torch.cuda.is_available())), reason="needs a CUDA device with Triton"
 )
+# Problems of many tiles, which the interpreter takes minutes for; smaller ones of two or three tiles run in it.
+large = pytest.mark.skipif(INTERPRETED, reason="takes minutes in Triton's interpreter: needs a CUDA device")
+
+if AVAILABLE and INTERPRETED:
+    from triton.runtime import interpreter
+
+    _prepared: set[str] = set()
+
+    def _call(function: Any, *args: Any, **options: Any) -> Any:
+        if function.fn.__module__ not in _prepared:
+            _prepared.add(function.fn.__module__)
+            interpreter._patch_lang(function.fn)
+        return function.rewrite()(*args, **options)
+
+    # A function that a kernel calls prepares Triton's language anew at each call, which takes half of the time; once
+    # for each module is enough.
+    if hasattr(interpreter.InterpretedFunction, "rewrite"):
+        interpreter.InterpretedFunction.__call__ = _call

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from momentalign import _triton
-from momentalign.closed_form import _coral_distances, _product_spreads, _softmax_spreads, _variance_spread
+from momentalign.closed_form import (
+    _coral_distances,
+    _decayed_spreads,
+    _product_spreads,
+    _softmax_spreads,
+    _variance_spread,
+)
 
 
 class Rows(SimpleNamespace):
@@ -44,6 +50,17 @@ def test_what_the_kernels_are_not_made_for_does_not() -> None:
     assert not _coral_distances._can_fuse(rows(128, 384, dtype=torch.float64))
     assert not _variance_spread._can_fuse(rows(128, 65), X, labels, None)
     assert not _variance_spread._can_fuse(rows(128, 7), X, labels, rows(3, 7 * 385, dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("triton")
+def test_on_the_host_nothing_does_even_with_triton() -> None:
+    X, Z, labels = torch.zeros(128, 384), torch.zeros(128, 7), torch.arange(3)
+    assert not _triton.can_use(X)
+    assert not _softmax_spreads._can_fuse(X, Z)
+    assert not _product_spreads._can_fuse(X, Z)
+    assert not _coral_distances._can_fuse(X)
+    assert not _variance_spread._can_fuse(Z, X, labels, None)
+    assert not _decayed_spreads._can_fuse(X, Z, labels, True)
 
 
 def test_without_triton_nothing_does(monkeypatch: pytest.MonkeyPatch) -> None:

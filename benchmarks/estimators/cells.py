@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import joblib  # type: ignore[import-untyped]  # comes with scikit-learn
+import joblib  # type: ignore[import-untyped]
 import numpy as np
 import scipy
 import sklearn

@@ -55,7 +55,9 @@ def measure(shape: Shape) -> dict[str, float]:
         theirs = RidgeCV(factors, cv=splits, scoring="neg_root_mean_squared_error")
         models = {"one fit": Ridge(), "scikit-learn": theirs, "ours": MomentAlignedRegressorCV()}
     else:
-        options: dict[str, Any] = {"l1_ratios": (0,), "use_legacy_attributes": False, "max_iter": 1000}
+        options: dict[str, Any] = {"max_iter": 1000}
+        if "use_legacy_attributes" in LogisticRegressionCV().get_params():  # without it newer releases warn
+            options |= {"l1_ratios": (0,), "use_legacy_attributes": False}
         theirs = LogisticRegressionCV(
             Cs=[1 / factor for factor in factors], cv=splits, scoring="balanced_accuracy", **options
         )

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from momentalign.closed_form import _coral_distances, coral_distances
-from tests.kernels import DEVICE, needs_device
+from tests.kernels import DEVICE, large, needs_device
 from tests.references import LABELS
 
 SIZES = [(6, 6), (2, 9, 4), (1, 5, 3), (1, 1)]
@@ -74,7 +74,7 @@ def test_one_domain_is_exactly_zero(rows: int) -> None:
 
 
 @needs_device
-@pytest.mark.parametrize("sizes", [*SIZES, (70, 1, 40), (64, 64)], ids=str)
+@pytest.mark.parametrize("sizes", [*SIZES, (70, 1, 40), pytest.param((64, 64), marks=large)], ids=str)
 @pytest.mark.parametrize("d", [3, 40, 150])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_kernels_give_the_same(sizes, d, offset, monkeypatch):
