@@ -68,5 +68,5 @@ def test_equivalent_mutants_are_of_lines_that_exist() -> None:
     for row in listed:
         lines = (PROJECT / "src" / "momentalign" / row["path"]).read_text().splitlines()
         assert row["original"] in {line.strip() for line in lines}, row
-        assert row["mutated"] != row["original"]
+        assert row.get("mutated") != row["original"]
         assert row["reason"]

@@ -19,9 +19,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 TESTS = {
     "closed_form": ["tests/closed_form", "tests/penalties", "tests/test_functional.py"],
-    "penalties": ["tests/penalties"],
+    "penalties": ["tests/penalties", "tests/algorithms/test_search_space.py"],
     "linear": ["tests/linear", "tests/sklearn"],
-    "selection": ["tests/selection", "tests/report"],
+    "selection": ["tests/selection", "tests/test_worst_group.py"],
     "theory": ["tests/theory"],
     "probing": ["tests/probing"],
     "report": ["tests/report"],
@@ -54,9 +54,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="which sample of so many; samples share no mutant")
     parser.add_argument("--survivors", action="store_true", help="try again what survived, after new tests")
     parser.add_argument("--report", action="store_true", help="only print the scores of what was tried")
-    parser.add_argument(
-        "--seconds", type=float, default=60, help="tests a mutant is given, shortest first (default: 60)"
-    )
+    parser.add_argument("--seconds", type=float, default=20, help="of tests for a mutant, shortest first (default: 20)")
     default = Path(tempfile.gettempdir()) / "momentalign-mutation"
     parser.add_argument("--work", type=Path, default=default, help=f"copy, coverage and results (default: {default})")
     options = parser.parse_args()
@@ -77,7 +75,7 @@ def _try_package(package: str, copy: Path, work: Path, results: Path, options: a
         row: dict[str, object] = {"package": package, "key": key, "line": mutant.place.line}
         row |= {"original": mutant.original, "mutated": mutant.mutated}
         before = _rows(results).get(key)
-        if (path, mutant.original, mutant.mutated) in equivalent:
+        if equivalent & {(path, mutant.original, mutant.mutated), (path, mutant.original, None)}:
             if before is None or before["outcome"] != "equivalent":
                 append(results, row | {"outcome": "equivalent", "test": ""})
             continue
@@ -135,9 +133,9 @@ def _within(tests: set[str], found: TestMap, seconds: float) -> set[str]:
     return chosen
 
 
-def _equivalent() -> set[tuple[str, str, str]]:
+def _equivalent() -> set[tuple[str, str, str | None]]:
     listed = tomllib.loads(Path(__file__).with_name("equivalent.toml").read_text())
-    return {(f"src/momentalign/{row['path']}", row["original"], row["mutated"]) for row in listed.get("mutant", [])}
+    return {(f"src/momentalign/{row['path']}", row["original"], row.get("mutated")) for row in listed.get("mutant", [])}
 
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:

@@ -9,6 +9,12 @@ import pytest
 from tools.mutation._coverage import Gather, TestMap
 from tools.mutation._trial import PYTEST, in_child
 
+LEFT_OUT = (
+    *("tests/penalties/test_compile.py", "tests/penalties/test_cuda.py", "tests/penalties/test_gather.py"),
+    *("tests/report/test_page_browser.py", "tests/theory/test_page_browser.py", "tests/sklearn/test_contract.py"),
+)
+"""Tests of compilers, GPUs, browsers and other processes: they take long for what they would notice here."""
+
 
 def test_files(project: Path, names: list[str]) -> list[str]:
     """Files with tests under some paths, relative to the project; of the sources those with doctests."""
@@ -17,7 +23,7 @@ def test_files(project: Path, names: list[str]) -> list[str]:
         str(path.relative_to(project))
         for path in found
         if path.is_file() and (path.name.startswith("test_") or ">>> " in path.read_text())
-        if not path.name.endswith("_browser.py")
+        if str(path.relative_to(project)) not in LEFT_OUT
     ]
 
 

