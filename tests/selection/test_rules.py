@@ -163,6 +163,17 @@ def leave_one_out_runs(folder, number, a, b, test):
         run(folder, records, name=f"{name}c{number}", number=number, test=test_domains)
 
 
+def test_rows_come_by_algorithm_then_test_domain_as_the_data_have_them_then_trial(tmp_path):
+    domains = ("z", "m", "a")  # not in the order of the alphabet
+    wanted = [(name, test, trial) for name in ("cma", "erm") for test in domains for trial in (0, 1)]
+    for algorithm, test, trial in reversed(wanted):
+        config = make_config(dataset="toy", algorithm=algorithm, test_domains=[test], trial=trial)
+        lines = accuracies(300, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), domains)
+        write_run(tmp_path, config, lines, name=f"{algorithm}-{test}-{trial}", domains=domains)
+    rows = select(read_runs(tmp_path), "oracle")
+    assert list(zip(rows["algorithm"], rows["test_domain"], rows["trial"], strict=True)) == wanted
+
+
 def test_leave_one_domain_out_averages_over_the_pairs(tmp_path):
     leave_one_out_runs(tmp_path, 0, a=(0.2, 0.5, 0.3), b=(0.2, 0.5, 0.9), test=(0.1, 0.2, 0.3))  # 0.2, 0.5, 0.6
     leave_one_out_runs(tmp_path, 1, a=(0.1, 0.55, 0.1), b=(0.1, 0.55, 0.1), test=(0.7, 0.8, 0.9))  # 0.1, 0.55, 0.1

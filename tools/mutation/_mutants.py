@@ -112,7 +112,8 @@ def _module_places(source: str, path: str) -> Iterator[Place]:
         operator = get_operator(name)()
         starts = [start for node in nodes for start, _ in operator.mutation_positions(node)]
         for occurrence, (line, column) in enumerate(starts):
-            if not skipped.covers(line, column):
+            star = text[line - 1][column : column + 2] == "*,"  # of a signature: no product
+            if not star and not skipped.covers(line, column):
                 original = text[line - 1].strip()
                 indentation = len(text[line - 1]) - len(text[line - 1].lstrip())
                 key = f"{path} | {original} | {name}, column {column - indentation}"
