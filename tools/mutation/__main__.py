@@ -54,7 +54,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="which sample of so many; samples share no mutant")
     parser.add_argument("--survivors", action="store_true", help="try again what survived, after new tests")
     parser.add_argument("--report", action="store_true", help="only print the scores of what was tried")
-    parser.add_argument("--seconds", type=float, default=20, help="of tests for a mutant, shortest first (default: 20)")
+    parser.add_argument("--seconds", type=float, default=12, help="of tests for a mutant, shortest first (default: 12)")
     default = Path(tempfile.gettempdir()) / "momentalign-mutation"
     parser.add_argument("--work", type=Path, default=default, help=f"copy, coverage and results (default: {default})")
     options = parser.parse_args()
@@ -111,7 +111,7 @@ def _try_mutant(mutant: Mutant, found: TestMap, copy: Path, work: Path, seconds:
     others = {test for test in found.seconds if test.partition("::")[0] in files} - chosen
     try:
         path.write_text(mutant.code)
-        for tests in (chosen, _within(others, found, seconds)):
+        for tests in (chosen, _within(others, found, seconds / 3)):
             if tests:
                 limit = 20 + 4 * sum(found.seconds[test] for test in tests)
                 outcome, test = try_tests(tests, found, work, limit)

@@ -5,13 +5,18 @@ import ast
 UNOBSERVABLE_DECORATORS = {"overload", "override", "final", "abstractmethod", "cache", "lru_cache", "cached_property"}
 """Decorators for type checkers and for speed: without them the results are the same."""
 
+KERNEL_FUNCTIONS = {"_can_fuse", "_fused_spreads", "_recomputed", "_block_sizes"}
+"""Functions that only run where Triton kernels do; classes that launch kernels are found by that name."""
+
 
 class SkippedPlaces:
     """Annotations, messages, ``__repr__``, ``__all__``, decorators for type checkers, kernel launches."""
 
     def __init__(self, source: str) -> None:
         self._spans: list[tuple[tuple[int, int], tuple[int, int]]] = []
-        for node in ast.walk(ast.parse(source)):
+        tree = ast.parse(source)
+        self._skip_kernels(tree)
+        for node in ast.walk(tree):
             self._visit(node)
 
     def covers(self, line: int, column: int) -> bool:
@@ -21,6 +26,21 @@ class SkippedPlaces:
     def _skip(self, node: ast.expr | ast.stmt | ast.keyword | None) -> None:
         if node is not None:
             self._spans.append(((node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)))
+
+    def _skip_kernels(self, tree: ast.Module) -> None:
+        """Skip code that launches kernels, and the module's constants that nothing else uses."""
+        launching = [
+            node
+            for node in tree.body
+            if (isinstance(node, ast.ClassDef) and "kernels" in _names(node))
+            or (isinstance(node, ast.FunctionDef) and node.name in KERNEL_FUNCTIONS)
+        ]
+        if launching:
+            others = [node for node in tree.body if node not in launching and not isinstance(node, ast.Assign)]
+            used = {name for node in others for name in _names(node)}
+            constants = [node for node in tree.body if isinstance(node, ast.Assign) and not _names(node) & used]
+            for node in [*launching, *constants]:
+                self._skip(node)
 
     def _visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.arg | ast.AnnAssign):
@@ -33,8 +53,6 @@ class SkippedPlaces:
                     self._skip(statement)
         elif isinstance(node, ast.ClassDef):
             self._decorators(node)
-            if any(isinstance(part, ast.Name) and part.id == "kernels" for part in ast.walk(node)):  # launches
-                self._spans.append(((node.lineno, 0), (node.end_lineno or 0, node.end_col_offset or 0)))
         elif isinstance(node, ast.Assign) and any(getattr(name, "id", "") == "__all__" for name in node.targets):
             self._skip(node)
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in {getattr(name, "id", "") for name in ast.walk(node.test)}:
@@ -65,3 +83,7 @@ class SkippedPlaces:
             # Checks that never fail in working code, and the line of ours that a warning names.
             if (name == "zip" and keyword.arg == "strict") or (name == "warn" and keyword.arg == "stacklevel"):
                 self._skip(keyword)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}

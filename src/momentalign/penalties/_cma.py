@@ -111,6 +111,11 @@ class CMAMomentum(CMA):
         """As CMA's, with momentum."""
         return {**super().safe_search_space(recipe, steps), "momentum": MOMENTUM}
 
+    @classmethod
+    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
+        """That of :meth:`search_space`: the public code has no momentum."""
+        return cls.search_space(recipe, steps)
+
 
 class GradientMatching(AlignmentPenalty):
     r"""Matches the gradients of a linear head across domains: :class:`CMA` without its Hessians.
