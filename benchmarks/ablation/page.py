@@ -2,17 +2,51 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
 
 from benchmarks.ablation.factors import AVERAGED, CHANGES, DEFAULT, HIGHER, LOWER, SAME, TEST_DOMAIN, TRIALS, Factor
+from benchmarks.figures import Figure
 from benchmarks.markdown import mean_with_error, number, table
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import SWEEP_RUNS, Line
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
+from momentalign.report._style import LIGHT
 
 WINDOW = 500
 """Steps at the end of a run, and after the end of annealing, whose records are averaged."""
 MARGIN = 5.0
 """Points that count as a change."""
+
+CITED = {
+    "default": DEFAULT.change,
+    "erm": "no penalty (ERM)",
+    "rows": "256 rows of a domain instead of 64",
+    "rate": "learning rate 1e-4",
+    "momentum": "momentum 0.95, weights / 20",
+    "strong": "momentum 0.95, the same weights",
+    "hessians": "Hessians only",
+    "relative": "relative scaling, weights 100",
+    "reset": "the optimizer is not reset where annealing ends",
+}
+"""Changes that the text names."""
+QUOTES = (
+    "default-start",
+    "default-end",
+    "erm-end",
+    "rows-end",
+    "rate-end",
+    "momentum-start",
+    "momentum-end",
+    "strong-end",
+    "hessians-end",
+    "relative-end",
+    "reset-start",
+)
+"""Numbers that the text quotes: a change after annealing, or at the end."""
+DRAWN = tuple(CITED[name] for name in ("default", "erm", "rows", "rate", "momentum", "relative"))
+"""Changes whose curves are drawn."""
 
 Runs = dict[int, Line]
 
@@ -28,7 +62,9 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
             "count": f"{sum(map(len, runs.values()))} of {planned}",
             "margin": number(MARGIN, 0),
             "results": result_table(runs),
-        }
+            **quoted(runs),
+        },
+        {"curves": Figure(curve_rows(runs), _draw_curves)},
     )
 
 
@@ -42,6 +78,46 @@ def runs_of_factor(factor: Factor, lines: Sequence[Line]) -> Runs:
             if config["hparams"] == draw_hyperparameters(space, 0, factor.overrides):
                 found[config["trial"]] = line
     return found
+
+
+def quoted(runs: Mapping[str, Runs]) -> dict[str, str]:
+    """Numbers of the text: accuracies after annealing and at the end."""
+    blocks = {}
+    for block in QUOTES:
+        name, _, when = block.partition("-")
+        found = [after_annealing(line) if when == "start" else end(line) for line in runs[CITED[name]].values()]
+        blocks[block] = mean_with_error(100 * value for value in found if value is not None) if found else "?"
+    return blocks
+
+
+def curve_rows(runs: Mapping[str, Runs]) -> list[dict[str, Any]]:
+    """Mean accuracy over the trials at every record of the drawn changes."""
+    rows = []
+    for change in DRAWN:
+        lines = list(runs[change].values())
+        if lines:
+            curves = zip(*(line["curves"][f"accuracy|in|{TEST_DOMAIN}"] for line in lines), strict=True)
+            for step, values in zip(lines[0]["steps"], curves, strict=True):
+                rows.append({"name": change, "step": step, "accuracy": round(100 * statistics.fmean(values), 3)})
+    return rows
+
+
+def _draw_curves(data: alt.Data) -> Any:
+    return (
+        alt.Chart(data)
+        .mark_line(strokeWidth=1.8)
+        .encode(
+            x=alt.X("step:Q", title="step"),
+            y=alt.Y("accuracy:Q", title=f"accuracy on {TEST_DOMAIN}", scale=alt.Scale(zero=False)),
+            color=alt.Color(
+                "name:N",
+                scale=alt.Scale(domain=list(DRAWN), range=list(LIGHT[: len(DRAWN)])),
+                sort=list(DRAWN),
+                legend=alt.Legend(title=None, orient="top", columns=2),
+            ),
+        )
+        .properties(width=560, height=300)
+    )
 
 
 def prediction_table() -> str:

@@ -99,9 +99,10 @@ class Results:
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     """Tables of every data set, and the accuracies under three rules as figures."""
-    study = STUDIES["colored-mnist"]  # the file has runs of further studies
-    coloured = list(sweep_curves(line for line in records["colored-mnist"] if study.covers(line["run"]["config"])))
-    rotated = list(sweep_curves(records["rotated-mnist"]))
+    coloured, rotated = (  # the files have runs of further studies
+        list(sweep_curves(line for line in records[name] if STUDIES[name].covers(line["run"]["config"])))
+        for name in ("colored-mnist", "rotated-mnist")
+    )
     raw = Results([run for run in coloured if not run.cell[1].endswith(AVERAGE)], SHOWN)
     averaged = Results([run for run in coloured if run.cell[1].endswith(AVERAGE)], (MEAN, RANGE, ORACLE))
     others = _others(records["fine-tuning"])
@@ -112,7 +113,9 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         "colored-mnist-averaged": _rules_table(averaged, (MEAN, RANGE, ORACLE)),
         "images": _others_table(others, list(OTHER)[:3]),
         "tables": _others_table(others, list(OTHER)[3:]),
-        "rotated-mnist": _rules_table(Results(rotated, BRIEF), BRIEF),
+        "rotated-mnist": _rules_table(
+            Results([run for run in rotated if not run.cell[1].endswith(AVERAGE)], BRIEF), BRIEF
+        ),
         "momentum-mean": raw.chosen(MEAN, "cma-momentum").text,
         "momentum-range": raw.chosen(RANGE, "cma-momentum").text,
     }
@@ -139,9 +142,9 @@ def _ordered(algorithms: set[str]) -> list[str]:
     """CMA's kinds first, then the others in the catalogue's order, ERM last."""
     names = list(algorithm_names())
 
-    def position(algorithm: str) -> tuple[bool, bool, int]:
+    def position(algorithm: str) -> tuple[bool, bool, int, str]:
         name = algorithm.removesuffix(AVERAGE)
-        return name == "erm", not name.startswith("cma"), names.index(name)
+        return name == "erm", not name.startswith("cma"), names.index(name), algorithm
 
     return sorted(algorithms, key=position)
 
