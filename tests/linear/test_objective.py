@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+import torch
 
 from momentalign.linear import AlignmentObjective, SortedRows
 from momentalign.linear._spreads import GradientSpread, HessianSpread, KernelSpread, make_spread
 from tests.linear.problems import Problem, make_problem, reference
+from tests.references import differentiated, domain_losses
 
 SCALINGS = ("none", "classes", "parameters", "relative")
 each_problem = pytest.mark.parametrize("classes", [1, 2, 3, 5], ids=["logistic", "binary", "three", "five"])
@@ -149,3 +151,67 @@ def test_rows_are_sorted_and_their_shares_sum_to_one() -> None:
     thinned = rows.thinned(7)
     assert thinned.number == 3
     np.testing.assert_allclose(np.add.reduceat(thinned.shares, thinned.starts[:-1]), 1)
+
+
+def domain_hessians(problem: Problem, head: np.ndarray) -> np.ndarray:
+    """Hessians of the domains' losses by the flattened head, by automatic differentiation."""
+    features, targets, domains = map(torch.as_tensor, (problem.features, problem.targets, problem.domains))
+
+    def losses(flat: torch.Tensor) -> torch.Tensor:
+        W = flat.reshape(head.shape)
+        full = torch.cat([-W / 2, W / 2]) if problem.classes == 2 else W
+        return domain_losses(problem.loss, features, full, targets, domains)
+
+    return differentiated(2, losses)(torch.as_tensor(head).flatten()).numpy()
+
+
+@pytest.mark.parametrize("weights", [{}, {1: 1.0}, {2: 1.0}], ids=str)
+@each_problem
+def test_curvatures_are_the_domains_hessians(classes: int, weights: dict) -> None:
+    problem = make_problem(classes)
+    objective = make_objective(problem, weights)
+    head = np.random.default_rng(3).normal(size=objective.shape)
+    objective(head.ravel())  # at this head the moments of a Hessian spread are known, at the next they are not
+    for at in (head, head + 0.5):
+        np.testing.assert_allclose(objective.curvatures(at.ravel()), domain_hessians(problem, at), atol=1e-12)
+
+
+@each_problem
+def test_large_heads_have_the_mean_block_of_their_curvature(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem(classes)
+    objective = make_objective(problem, {})
+    outputs, d = objective.shape
+    head = np.random.default_rng(3).normal(size=objective.shape)
+    H = domain_hessians(problem, head).reshape(-1, outputs, d, outputs, d)
+    blocks = np.einsum("kaiaj->kij", H) / outputs
+    monkeypatch.setattr("momentalign.linear._objective._DENSE", 0)
+    np.testing.assert_allclose(objective.curvatures(head.ravel()), blocks, atol=1e-12)
+    monkeypatch.setattr("momentalign.linear._objective._SQUARE", d)
+    np.testing.assert_allclose(objective.curvatures(head.ravel()), blocks, atol=1e-12)
+    monkeypatch.setattr("momentalign.linear._objective._SQUARE", d - 1)
+    np.testing.assert_allclose(objective.curvatures(head.ravel()), np.einsum("kii->ki", blocks), atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@each_problem
+def test_coordinates_are_those_of_gauss_and_newton(classes: int, bias: bool) -> None:
+    problem = make_problem(classes)
+    if not bias:
+        problem = Problem(classes, problem.features[:, :3], problem.targets, problem.domains)
+    objective = make_objective(problem, {1: 3.0}, bias=bias, scaling="classes")
+    head = np.random.default_rng(4).normal(size=objective.shape)
+    objective(head.ravel())
+    H = domain_hessians(problem, head)
+    outputs, d = objective.shape
+    spared = np.ones(d)
+    spared[d - bias :] = 0.0
+    # Of two classes the one logit is measured as two, with half of each: twice the spread, divided by the classes.
+    divisor = 1 if classes == 2 else classes
+    deviations = H - H.mean(0)
+    P = H.mean(0) + np.diag(np.tile(0.1 * spared, outputs)) + 2 * 3.0 / divisor * (deviations @ deviations).mean(0)
+    change = np.random.default_rng(5).normal(size=objective.shape)
+    if outputs > 1:
+        change -= change.mean(0)  # one vector added to all logits' heads changes nothing
+    chosen = objective.coordinates(head.ravel())
+    step = chosen.back(chosen.back(change.ravel(), gradient=True))
+    np.testing.assert_allclose(step, np.linalg.lstsq(P, change.ravel(), rcond=1e-12)[0], rtol=1e-6)
