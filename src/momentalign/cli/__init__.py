@@ -24,6 +24,7 @@ from momentalign.cli._bench import bench
 from momentalign.cli._data import data
 from momentalign.cli._embed import embed_command
 from momentalign.cli._evaluate import evaluate_command
+from momentalign.cli._export import export_command
 from momentalign.cli._probe import diagnose, probe
 from momentalign.cli._report import report
 from momentalign.cli._reproduce import reproduce
@@ -79,6 +80,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "diagnose": diagnose,
     "embed": embed_command,
     "evaluate": evaluate_command,
+    "export": export_command,
     "probe": probe,
     "report": report,
     "reproduce": reproduce,

@@ -1,7 +1,8 @@
 """Train networks end to end: one readable loop, records, checkpoints to resume from, and models to use.
 
 :func:`make_config` makes the configuration of a run; :func:`run` trains it into a folder; :func:`load_run` loads the
-network, and :func:`evaluate` scores it on other data. :func:`make_soup` averages the weights of several runs.
+network, and :func:`evaluate` scores it on other data. :func:`make_soup` averages the weights of several runs,
+:func:`export_model` writes a network to a file that other programs run.
 `momentalign.runs` describes the folder.
 """
 
@@ -12,6 +13,7 @@ from momentalign.training._config import make_config
 from momentalign.training._cost import RunCost, estimate_run
 from momentalign.training._devices import check_installed, check_precision, peak_memory
 from momentalign.training._evaluation import Score, evaluate
+from momentalign.training._export import EXPORT_KINDS, export_model
 from momentalign.training._loop import run
 from momentalign.training._options import Clock, Options, Progress
 from momentalign.training._predictor import Predictor, load_run
@@ -19,6 +21,7 @@ from momentalign.training._presets import augmentation_note, preset_note
 from momentalign.training._soup import SoupPlan, SoupScore, make_soup, plan_soups
 
 __all__ = [
+    "EXPORT_KINDS",
     "Clock",
     "DiskFullError",
     "Options",
@@ -34,6 +37,7 @@ __all__ = [
     "check_precision",
     "estimate_run",
     "evaluate",
+    "export_model",
     "find_position",
     "load_run",
     "make_config",
