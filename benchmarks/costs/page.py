@@ -41,6 +41,20 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     return PageContent(blocks)
 
 
+def compare_costs(records: Sequence[Line]) -> list[list[str]]:
+    """CMA's time and memory in units of ERM on each data set: the paper's versions, and ours."""
+    lines = {(line["size"], line["name"]): line for line in records}
+    rows = []
+    for field, (_, name) in UNITS.items():
+        for data in _SETS:
+            if (data.name, OURS) in lines:
+                published = [_published(data.name, route, field) for route in PAPERS]
+                cells = ["–" if value is None else _ratio(value) for value in published]
+                ours = _measured(lines, data.name, OURS, field)
+                rows.append([f"{name}, {data.title}", *cells, "–" if ours is None else _ratio(ours)])
+    return rows
+
+
 def ratio_table(lines: Mapping[tuple[str, str], Line], sets: Sequence[str], field: str) -> str:
     """Ratios of every method to ERM: measured, and in brackets published."""
     if not sets:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pandas as pd
+
 from benchmarks.domainbed.plans import STUDIES
 from benchmarks.domainbed.study import Study
 from benchmarks.markdown import table
@@ -19,6 +21,7 @@ from momentalign.selection import read_runs, select
 RULES = ("training-domain", "extrapolated", "oracle")
 SHOWN = {name: study for name, study in STUDIES.items() if name != "ablation"}
 """Studies of this page; several may share a file of records."""
+_SWEEPS: dict[frozenset[str], Sweep] = {}  # reading takes seconds, and two pages read the same runs
 NO_RUNS = "*There are no runs yet.*"
 
 
@@ -39,9 +42,18 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
 
 def read_lines(lines: Sequence[Line]) -> Sweep:
     """Stored runs as the package reads them, with what selection needs."""
-    with TemporaryDirectory() as folder:
-        expand_runs(({**line, "curves": _selecting(line)} for line in lines), Path(folder))
-        return read_runs([folder])
+    names = frozenset(line["run"]["hash"] for line in lines)
+    if names not in _SWEEPS:
+        with TemporaryDirectory() as folder:
+            expand_runs(({**line, "curves": _selecting(line)} for line in lines), Path(folder))
+            _SWEEPS[names] = read_runs([folder])
+    return _SWEEPS[names]
+
+
+def select_runs(lines: Sequence[Line], study: Study, rule: str) -> pd.DataFrame | None:
+    """What a rule selects among a study's stored runs; None without runs."""
+    names = {line["run"]["hash"] for line in lines if study.covers(line["run"]["config"])}
+    return select(subset(read_lines(lines), names), rule) if names else None
 
 
 def _selecting(line: Line) -> dict[str, list[float]]:
