@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.mutation._coverage import TestMap
 from tools.mutation._gather import covered_by, test_files
 from tools.mutation._mutants import Mutant, make_mutant, package_places
-from tools.mutation._trial import append, copy_project, enter_copy, try_tests
+from tools.mutation._trial import append, copy_project, enter_copy, try_files, try_tests
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -52,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(TESTS)}; all by default")
     parser.add_argument("--mutants", type=int, default=40, help="mutants of a package (default: 40)")
     parser.add_argument("--sample", type=int, default=0, help="which sample of so many; samples share no mutant")
+    parser.add_argument("--direct", action="store_true", help="no coverage: all tests, those of the module first")
     parser.add_argument("--survivors", action="store_true", help="try again what survived, after new tests")
     parser.add_argument("--report", action="store_true", help="only print the scores of what was tried")
     parser.add_argument("--seconds", type=float, default=12, help="of tests for a mutant, shortest first (default: 12)")
@@ -81,9 +82,12 @@ def _try_package(package: str, copy: Path, work: Path, results: Path, options: a
             continue
         if before and not (options.survivors and before["outcome"] == "survived"):
             continue
-        found = found or covered_by(copy, files, work / "coverage")
         start = time.monotonic()
-        outcome, test = _try_mutant(mutant, found, copy, work, options.seconds)
+        if options.direct:
+            outcome, test = _try_directly(mutant, files, copy, work, options.seconds)
+        else:
+            found = found or covered_by(copy, files, work / "coverage")
+            outcome, test = _try_mutant(mutant, found, copy, work, options.seconds)
         append(results, row | {"outcome": outcome, "test": test})
         print(
             f"{outcome:9} {time.monotonic() - start:5.1f} s  {path}:{mutant.place.line}  {mutant.mutated}", flush=True
@@ -120,6 +124,19 @@ def _try_mutant(mutant: Mutant, found: TestMap, copy: Path, work: Path, seconds:
     finally:
         path.write_text(source)
     return "survived", "" if chosen else "no test runs this line"
+
+
+def _try_directly(mutant: Mutant, files: list[str], copy: Path, work: Path, seconds: float) -> tuple[str, str]:
+    """Try the doctests of the module and the test file named after it, then the others, for some seconds."""
+    path = copy / mutant.place.path
+    source = path.read_text()
+    own = {mutant.place.path: 0, f"test{path.stem}.py": 1}
+    first = sorted(files, key=lambda name: own.get(name, own.get(Path(name).name, 2)))
+    try:
+        path.write_text(mutant.code)
+        return try_files(first, work, seconds)
+    finally:
+        path.write_text(source)
 
 
 def _within(tests: set[str], found: TestMap, seconds: float) -> set[str]:

@@ -15,6 +15,15 @@ CASES = 12
 """Cases of a parametrised test that are run, spread over all of them: a mutant seldom lives in a few cases only."""
 
 
+def some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
+    """At most `CASES` of each test function's cases, spread over all of them, in their order."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = {id(group[k * len(group) // CASES]) for group in cases.values() for k in range(CASES)}
+    return [item for item in items if id(item) in kept]
+
+
 @dataclass
 class TestMap:
     """Tests with their durations in seconds, and for each line of each module the tests that run it."""
@@ -97,11 +106,7 @@ class Gather:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        cases: dict[str, list[pytest.Item]] = defaultdict(list)
-        for item in items:
-            cases[item.nodeid.partition("[")[0]].append(item)
-        kept = {id(group[k * len(group) // CASES]) for group in cases.values() for k in range(CASES)}
-        items[:] = [item for item in items if id(item) in kept]
+        items[:] = some_cases(items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutation._coverage import TestMap
+from tools.mutation._coverage import TestMap, some_cases
 
 HEAVY = (
     *("torch", "torch.func", "torch.distributed", "torch.nn.functional", "numpy", "scipy.optimize", "scipy.stats"),
@@ -58,13 +58,19 @@ def enter_copy(copy: Path) -> None:
 
 
 def in_child(work: Callable[[], int], log: Path, limit: float) -> int | None:
-    """Run a function in a forked child with its own process group; its exit code, None after the time limit."""
+    """Run a function in a forked child with its own process group.
+
+    Returns:
+        Its exit code, None after the time limit: seconds of CPU time, or ten times as many on the clock, so that a busy
+        machine does not look like an endless loop.
+    """
     child = os.fork()
     if child == 0:
         code = 70
         try:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 5))
             output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
             for stream in (1, 2):
                 os.dup2(output, stream)
@@ -73,12 +79,13 @@ def in_child(work: Callable[[], int], log: Path, limit: float) -> int | None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    end = time.monotonic() + limit
+    end = time.monotonic() + 10 * limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             _kill_group(child)
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code
         time.sleep(0.02)
     _kill_group(child)
     os.waitpid(child, 0)
@@ -115,16 +122,42 @@ class _Chosen:
             self.note.write_text(report.nodeid)
 
 
+@dataclass(eq=False)
+class _InOrder:
+    """Pytest plugin that runs a few cases of each test, file by file as named, and notes the first that fails."""
+
+    note: Path
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = some_cases(items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.note.exists():
+            self.note.write_text(report.nodeid)
+
+
 def try_tests(tests: set[str], found: TestMap, folder: Path, limit: float) -> tuple[str, str]:
     """Run tests until one fails; outcome (killed, survived, timeout) and the test that failed."""
     note = folder / "failed.txt"
-    note.unlink(missing_ok=True)
     files = sorted({test.partition("::")[0] for test in tests})
+    return _outcome(files, _Chosen(tests, found.seconds, note), note, limit)
+
+
+def try_files(files: list[str], folder: Path, limit: float) -> tuple[str, str]:
+    """Run test files in the given order until a test fails; a mutant that outlives the time has survived."""
+    note = folder / "failed.txt"
+    outcome, test = _outcome(files, _InOrder(note), note, limit)
+    return ("survived", "time was up") if outcome == "timeout" else (outcome, test)
+
+
+def _outcome(files: list[str], plugin: object, note: Path, limit: float) -> tuple[str, str]:
+    note.unlink(missing_ok=True)
 
     def work() -> int:
-        return int(pytest.main([*PYTEST, "-x", *files], plugins=[_Chosen(tests, found.seconds, note)]))
+        return int(pytest.main([*PYTEST, "-x", *files], plugins=[plugin]))
 
-    code = in_child(work, folder / "trial.log", limit)
+    code = in_child(work, note.with_name("trial.log"), limit)
     failed = note.read_text() if note.exists() else ""
     if code is None:
         return "timeout", failed
