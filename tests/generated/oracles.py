@@ -20,7 +20,7 @@ def sample_loss(loss: str, logits: Tensor, target: Tensor) -> Tensor:
     if loss == "cross_entropy":
         return logits.logsumexp(0) - (logits * target).sum()
     if loss == "logistic":
-        return torch.logaddexp(torch.zeros_like(logits), logits).sum() - (target * logits).sum()
+        return torch.stack([torch.zeros_like(logits), logits]).logsumexp(0).sum() - (target * logits).sum()
     return (logits - target).square().sum() / 2
 
 
