@@ -44,11 +44,14 @@ cases = pytest.mark.parametrize("sizes", [(4, 4), (5, 1, 9), (3, 0, 6, 2), (2, 1
 @cases
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("with_past", [True, False])
-@pytest.mark.parametrize("entries", [2**22, 0], ids=["about the mean", "by moments"])
+@pytest.mark.parametrize(
+    ("entries", "products"), [(2**22, 2**24), (0, 2**24), (0, 0)], ids=["about the mean", "by moments", "by rows"]
+)
 def test_value_and_gradients(
-    sizes: tuple[int, ...], bias: bool, with_past: bool, entries: int, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[int, ...], bias: bool, with_past: bool, entries: int, products: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_variance_spread, "_ENTRIES", entries)
+    monkeypatch.setattr(_variance_spread, "_PRODUCTS", products)
     R, X, domains, labels, past = problem(sizes, 4, 3, bias)
     before = past if with_past else None
     value, sums = variance_spread(R, X, domains, labels, before, 0.9, bias)

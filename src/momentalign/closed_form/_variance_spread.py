@@ -4,8 +4,8 @@ Legend: X (n, d) features, one more column of ones with a bias; R (n, C) residua
 R ⊗ X, N = Cd; member (n, K) one where a sample belongs to a domain; E (n, K) weights that average each domain; q (K,)
 weights that average the domains that have samples; s (K, N) the domains' variances plus the decayed past.
 
-Variances are taken about the mean where Γ is small enough to be formed, or where there are more domains than columns
-of X; from first and second moments otherwise.
+Variances are taken about the mean where Γ is small enough to be formed, or where thousands of domains would take more
+memory; from first and second moments otherwise.
 For a mini-batch of few classes on a CUDA device two Triton kernels compute the spread and its gradient without Γ
 (`_variance_kernels.py`).
 """
@@ -25,6 +25,9 @@ if _triton.AVAILABLE:
 
 _ENTRIES = 2**16
 """Entries of Γ up to which it is formed."""
+
+_PRODUCTS = 2**24
+"""Products of a row's residuals with the domains' weights, of all rows, up to which they are formed rather than Γ."""
 
 _ROWS, _CLASSES, _DOMAINS = 256, 16, 16
 """Largest batch for the kernels, which hold it in registers."""
@@ -85,7 +88,7 @@ def _variances(R: Tensor, features: Tensor, member: Tensor, bias: bool) -> Tenso
     if R.numel() * X.shape[1] <= _ENTRIES:
         gradients = (R[:, :, None] * X[:, None, :]).flatten(1)
         return E.T @ (gradients - member @ (E.T @ gradients)).square()
-    if member.shape[1] > X.shape[1]:  # Γ is smaller than what each domain would take of all rows
+    if E.numel() * R.shape[1] > max(_PRODUCTS, R.numel() * X.shape[1]):  # Γ is smaller
         return _grouped_variances((R[:, :, None] * X[:, None, :]).flatten(1), E)
     weighted = E[:, :, None] * R[:, None, :]
     means = weighted.flatten(1).T @ X
