@@ -1,5 +1,15 @@
-"""`python -m momentalign`, the same as the command `momentalign`."""
+"""The command `momentalign`, also as `python -m momentalign`."""
 
-from momentalign.cli import main
+from momentalign._signals import Interrupts
 
-main()
+
+def start() -> None:
+    """Run the command line, interruptible from before its imports on."""
+    Interrupts().install()
+    from momentalign.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    start()

@@ -4,12 +4,12 @@
 after a kill there, the previous one is `checkpoint.old`: readers use it, the next writer restores it.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from momentalign._extras import require
+from momentalign._json import read_json
 
 if TYPE_CHECKING:  # runs/ does without torch
     from torch import Tensor
@@ -36,7 +36,7 @@ def read_values(path: Path, *required: str) -> dict[str, Any]:
     """Read a JSON file of a checkpoint, which should have the required keys."""
     damaged = f"{path} cannot be read. Remove {path.parent.parent} and run the same command again."
     try:
-        values: dict[str, Any] = json.loads(path.read_bytes())
+        values: dict[str, Any] = read_json(path, nonfinite=True)
         form = values["format"]
     except (ValueError, TypeError, KeyError):
         raise ValueError(damaged) from None

@@ -11,6 +11,7 @@ import typer
 
 import momentalign
 from momentalign import cli
+from momentalign._signals import Terminated
 
 pytestmark = pytest.mark.slow
 
@@ -142,46 +143,15 @@ def test_an_error_in_user_code_names_the_line(tmp_path: Path) -> None:
     assert "line" not in done.stderr
 
 
-def test_an_interrupted_command_prints_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("kind", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
+def test_an_interrupted_command_prints_a_line(kind: type, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(number: int) -> None:
-        raise KeyboardInterrupt
+        raise kind
 
     with pytest.raises(typer.Exit) as stopped:
         cli._interruptible(interrupted)(3)
-    assert stopped.value.exit_code == 130
+    assert stopped.value.exit_code == code
     assert capsys.readouterr().err == "Interrupted.\n"
-
-
-@pytest.mark.parametrize(("while_importing", "code"), [(True, 130), (False, 0)])
-def test_an_interrupt_ends_an_import_at_once(while_importing: bool, code: int, tmp_path: Path) -> None:
-    (tmp_path / "heavy.py").write_text(
-        "import os, signal\n"
-        "def interrupt():\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "try:\n"
-        f"    {'interrupt()' if while_importing else 'pass'}\n"
-        "except KeyboardInterrupt:\n"
-        "    print('swallowed by a library')\n"
-    )
-    program = (
-        "import signal\n"
-        "from momentalign import cli\n"
-        "signal.signal(signal.SIGINT, cli._interrupt)\n"
-        "import heavy\n"
-        "try:\n"
-        "    heavy.interrupt()\n"
-        "except KeyboardInterrupt:\n"
-        "    print('caught by the command')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-    )
-    assert done.returncode == code
-    assert done.stdout == ("" if while_importing else "caught by the command\n")
-    assert done.stderr == ("Interrupted.\n" if while_importing else "")
 
 
 def test_nothing_heavy_is_imported_before_a_command_runs() -> None:

@@ -80,7 +80,7 @@ def test_unfinished_torn_and_foreign_folders_are_named(tmp_path):
     sweep = read_runs(tmp_path)
     assert list(sweep.runs.index) == ["a", "b"]
     assert sweep.problems == [
-        "a: the last line of its records is incomplete and ignored.",
+        "a: the last line of its results.jsonl is incomplete and ignored.",
         "c: its results.jsonl holds no record; left out.",
         "d: its results.jsonl is not DomainBed's (KeyError: 'args'); left out.",
         "e: its results.jsonl is not DomainBed's (IndexError: tuple index out of range); left out.",

@@ -64,7 +64,7 @@ def test_a_torn_last_line_is_left_out(tmp_path):
     write_run(tmp_path, make_config(trial=1), [record(0, "loss", 2.0)], name="whole")
     sweep = read_runs(tmp_path)
     assert list(sweep.records["value"]) == [1.0, 2.0]
-    assert sweep.problems == ["torn: the last line of its records is incomplete and ignored."]
+    assert sweep.problems == ["torn: the last line of its records.jsonl is incomplete and ignored."]
 
 
 def test_a_last_line_without_its_line_break_is_whole(tmp_path):
@@ -87,7 +87,7 @@ def test_a_bad_line_in_the_middle_is_named_and_the_rest_read(tmp_path, bad):
         file.write(f"{bad}\n{good}\n")
     sweep = read_runs(tmp_path)
     assert list(sweep.records["value"]) == [1.0, 2.0, 3.0]
-    assert sweep.problems == ["first: line 2 of its records cannot be read and is ignored."]
+    assert sweep.problems == ["first: line 2 of its records.jsonl cannot be read and is ignored."]
 
 
 def test_blank_lines_numbers_of_other_kinds_and_unknown_keys_are_read(tmp_path):
@@ -215,7 +215,7 @@ def test_what_may_not_be_read_is_named(tmp_path):
     (bad / "records.jsonl").chmod(0)
     sweep = read_runs(tmp_path)
     assert list(sweep.records["value"]) == [2.0]
-    assert sweep.problems == ["bad: its records cannot be read (Permission denied)."]
+    assert sweep.problems == ["bad: its records.jsonl cannot be read (Permission denied)."]
 
 
 def test_many_files_are_read_in_several_goes(tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_sweep_that_cannot_be_read_at_all_is_one_short_line(tmp_path):
         (folder / "run.json").write_text("[]")
     with pytest.raises(ValueError, match="None of the runs can be read") as error:
         read_runs(tmp_path)
-    assert str(error.value).endswith("02: its run.json is damaged; left out. And 47 more like these.")
+    assert str(error.value).endswith("02: its run.json is damaged (not an object); left out. And 47 more like these.")
 
 
 def test_data_that_changed_between_runs_are_named(tmp_path):

@@ -19,6 +19,17 @@ class Dies(ERM):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class DiesOnce(ERM):
+    """Dies at its first record unless it has done so before."""
+
+    def update(self, batch, optimizers, backward):
+        sign = Path(os.environ["MOMENTALIGN_TEST_SIGN"])
+        if not sign.exists():
+            sign.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().update(batch, optimizers, backward)
+
+
 class Slow(ERM):
     """Leaves a sign that it is under way, and takes its time."""
 

@@ -1,5 +1,6 @@
 """Sweeps with real processes and short runs."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -83,11 +84,20 @@ def test_a_failing_run_is_recorded_and_stops_nothing(tmp_path, engine):
     assert len([event for event in outcomes if isinstance(event, Outcome)]) == 1
 
 
-def test_a_process_that_dies_fails_its_run_only(tmp_path, engine):
-    plan = plan_of(f"{BAD}:Dies", "erm", "coral")
-    tally = run_sweep(plan, tmp_path, engine)
+def test_the_run_of_a_process_that_dies_is_repeated_a_few_times(tmp_path, monkeypatch):
+    monkeypatch.setattr(_local, "_RETRIES", 1)
+    monkeypatch.setenv("MOMENTALIGN_TEST_SIGN", str(tmp_path / "sign"))
+    plan = plan_of(f"{BAD}:DiesOnce", f"{BAD}:Dies", "erm")
+    engine = LocalEngine(1, accelerator="cpu")
+    try:
+        tally = run_sweep(plan, tmp_path / "runs", engine)
+    finally:
+        engine.close()
+    assert (tmp_path / "sign").exists()
     assert tally.finished == 2
-    assert tally.failed == {plan.runs[0].hash(): "Its process ended by signal 9, perhaps out of memory."}
+    error = "Lost 2 times: Its process ended by signal 9, perhaps out of memory."
+    assert tally.failed == {plan.runs[1].hash(): error}
+    assert json.loads((tmp_path / "runs" / plan.runs[1].hash() / "run.json").read_text())["error"] == error
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -240,10 +250,10 @@ def test_threads_are_divided():
         LocalEngine(0)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_sweeps_go_on(tmp_path, how):
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted_sweeps_go_on_and_leave_no_process(tmp_path, how):
     sign = tmp_path / "sign"
-    command = [sys.executable, "-c", "from momentalign.cli import main; main()", "sweep", "colored-digits"]
+    command = [sys.executable, "-m", "momentalign", "sweep", "colored-digits"]
     command += ["--algorithms", f"{BAD}:Slow", "--trials", "1", "--hparams", "1", "--steps", "2000", "--device", "cpu"]
     command += ["--test-domains=-90%", "--jobs", "1", "--out", str(tmp_path / "runs"), "--record-every", "1"]
     environment = {**os.environ, "MOMENTALIGN_TEST_SIGN": str(sign)}
@@ -260,23 +270,28 @@ def test_interrupted_sweeps_go_on(tmp_path, how):
     runs = tmp_path / "runs"
     while not list(runs.glob("*/checkpoint/state.json")) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.1)
-    worker = int(sign.read_text().splitlines()[-1])
-    os.killpg(process.pid, how) if how == signal.SIGINT else process.kill()
+    for _ in range(5 if how == signal.SIGINT else 1):
+        os.killpg(process.pid, how) if how == signal.SIGINT else process.send_signal(how)
+        time.sleep(0.05)
     output, _ = process.communicate(timeout=60)
-    while _alive(worker) and time.monotonic() < deadline:
+    while _session(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not _alive(worker)
+    assert _session(process.pid) == []
     assert list(statuses(runs).values()) == ["running"]
     assert list((runs / ".plans").iterdir())
-    if how == signal.SIGINT:
-        assert process.returncode == 130
-        assert "Run the same command again to resume." in output
-        assert "Traceback" not in output
+    assert "Traceback" not in output
+    if how != signal.SIGKILL:
+        assert process.returncode == 128 + how
+        assert output.count("Run the same command again to resume.") == 1
     assert Claims(runs).acquire(next(runs.glob("*/run.json")).parent.name)
 
 
-def _alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def _session(leader):
+    """Processes of a session that have not ended, as the command lines that started them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, _, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state != "Z":
+                found.append((folder / "cmdline").read_text())
+    return found

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 
 import pytest
 
@@ -219,6 +220,31 @@ def test_an_unreachable_cluster_is_one_line(tmp_path):
         assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="should be host:port"):
         RayEngine(tmp_path, "nonsense")
+
+
+@pytest.mark.parametrize("answer", [None, b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_an_address_that_is_no_ray_is_one_line(tmp_path, monkeypatch, answer):
+    monkeypatch.setattr("momentalign.sweep._ray._CONNECT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            connection, _ = server.accept()
+            with connection:
+                if answer is None:  # silent
+                    connection.settimeout(5)
+                    while connection.recv(100):
+                        pass
+                connection.sendall(answer or b"")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(
+            ValueError, match=f"The Ray cluster at {address} cannot be reached: .*Is 'ray start'"
+        ) as error:
+            RayEngine(tmp_path, address)
+        thread.join()
+    assert "\n" not in str(error.value)
 
 
 def test_a_broken_image_is_left_out_there_too(tmp_path, cluster):

@@ -2,11 +2,8 @@
 
 import functools
 import io
-import os
-import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Annotated, Any
 
 try:
@@ -20,6 +17,7 @@ except ModuleNotFoundError as error:
 import momentalign
 from momentalign._errors import describe_error, user_location
 from momentalign._files import is_disk_full
+from momentalign._signals import Interrupts, exit_code, print_interrupted
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
 from momentalign.cli._embed import embed_command
@@ -48,7 +46,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command to print a line and exit with 130 on an interrupt that it does not handle itself.
+    """Wrap a command to print a line and exit on an interrupt that it does not handle itself.
 
     A file that ends too early is an error like others: typer would take it for the end of the input and abort.
     """
@@ -59,9 +57,9 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
         except EOFError as error:
             raise ValueError(f"A file ended too early: {error}") from error
-        except KeyboardInterrupt:
-            _print_interrupted()
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as error:
+            print_interrupted()
+            raise typer.Exit(exit_code(error)) from None
 
     return run
 
@@ -99,14 +97,16 @@ app.add_typer(data, name="data")
 
 def main() -> None:
     """Run a command; an error that a user can fix is one line and exit code 2, not a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # interrupts are not ignored
-        signal.signal(signal.SIGINT, _interrupt)
+    Interrupts().install()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal may lack characters of a name
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # before or after a command; typer calls it an abort
+            print_interrupted()
+            sys.exit(exit_code(error.__cause__))
         usage = getattr(error, "format_message", None)  # of all errors that typer raises for a command line
         fixable = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError | MemoryError)
         if usage is None and not fixable and not user_location(error):  # a bug of this package: keep the traceback
@@ -124,20 +124,6 @@ def _usage(error: Any) -> str:
     if not message or error.ctx is None:
         return message
     return f"{message.removesuffix('.')}. Try '{error.ctx.command_path} --help'."
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, but exit at once during an import: a half-imported library fails in other ways."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            _print_interrupted()
-            os._exit(130)
-        frame = frame.f_back
-    raise KeyboardInterrupt
-
-
-def _print_interrupted() -> None:
-    print("Interrupted.", file=sys.stderr, flush=True)
 
 
 def _one_line(error: Exception) -> str:

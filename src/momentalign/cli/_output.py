@@ -23,6 +23,7 @@ from rich.text import Text
 
 from momentalign._format import join_names, printable
 from momentalign._machine import is_ours
+from momentalign._signals import exit_code
 
 if TYPE_CHECKING:
     from momentalign._types import ReportProgress
@@ -133,12 +134,12 @@ def print_warnings(console: Console) -> Iterator[None]:
 
 @contextmanager
 def exit_on_interrupt(console: Console, message: str | Callable[[], str]) -> Iterator[None]:
-    """On an interrupt of the block, print a message and exit with code 130."""
+    """On an interrupt of the block, print a message and exit with code 130, or 143 after SIGTERM."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         console.print(message if isinstance(message, str) else message())
-        raise typer.Exit(130) from None
+        raise typer.Exit(exit_code(error)) from None
 
 
 def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:

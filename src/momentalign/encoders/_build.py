@@ -145,7 +145,7 @@ def _table(parts: Sequence[Split]) -> TableRows:
 
 
 def _from_folder(folder: Path, *, weights: bool, size: int | None, source: str) -> Encoder:
-    if (folder / hf.CONFIG_FILE).is_file() and is_timm(hf.read_json(folder / hf.CONFIG_FILE)):
+    if (folder / hf.CONFIG_FILE).is_file() and is_timm(hf.read_config(folder / hf.CONFIG_FILE)):
         with tempfile.TemporaryDirectory() as target:
             convert_timm(folder, Path(target), weights=weights)
             return _from_folder(Path(target), weights=weights, size=size, source=source)

@@ -9,6 +9,7 @@ from typing import Any
 
 from momentalign._extras import require
 from momentalign._format import join_first
+from momentalign._json import read_json
 
 CONFIG_FILE = "config.json"
 _ADAPTER_FILE = "adapter_config.json"
@@ -50,11 +51,11 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        content = read_json(path, nonfinite=True)
+    except ValueError as error:
         raise ValueError(f"{path} should be JSON, but cannot be read: {error}.") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path} should be a JSON object, but is a {type(content).__name__}.")
@@ -71,7 +72,7 @@ def read_architecture(folder: Path) -> Any:
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise ValueError(f"{folder} should be a model in Hugging Face format, but has no {CONFIG_FILE}.")
-    return architecture_from_dict(read_json(path), str(path))
+    return architecture_from_dict(read_config(path), str(path))
 
 
 def architecture_from_dict(values: Mapping[str, Any], source: str) -> Any:

@@ -13,7 +13,7 @@ from momentalign._extras import require
 from momentalign._validation import check_count
 from momentalign.data import ImageFiles, Items
 from momentalign.encoders._base import Preprocessing
-from momentalign.encoders._huggingface import read_json
+from momentalign.encoders._huggingface import read_config
 
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -196,9 +196,9 @@ def read_image_settings(
 
 def _read_settings(folder: Path) -> dict[str, Any] | None:
     if (folder / "preprocessor_config.json").is_file():
-        return read_json(folder / "preprocessor_config.json")
+        return read_config(folder / "preprocessor_config.json")
     if (folder / "processor_config.json").is_file():  # newer models of images and texts keep both parts in one file
-        part = read_json(folder / "processor_config.json").get("image_processor")
+        part = read_config(folder / "processor_config.json").get("image_processor")
         return part if isinstance(part, dict) else None
     return None
 

@@ -61,7 +61,7 @@ def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
     """
     from safetensors.torch import load_file, save_file
 
-    config = hf.read_json(folder / hf.CONFIG_FILE)
+    config = hf.read_config(folder / hf.CONFIG_FILE)
     name = str(config["architecture"])
     if not name.startswith("vit_"):
         raise ValueError(

@@ -1,5 +1,6 @@
 """Chapters on accuracy: tables with intervals, learning curves, hyper-parameters."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -86,7 +87,8 @@ def describe_selection(case: Case) -> str:
         return f"No run {'could be selected' if finished else 'is finished'}: all runs so far."
     annealed = []
     for method, own in case.chosen.groupby("method", sort=False):
-        steps = {hparams.get("anneal_steps") for hparams in case.runs.loc[own["run"], "hparams"]}
+        found = [hparams.get("anneal_steps") for hparams in case.runs.loc[own["run"], "hparams"]]
+        steps = {step if _is_number(step) else None for step in found}
         if len(steps) == 1 and (step := steps.pop()):
             annealed.append(f"{method} {step:,}")
     note = f"Runs from {case.rule} selection."
@@ -193,7 +195,12 @@ def _varied(hparams: pd.Series) -> list[tuple[str, list[float | None]]]:
     varied = []
     for name in dict.fromkeys(str(key) for own in hparams for key in own):
         values: list[Any] = [own.get(name) for own in hparams]
-        numbers = [float(v) if isinstance(v, int | float) and not isinstance(v, bool) else None for v in values]
+        numbers = [float(v) if _is_number(v) else None for v in values]
         if len({number for number in numbers if number is not None}) > 1:
             varied.append((name, numbers))
     return varied
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a chart has a place for a hyper-parameter."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -113,7 +113,7 @@ def _range(values: list[Any]) -> str:
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(distinct) > 4 and len(numbers) == len(values):
         return f"{min(numbers):.4g} to {max(numbers):.4g} ({len(distinct)} values)"
-    short = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in dict.fromkeys(values)]
+    short = list(dict.fromkeys(f"{value:.4g}" if isinstance(value, float) else str(value) for value in values))
     return ", ".join(short[:8]) + (" …" if len(short) > 8 else "")
 
 

@@ -1,11 +1,11 @@
 """DomainBed's run folders: `results.jsonl` has one JSON object a record, an empty file `done` marks a finished run."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-from momentalign.runs._records import TORN, complete_lines, parse_lines
+from momentalign._json import parse_json, read_regular
+from momentalign.runs._records import MOST_STEPS, complete_lines, parse_lines, torn_note
 from momentalign.runs._run_json import RunState, UnreadableRunError
 
 # Domain i of DomainBed is the i-th name here; sets that are not listed keep its numbers.
@@ -18,6 +18,7 @@ _DATASETS = {
     "TerraIncognita": ("terra-incognita", ("location_100", "location_38", "location_43", "location_46")),
     "DomainNet": ("domain-net", ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")),
 }
+_RESULTS = "results.jsonl"
 _ACCURACY = re.compile(r"env(\d+)_(\w+)_acc")
 _STEP_LEVEL = {"step_time": "step_seconds", "mem_gb": "memory_gib"}
 _NOT_RECORDS = {"args", "hparams", "step", "epoch"}
@@ -27,30 +28,30 @@ DomainBedRecord = tuple[int, str | None, str | None, str, float | None]
 
 def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord], list[str]]:
     """Read one run of DomainBed: its columns, its records and what was ignored."""
-    path = folder / "results.jsonl"
-    content, torn = complete_lines(path.read_bytes(), _parse)
-    lines, problems = parse_lines(content, _parse)
-    problems += [TORN] * torn
+    path = folder / _RESULTS
+    content, torn = complete_lines(read_regular(path), _parse)
+    lines, problems = parse_lines(content, _RESULTS, _parse)
+    problems += [torn_note(_RESULTS)] * torn
     if not lines:
         raise UnreadableRunError(path, "holds no record", RunState.DAMAGED)
     try:
         args = lines[-1]["args"]
         dataset, names = _DATASETS.get(args["dataset"], (str(args["dataset"]), ()))
-        count = max((int(m[1]) + 1 for key in lines[-1] if (m := _ACCURACY.fullmatch(key))), default=0)
+        count = len({m[1] for key in lines[-1] if (m := _ACCURACY.fullmatch(key))})
         domains = tuple(names) if len(names) >= count else tuple(f"env{i}" for i in range(count))
         row = {
             "dataset": dataset,
             "algorithm": str(args["algorithm"]).lower(),
-            "test_domains": tuple(domains[i] for i in args["test_envs"]),
-            "trial": int(args["trial_seed"]),
-            "hparams_seed": int(args["hparams_seed"]),
+            "test_domains": tuple(domains[_whole(i)] for i in args["test_envs"]),
+            "trial": _whole(args["trial_seed"]),
+            "hparams_seed": _whole(args["hparams_seed"]),
             "hparams": dict(lines[-1].get("hparams", {})),
-            "steps": int(args.get("steps") or max(line["step"] for line in lines) + 1),
+            "steps": _whole(args.get("steps") or max(line["step"] for line in lines) + 1),
             "config": args,
             "domains": domains,
         }
         records = [record for line in lines for record in _records(line, domains)]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         reason = f"is not DomainBed's ({type(error).__name__}: {error})"
         raise UnreadableRunError(path, reason, RunState.DAMAGED) from None
     unknown = dict.fromkeys(("encoder", "error", "diverged_at", "device", "started", "finished", "num_classes", "data"))
@@ -60,16 +61,23 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord],
     return {**row, **unknown, **empty, **own}, records, problems
 
 
+def _whole(value: Any) -> int:
+    """A number of the command line or of steps; raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_STEPS:
+        raise ValueError(f"{value!r} should be a whole number from 0 to 2^53")
+    return int(value)
+
+
 def _parse(line: bytes) -> dict[str, Any] | None:
     try:
-        fields = json.loads(line)
+        fields = parse_json(line, nonfinite=True)  # of a loss that diverged
     except ValueError:
         return None
     return fields if isinstance(fields, dict) else None
 
 
 def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[DomainBedRecord]:
-    step = int(line["step"])
+    step = _whole(line["step"])
     records: list[DomainBedRecord] = []
     for key, value in line.items():
         accuracy = _ACCURACY.fullmatch(key)

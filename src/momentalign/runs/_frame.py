@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
+from momentalign._json import read_regular
 from momentalign.runs._domainbed import DomainBedRecord
-from momentalign.runs._records import TORN, complete_lines, parse_lines
+from momentalign.runs._records import MOST_STEPS, RECORDS, complete_lines, parse_lines, torn_note
 
 _TEXT = ("domain", "split", "metric", "group")
 _SCHEMA = pa.schema([("step", pa.int64()), *((name, pa.string()) for name in _TEXT), ("value", pa.float64())])
@@ -39,7 +41,7 @@ def read_record_frame(
         for run, content in batch:
             table = _parse(content)
             if table is None:
-                rows, ignored = parse_lines(content)
+                rows, ignored = parse_lines(content, RECORDS)
                 table = pa.Table.from_pylist(rows, schema=_SCHEMA)
                 problems += [f"{names[run]}: {line}" for line in ignored]
             tables.append(table)
@@ -57,14 +59,14 @@ def _batches(names: list[str], files: Mapping[int, Path], problems: list[str]) -
     size = 0
     for run, path in files.items():
         try:
-            content, torn = complete_lines(path.read_bytes())
+            content, torn = complete_lines(read_regular(path))
         except FileNotFoundError:
             continue  # no record yet
         except OSError as error:
-            problems.append(f"{names[run]}: its records cannot be read ({error.strerror}).")
+            problems.append(f"{names[run]}: its {RECORDS} cannot be read ({error.strerror}).")
             continue
         if torn:
-            problems.append(f"{names[run]}: {TORN}")
+            problems.append(f"{names[run]}: {torn_note(RECORDS)}")
         batch.append((run, content))
         size += len(content)
         if size >= _BATCH_BYTES:
@@ -79,10 +81,14 @@ def _parse(content: bytes) -> pa.Table | None:
         return _SCHEMA.empty_table()
     options = pyarrow.json.ParseOptions(explicit_schema=_SCHEMA, unexpected_field_behavior="ignore")
     try:
+        content.decode()  # Arrow takes any bytes for text
         table = pyarrow.json.read_json(pa.BufferReader(content), parse_options=options)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
-    return None if table["step"].null_count or table["metric"].null_count else table
+    steps = pc.min_max(table["step"]).as_py()
+    if table["step"].null_count or table["metric"].null_count or steps["min"] < 0 or steps["max"] >= MOST_STEPS:
+        return None
+    return table
 
 
 def _encode(table: pa.Table) -> pa.Table:

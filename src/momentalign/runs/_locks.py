@@ -8,6 +8,8 @@ from typing import IO, TypeVar
 
 from filelock import FileLock, Timeout
 
+from momentalign._json import open_regular
+
 _held: set[Path] = set()
 """Folders that this process trains in. POSIX drops a process's lock when it closes any handle of the file."""
 
@@ -25,7 +27,7 @@ def is_busy(folder: Path) -> bool:
     if folder.resolve() in _held:
         return True
     try:
-        with (folder / "records.jsonl").open("rb") as file:
+        with open_regular(folder / "records.jsonl") as file:
             return not _try_lock(file, shared=True)
     except OSError:  # none yet, or not ours to read
         return False

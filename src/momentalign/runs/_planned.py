@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._files import atomic_write
+from momentalign._json import read_json
 from momentalign.runs._locks import in_shared_folder
 from momentalign.runs._run_json import RUN_FORMAT
 
@@ -46,7 +47,7 @@ def read_planned(folders: Iterable[Path], begun: Iterable[str], problems: list[s
         before, planned = len(rows), 0
         for path in sorted((folder / PLANS).glob("*.json")):
             try:
-                for row in json.loads(path.read_bytes())["runs"]:
+                for row in read_json(path)["runs"]:
                     planned += 1
                     if row["run"] not in started:
                         rows[row["run"]] = tuple(

@@ -119,37 +119,35 @@ def _run_row(folder: Path) -> dict[str, Any]:
     try:
         config = info["config"]
         return {
-            "dataset": str(config["dataset"]),
-            "algorithm": str(config["algorithm"]),
-            "test_domains": tuple(str(name) for name in config["test_domains"]),
-            "trial": int(config["trial"]),
-            "hparams_seed": int(config["hparams_seed"]),
+            "dataset": config["dataset"],
+            "algorithm": config["algorithm"],
+            "test_domains": tuple(config["test_domains"]),
+            "trial": config["trial"],
+            "hparams_seed": config["hparams_seed"],
             "hparams": dict(config["hparams"]),
-            "steps": int(config["steps"]),
+            "steps": config["steps"],
             "encoder": config.get("encoder"),
             "setting": config.get("setting", "finetune"),
             "status": info["status"],
             "error": info.get("error"),
             "diverged_at": info.get("diverged_at"),
-            "domains": tuple(str(name) for name in info["domains"]),
+            "domains": tuple(info["domains"]),
             "device": info.get("device"),
             "started": info.get("started"),
             "finished": info.get("finished"),
-            "hash": str(info["hash"]),
+            "hash": info["hash"],
             "folder": folder,
             "config": config,
             "num_classes": info.get("num_classes"),
-            "classes": tuple(str(name) for name in info.get("classes") or ()),
+            "classes": tuple(info.get("classes") or ()),
             "versions": {"momentalign": info.get("momentalign"), **(info.get("versions") or {})},
             "data": info.get("data"),
-            "features": {str(key): str(value) for key, value in dict(info.get("features") or {}).items()},
-            "rows": {str(name): dict(counts) for name, counts in dict(info.get("rows") or {}).items()},
-            "group_rows": {str(name): dict(counts) for name, counts in dict(info.get("group_rows") or {}).items()},
+            "features": info.get("features") or {},
+            "rows": info.get("rows") or {},
+            "group_rows": info.get("group_rows") or {},
         }
     except KeyError as error:
         raise UnreadableRunError(folder / "run.json", f"lacks {error}", RunState.DAMAGED) from None
-    except (TypeError, ValueError, AttributeError) as error:
-        raise UnreadableRunError(folder / "run.json", f"is damaged ({error})", RunState.DAMAGED) from None
 
 
 def _list_unfinished(runs: pd.DataFrame, problems: list[str]) -> None:

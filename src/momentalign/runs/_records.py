@@ -1,14 +1,17 @@
 """`records.jsonl`: one number a line, in the order in which they were recorded."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
+from momentalign._json import parse_json, read_regular
+
+RECORDS = "records.jsonl"
+MOST_STEPS = 2**53
+"""Steps are below this number, so that charts and sums hold them exactly."""
 ParseLine = Callable[[bytes], dict[str, Any] | None]
 AVERAGED = "averaged_"
 """Prefix of the metrics of averaged weights, which a run records beside those of its raw weights."""
-TORN = "the last line of its records is incomplete and ignored."
 
 
 class Record(TypedDict, total=False):
@@ -23,23 +26,38 @@ class Record(TypedDict, total=False):
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Read a run's records, without a last line that a crash cut off."""
-    content, _ = complete_lines((folder / "records.jsonl").read_bytes())
-    return [json.loads(line) for line in content.splitlines()]
+    """Read a run's records, without a last line that a crash cut off.
+
+    Raises ValueError with the path and the number of a damaged line.
+    """
+    path = folder / RECORDS
+    content, _ = complete_lines(read_regular(path))
+    records: list[Record] = []
+    for number, line in enumerate(content.splitlines(), start=1):
+        if parse_record(line) is None:
+            raise ValueError(
+                f"{path}, line {number} should be a record, but cannot be read. Remove {folder} and run the same "
+                "command again."
+            )
+        records.append(parse_json(line, nonfinite=True))
+    return records
 
 
 def parse_record(line: bytes) -> dict[str, Any] | None:
     """Parse a line into all keys of a record, or None where it is not one."""
     try:
-        fields = json.loads(line)
-        value = fields.get("value")
-        row: dict[str, object] = {"step": int(fields["step"]), "value": None if value is None else float(value)}
-        for key in ("domain", "split", "metric", "group"):
-            text = fields.get(key)
-            row[key] = None if text is None else str(text)
+        fields = parse_json(line, nonfinite=True)
+        step, value = fields["step"], fields.get("value")
+        texts = {key: fields.get(key) for key in ("domain", "split", "metric", "group")}
+        known = isinstance(texts["metric"], str) and all(
+            text is None or isinstance(text, str) for text in texts.values()
+        )
+        if not known or isinstance(step, bool) or isinstance(value, bool) or int(step) != step:
+            return None
+        row = {"step": int(step), **texts, "value": None if value is None else value + 0.0}
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
-    return row if row["metric"] is not None else None
+    return row if 0 <= row["step"] < MOST_STEPS else None
 
 
 def complete_lines(content: bytes, parse: ParseLine = parse_record) -> tuple[bytes, bool]:
@@ -52,7 +70,12 @@ def complete_lines(content: bytes, parse: ParseLine = parse_record) -> tuple[byt
     return content[:end], True
 
 
-def parse_lines(content: bytes, parse: ParseLine = parse_record) -> tuple[list[dict[str, Any]], list[str]]:
+def torn_note(file: str) -> str:
+    """Message on a last line that a crash cut off."""
+    return f"the last line of its {file} is incomplete and ignored."
+
+
+def parse_lines(content: bytes, file: str, parse: ParseLine = parse_record) -> tuple[list[dict[str, Any]], list[str]]:
     """Parse the lines that are not empty; returns the rows, and a message if some lines cannot be read."""
     parsed = [(number, parse(line)) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
     rows = [row for _, row in parsed if row is not None]
@@ -61,4 +84,4 @@ def parse_lines(content: bytes, parse: ParseLine = parse_record) -> tuple[list[d
         return rows, []
     which = f"line {bad[0]}" if len(bad) == 1 else f"{len(bad)} lines (the first is line {bad[0]})"
     verb = "is" if len(bad) == 1 else "are"
-    return rows, [f"{which} of its records cannot be read and {verb} ignored."]
+    return rows, [f"{which} of its {file} cannot be read and {verb} ignored."]

@@ -16,7 +16,9 @@ import momentalign
 from momentalign._datasets import DATASET_NAMES, GROUPS_FILE, is_image, walk_links
 from momentalign._errors import describe_error
 from momentalign._files import atomic_write, is_disk_full
+from momentalign._json import read_json
 from momentalign.runs._config import RunConfig, cell_of, differing_keys
+from momentalign.runs._description import check_description
 
 RUN_FORMAT = 1
 
@@ -69,19 +71,22 @@ def read_run(folder: Path) -> dict[str, Any]:
     """Read a folder's `run.json`; raises UnreadableRunError where it is missing, damaged or of another format."""
     path = folder / "run.json"
     try:
-        info: dict[str, Any] = json.loads(path.read_bytes())
+        info: dict[str, Any] = read_json(path)
+        if not isinstance(info, dict):
+            raise ValueError("not an object")
         form = info["format"]
         if form == RUN_FORMAT:
-            info["config"].items()
+            check_description(info)
             info["status"] = RunState(info["status"])
     except FileNotFoundError:
         advice = f"{folder} should be the folder of a run; 'momentalign train' makes one."
         raise UnreadableRunError(path, "does not exist", RunState.NEW, advice) from None
     except OSError as error:
         raise UnreadableRunError(path, f"cannot be read ({error.strerror})", RunState.FOREIGN) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError) as error:
         advice = f"Remove {folder} and run the same command again."
-        raise UnreadableRunError(path, "is damaged", RunState.DAMAGED, advice) from None
+        reason = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged ({error})"
+        raise UnreadableRunError(path, reason, RunState.DAMAGED, advice) from None
     if form != RUN_FORMAT:
         reason = f"has format {form!r}, but this version reads format {RUN_FORMAT}"
         newer = isinstance(form, int) and form > RUN_FORMAT

@@ -7,9 +7,12 @@ import signal
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count
@@ -17,10 +20,15 @@ from momentalign.runs import RunState, record_failure
 from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute
 
 _REPORT_SECONDS = 0.5
+_RETRIES = 3
+_STOP_SECONDS = 5.0
 
 
 class LocalEngine(Engine):
     """Worker processes on this machine.
+
+    A run whose process dies, out of memory for instance, is resumed from its last checkpoint by another one, up to
+    three times.
 
     Args:
         jobs: Number of processes; None takes one per core, or `per_gpu` per GPU.
@@ -42,6 +50,7 @@ class LocalEngine(Engine):
         self.jobs = check_count("jobs", jobs, 1) if jobs is not None else max(1, len(self.gpus) * per_gpu or cores)
         self.threads = max(1, cores // self.jobs)
         self._workers: list[_Worker] = []
+        self._deaths: Counter[Path] = Counter()
 
     @property
     def slots(self) -> int:
@@ -71,12 +80,13 @@ class LocalEngine(Engine):
             worker.terminate()
         # The GPU with the fewest processes.
         used = [worker.gpu for worker in self._workers]
-        worker = _Worker(min(self.gpus, key=used.count) if self.gpus else None, self.threads)
-        self._workers.append(worker)
+        with _deferred_signals():  # a process that is not in the list would be left behind
+            worker = _Worker(min(self.gpus, key=used.count) if self.gpus else None, self.threads)
+            self._workers.append(worker)
         worker.send(job)  # a worker that dies here is detected in wait()
 
     def wait(self, seconds: float) -> list[Outcome | Advance]:
-        """Messages of the processes; the job of one that died has failed."""
+        """Messages of the processes; the job of one that died is submitted again, or has failed."""
         busy = {worker.connection: worker for worker in self._workers if worker.job is not None}
         events: list[Outcome | Advance] = []
         if not busy:
@@ -84,17 +94,34 @@ class LocalEngine(Engine):
         for connection in wait(list(busy), timeout=seconds):
             worker = busy[connection]  # type: ignore[index]
             message = worker.receive()
-            if message is not None:
-                events.append(message)
             if not worker.alive:
                 self._workers.remove(worker)
+                message = self._retry(message) if isinstance(message, Outcome) else message
+            if message is not None:
+                events.append(message)
         return events
 
+    def _retry(self, death: Outcome) -> Outcome | None:
+        """Submit the job of a process that died again; after too many deaths, record its failure."""
+        job = death.job
+        if job.measure:
+            return death
+        self._deaths[job.folder] += 1
+        if self._deaths[job.folder] <= _RETRIES:
+            self.submit(job)
+            return None
+        error = f"Lost {self._deaths.pop(job.folder)} times: {death.error}"
+        record_failure(job.folder, job.config, job.domains, error)
+        return Outcome(job, RunState.FAILED, error)
+
     def close(self) -> None:
-        """Terminate the processes."""
-        for worker in self._workers:
-            worker.terminate()
-        self._workers.clear()
+        """Terminate the processes; signals that arrive meanwhile are handled afterwards."""
+        with _deferred_signals():
+            for worker in self._workers:
+                worker.stop()
+            for worker in self._workers:
+                worker.terminate()
+            self._workers.clear()
 
 
 class _Worker:
@@ -113,7 +140,7 @@ class _Worker:
         environment = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
-        with _environment(environment), _no_interrupts():
+        with _environment(environment):
             self.process.start()
         remote.close()
 
@@ -143,7 +170,7 @@ class _Worker:
     def _died(self) -> Outcome:
         job, self.job, self.alive = self.job, None, False
         assert job is not None
-        self.process.join(5)
+        self.process.join(_STOP_SECONDS)
         code = self.process.exitcode or 0
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
         error = f"Its process ended {how}" + (", perhaps out of memory." if code == -signal.SIGKILL else ".")
@@ -151,17 +178,21 @@ class _Worker:
         if not self.ready:
             # Not a failure of the run, and the next process would end the same way.
             raise OSError(f"{error.replace('Its', 'A')[:-1]} before its first run. See its output above.")
-        if not job.measure:
-            record_failure(job.folder, job.config, job.domains, error)
         return Outcome(job, RunState.FAILED, error)
 
+    def stop(self) -> None:
+        """Ask the process to end."""
+        if not self.ended:
+            self.process.terminate()
+
     def terminate(self) -> None:
+        """End the process, with force if it does not end by itself."""
         if self.ended:
             return
         self.ended = True
-        self.connection.close()
         self.process.terminate()
-        self.process.join(5)
+        self.connection.close()
+        self.process.join(_STOP_SECONDS)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
@@ -174,6 +205,10 @@ def _serve(connection: Connection, threads: int, start_method: str) -> None:
     multiprocessing.set_start_method(start_method, force=True)
     # Ctrl-C reaches the whole process group; the parent decides how to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _block_interrupts(False)
+    # From here on there may be processes that read images, which the default action would leave behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: _exit_with_children(128 + number))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")  # printed once per process, they would break the progress bar
     import torch
 
@@ -202,6 +237,21 @@ def _serve(connection: Connection, threads: int, start_method: str) -> None:
             connection.send(outcome)
 
 
+def _end_with_parent() -> None:
+    """Exit when the parent is gone, killed for instance: unfinished runs are resumed by the next sweep."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    _exit_with_children(1)
+
+
+def _exit_with_children(code: int) -> None:
+    """End this process and those that read images for it, at once: all files are written atomically."""
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(code)
+
+
 def visible_gpus() -> list[str]:
     """Names of the visible GPUs, without initializing CUDA."""
     import torch
@@ -213,16 +263,37 @@ def visible_gpus() -> list[str]:
 
 
 @contextlib.contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C in processes that start in this block; only possible in the main thread."""
+def _deferred_signals() -> Iterator[None]:
+    """Handle Ctrl-C and SIGTERM after this block, and block Ctrl-C in processes that start in it.
+
+    Only possible in the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    }
+    _block_interrupts(True)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _block_interrupts(False)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for missed in received:
+            signal.raise_signal(missed)
+
+
+def _block_interrupts(block: bool) -> None:
+    """Block or unblock SIGINT in this thread, which its new processes inherit; Windows has no such mask."""
+    if hasattr(signal, "pthread_sigmask"):
+        if block:
+            resource_tracker.ensure_running()  # it would unblock SIGINT when the first process starts
+        signal.pthread_sigmask(signal.SIG_BLOCK if block else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextlib.contextmanager

@@ -3,8 +3,10 @@
 import dataclasses
 import logging
 import os
+import signal
 import socket
 import tempfile
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -20,6 +22,9 @@ from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute, pack
 
 _RETRIES = 3
 _CONNECT_SECONDS = 5
+# HTTP/2's greeting and empty settings, which every gRPC server answers with its own settings.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS = 4  # type of frame, the fourth byte
 
 
 class RayEngine(Engine):
@@ -174,27 +179,49 @@ def _connect(ray: Any, address: str | None, jobs: int | None, cpus: int) -> None
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address is None:
         cores = None if jobs is None else jobs * cpus
-        ray.init(num_cpus=cores, include_dashboard=False, **quiet)
+        _init(ray, num_cpus=cores, include_dashboard=False, **quiet)
         return
     _check_reachable(address)
     try:
-        ray.init(address=address, **quiet)
+        _init(ray, address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"The Ray cluster at {address} cannot be reached: {reason}") from None
 
 
+def _init(ray: Any, **options: Any) -> None:
+    """Connect to a cluster or start one, and keep this process's handler of SIGTERM, which Ray replaces."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**options)
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
 def _check_reachable(address: str) -> None:
-    """Raise ValueError if nothing listens at the address, which Ray itself notices after minutes."""
+    """Raise ValueError if nothing listens at the address or it is no Ray, which Ray notices after minutes or never."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto" or address == "local":
         return
     if not host or not port.isdigit():
         raise ValueError(f"'--address' should be host:port, ray://host:port or auto, but is '{address}'.")
     try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") in ("", "0"):  # an encrypted cluster gives no answer in the clear
+                _check_answer(connection)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise ValueError(
             f"The Ray cluster at {address} cannot be reached: {reason}. Is 'ray start' running there?"
         ) from None
+
+
+def _check_answer(connection: socket.socket) -> None:
+    """Raise ConnectionError or TimeoutError unless a gRPC server answers."""
+    connection.sendall(_GREETING)
+    answer = b""
+    while len(answer) < 4 and (more := connection.recv(64)):
+        answer += more
+    if answer[3:4] != bytes([_SETTINGS]):
+        raise ConnectionError("something else than Ray answers there")
