@@ -10,7 +10,7 @@ from torch import Tensor
 
 from momentalign.data import DomainDataset, Split
 from momentalign.runs import RunConfig, read_records
-from momentalign.training import _capture, _loop, _steps, make_config
+from momentalign.training import _capture, _graphs, _loop, _steps, make_config
 
 TIMES = ("step_seconds", "memory_gib")
 """What two runs of one configuration may differ in."""
@@ -102,7 +102,13 @@ def capture_on_the_host(patch: pytest.MonkeyPatch) -> None:
         for _ in range(3):
             function()
 
+    class HostGraph:
+        def __init__(self, function: Callable[[], object], device: torch.device) -> None:
+            self.replay = function
+            function()
+
     patch.setattr(_capture, "_warm_up", warm_up)
-    patch.setattr(_capture._Graph, "_record", lambda graph, _: graph.function())
-    patch.setattr(_capture._Graph, "replay", lambda graph: graph.function())
+    for module in (_capture, _graphs):
+        patch.setattr(module, "Graph", HostGraph)
+    patch.setattr(_graphs, "call_without_waiting", lambda function: (function(), None))
     patch.setattr(_loop, "choose_capture", lambda asked, *_: asked)

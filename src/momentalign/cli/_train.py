@@ -78,6 +78,10 @@ def train_command(
     root: RootOption = None,
     skip_bad_files: SkipBadFilesOption = False,
     workers: WorkersOption = None,
+    logger: Annotated[
+        list[str] | None,
+        typer.Option(help="Also log to csv, tensorboard, mlflow or wandb; repeatable.", show_default=False),
+    ] = None,
     compile_: Annotated[bool, typer.Option("--compile", help="Compile the network, for long or many runs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, print the cost, and stop.")] = False,
 ) -> None:
@@ -116,6 +120,7 @@ def train_command(
             if note is not None:
                 print_line(note)
         options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
+        options |= {"loggers": tuple(logger or ())}
         options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}
         if reach is not None and keep != "extrapolated":
             raise ValueError("'--reach' is for --keep extrapolated. Omit it.")

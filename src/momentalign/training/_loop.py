@@ -43,6 +43,7 @@ from momentalign.training._devices import (
 )
 from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean, step_record
 from momentalign.training._keep import KeptRecord, check_keep
+from momentalign.training._loggers import RunLog
 from momentalign.training._model import (
     build_algorithm,
     describe_network,
@@ -81,6 +82,8 @@ def run(
         DiskFullError: The disk is full; the run can be resumed.
     """
     chosen = Options(**options)
+    if chosen.loggers and folder is None:
+        raise ValueError("'loggers' need a folder for the run, but 'folder' is None.")
     stamp = None if data is not None else data_stamp(config.dataset)
     target = None if folder is None else RunFolder(Path(folder), config, stamp)
     if target is not None and (target.finished or finish_trained(target)):
@@ -210,7 +213,8 @@ def train(
 
     records: list[Record] = []
     last_record, saved = position.step - 1, time.monotonic()
-    with tuned_convolutions(rows), steps as advance:
+    log = RunLog(options.loggers, None if writer is None else writer.path, config)
+    with log, tuned_convolutions(rows), steps as advance:
         options.clock.lap("set-up")
         for step in range(position.step, config.steps):
             if step == algorithm.reset_step:
@@ -242,6 +246,7 @@ def train(
                 options.clock.lap("evaluation")
                 if writer is not None:
                     position = Position(step + 1, writer.append(records))
+                    log.record(records)
                     if options.saves(config, step, time.monotonic() - saved):
                         state = algorithm, optimizers, position
                         description = describe_network(network, data)

@@ -13,6 +13,7 @@ from momentalign.runs import Record, RunConfig
 from momentalign.selection import REACH
 from momentalign.training._data import DatasetRows
 from momentalign.training._keep import KEEP_RULES
+from momentalign.training._loggers import check_loggers
 
 _REPORT_SECONDS = 0.1
 """Least time between two progress reports."""
@@ -75,6 +76,7 @@ class Options:
             a minute, once a process: it is for many runs.
         progress: Called now and then.
         log: Called with messages before the first step: assumptions, where the run resumes, its size.
+        loggers: Where records go besides the folder: "csv", "tensorboard", "mlflow", "wandb", by Lightning's loggers.
         clock: Measures set-up, steps, evaluation and files.
         built: Called with the algorithm once it is built, on every rank.
     """
@@ -91,6 +93,7 @@ class Options:
     compile: str = "none"
     progress: Callable[[Progress], None] | None = None
     log: Callable[[str], None] | None = None
+    loggers: Sequence[str] = ()
     clock: Clock = field(default_factory=Clock)
     built: Callable[[Algorithm], None] | None = None
 
@@ -98,6 +101,7 @@ class Options:
         if self.checkpoint_every is not None:
             check_count("checkpoint_every", self.checkpoint_every, 1)
         check_choice("keep", self.keep, KEEP_RULES)
+        check_loggers(self.loggers)
         check_weight("reach", self.reach)
         check_choice("compile", self.compile, ("none", "penalty", "all"))
         if self.workers is not None:
