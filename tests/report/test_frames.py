@@ -81,6 +81,15 @@ def test_the_loss_of_erm_is_its_cross_entropy(tmp_path: Path) -> None:
     assert frame.to_dict() == {("cross_entropy", "CMA"): 0.6, ("cross_entropy", "ERM"): 0.5, ("hessian", "CMA"): 2.0}
 
 
+def test_runs_without_a_penalty_have_no_curves_of_terms(tmp_path: Path) -> None:
+    for trial in range(2):
+        lines = [record(10, "accuracy", 0.5, domain, split) for domain in "ab" for split in ("in", "out")]
+        config = make_config(algorithm="erm", test_domains=["a"], trial=trial, steps=10)
+        write_run(tmp_path, config, [*lines, record(5, "loss", 0.6), record(10, "loss", 0.5)], domains=("a", "b"))
+    grouped = group_cases(read_runs(tmp_path))
+    assert _frames.term_curves(grouped, grouped.cases[0]).empty
+
+
 def test_costs_leave_the_warm_up_out_but_not_its_memory(grouped: GroupedSweep) -> None:
     frame = _frames.run_costs(grouped, grouped.cases[0]).set_index("metric")
     assert frame.loc["step_seconds", "value"] == 0.25

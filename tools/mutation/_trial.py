@@ -33,15 +33,21 @@ MEMORY = 12 * 2**30
 def copy_project(project: Path, copy: Path) -> None:
     """Copy the files that git tracks or would track, compiled with hashes of their sources in place of times."""
     shutil.rmtree(copy, ignore_errors=True)
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=project, check=True, capture_output=True, text=True
-    )
-    for name in listed.stdout.splitlines():
+    for name in _project_files(project):
         if (project / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(project / name, copy / name)
     compiled = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "src", "tests"]
     subprocess.run(compiled, cwd=copy, check=True)
+
+
+def _project_files(project: Path) -> list[str]:
+    if (project / ".git").exists():
+        command = ["git", "ls-files", "-co", "--exclude-standard"]
+        return subprocess.run(command, cwd=project, check=True, capture_output=True, text=True).stdout.splitlines()
+    parts = ["src", "tests", "benchmarks", "tools", "docs", "examples"]
+    files = [path for name in parts for path in (project / name).rglob("*") if "__pycache__" not in path.parts]
+    return [str(path.relative_to(project)) for path in [*project.glob("*.*"), *files]]
 
 
 def enter_copy(copy: Path) -> None:
