@@ -6,8 +6,9 @@ WORKERS ?= 2
 MINUTES ?= 5
 VENV := .venv
 BIN := $(VENV)/bin
-# Bytecode is written when a module is first imported: of these packages' modules most never are.
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile -c constraints-dev.txt
+# uv takes a quarter of pip's time. PyTorch comes by pip, whose settings may name an index of builds for the CPU.
+PIP := $(BIN)/python -m pip install --quiet --no-compile -c constraints-dev.txt
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints-dev.txt
 FAST = $$(grep -rL --include='test_*.py' 'pytest.mark.slow' tests)
 
 .DEFAULT_GOAL := help
@@ -20,6 +21,7 @@ setup: $(VENV)/.installed ## build .venv with the package and the development to
 
 $(VENV)/.installed: pyproject.toml constraints-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch uv
 	$(INSTALL) -e ".[all,dev]"
 	@touch $@
 
@@ -46,7 +48,8 @@ pytest: setup
 
 .venv-min/.installed: pyproject.toml constraints-min.txt
 	test -x .venv-min/bin/python || $(PYTHON) -m venv .venv-min
-	.venv-min/bin/python -m pip install --quiet --no-compile -c constraints-min.txt -e ".[all,dev]"
+	.venv-min/bin/python -m pip install --quiet --no-compile -c constraints-min.txt torch uv
+	.venv-min/bin/uv pip install --quiet --python .venv-min/bin/python -c constraints-min.txt -e ".[all,dev]"
 	@touch $@
 
 # Old releases warn of each other's future, which is past.

@@ -16,6 +16,11 @@ from tests.browser import browser, chromium  # noqa: F401  (fixtures)
 torch.set_num_threads(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow modules first: at the end a worker that is done finds something small to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("cpu_bfloat16") and not cpu_bfloat16_works():
         pytest.skip("bfloat16 crashes on this CPU (illegal instruction); set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16")

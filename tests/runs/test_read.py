@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 
 import pytest
@@ -208,14 +207,14 @@ def test_folders_that_are_no_sweep(tmp_path):
     assert "empty holds no runs" in sweep.problems[0]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_is_named(tmp_path):
+def test_records_that_are_no_file_are_named(tmp_path):
     bad = write_run(tmp_path, make_config(), [record(0, "loss", 1.0)], name="bad")
     write_run(tmp_path, make_config(trial=1), [record(0, "loss", 2.0)], name="good")
-    (bad / "records.jsonl").chmod(0)
+    (bad / "records.jsonl").unlink()
+    (bad / "records.jsonl").mkdir()
     sweep = read_runs(tmp_path)
     assert list(sweep.records["value"]) == [2.0]
-    assert sweep.problems == ["bad: its records.jsonl cannot be read (Permission denied)."]
+    assert any(line.startswith("bad: its records") for line in sweep.problems)
 
 
 def test_many_files_are_read_in_several_goes(tmp_path, monkeypatch):

@@ -51,7 +51,8 @@ def draws_rows(estimator: BaseEstimator) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore:Without '(domains|groups)'")
 @parametrize_with_checks([*PREDICTORS, *ROBUST, ISRMean(), ISRCov()], expected_failed_checks=draws_rows)
-def test_scikit_learn_checks(estimator: BaseEstimator, check) -> None:
+def test_scikit_learn_checks(estimator: BaseEstimator, check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it the check of array namespaces is skipped
     check(estimator)
 
 
