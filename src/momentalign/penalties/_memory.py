@@ -172,17 +172,16 @@ class GramBank(DomainMemory):
     def _crossed(self, batch: HeadBatch, residuals: Residuals, labels: Tensor, E: Tensor) -> list[Tensor]:
         """Blocks Eᵀ G' B, recomputed in backward if the bank is larger than a tile."""
         # Copies, because this batch overwrites the bank before backward; cast, because the module may have been.
-        features, logits = (tensor.flatten(0, 1).to(E.dtype, copy=True) for tensor in (self.features, self.logits))
-        bank = (features, logits, self.targets.flatten(0, 1).clone())
-        B = (self.domains.flatten()[:, None] == labels) * self.weights.flatten()[:, None].to(E.dtype)
+        floats = (tensor.flatten(0, 1).to(E.dtype, copy=True) for tensor in (self.features, self.logits, self.weights))
+        bank = (*floats, self.targets.flatten(0, 1).clone(), self.domains.flatten().clone())
 
-        def block(past_x: Tensor, past_z: Tensor, past_y: Tensor, past_B: Tensor) -> Tensor:
-            past = HEADS[self.loss](past_z, past_y)
+        def block(past_x: Tensor, past_z: Tensor, weights: Tensor, past_y: Tensor, domains: Tensor) -> Tensor:
+            past, B = HEADS[self.loss](past_z, past_y), (domains[:, None] == labels) * weights[:, None]
             grams = cross_grams(self.orders, residuals, batch.features, past, past_x, self.bias)
-            return torch.stack([E.T @ grams[order] @ past_B for order in self.orders])
+            return torch.stack([E.T @ grams[order] @ B for order in self.orders])
 
         step = max(1, _ENTRIES // len(E))
-        pieces = list(zip(*(tensor.split(step) for tensor in (*bank, B)), strict=True))
+        pieces = list(zip(*(tensor.split(step) for tensor in bank), strict=True))
         if len(pieces) == 1:
             return list(block(*pieces[0]))
         blocks = [checkpoint(block, *piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces]
