@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from momentalign._files import atomic_file, atomic_write, check_output
+from momentalign._files import (
+    atomic_file,
+    atomic_folder,
+    atomic_write,
+    check_output,
+    file_in,
+    last_complete,
+    remove_folder,
+    remove_leftovers,
+    replace_files,
+)
 
 
 @pytest.mark.parametrize("content", ["naïve\n", b"\x00\xff"])
@@ -140,3 +150,144 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     with pytest.raises(ValueError, match=r"but .* is not \(Permission denied\). Choose another."):
         check_output(tmp_path / "out.csv", (".csv",))
+
+
+def content_of(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+
+    def write(*names: str, fail: bool = False) -> None:
+        with atomic_folder(path) as new:
+            for name in names:
+                (new / name).write_text(name)
+            if fail:
+                raise KeyboardInterrupt
+
+    write("a", "b")
+    assert content_of(path) == {"a": "a", "b": "b"}
+    with pytest.raises(KeyboardInterrupt):
+        write("c", fail=True)
+    assert content_of(path) == {"a": "a", "b": "b"}
+    path.rename(tmp_path / "folder.old")  # a kill between the two renames
+    assert content_of(last_complete(path)) == {"a": "a", "b": "b"}
+    with pytest.raises(KeyboardInterrupt):
+        write("c", fail=True)
+    assert content_of(path) == {"a": "a", "b": "b"}
+    write("c")
+    assert content_of(path) == {"c": "c"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+class KilledError(BaseException):
+    pass
+
+
+CALLS = ("mkdir", "rename", "replace", "rmdir")
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_files_are_replaced_together_whenever_a_kill_comes(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(text: str) -> None:
+        with replace_files(tmp_path) as new:
+            for name in ("model", "weights"):
+                (new / name).write_text(text)
+
+    write("old")
+    (tmp_path / "notes").write_text("mine")
+    calls = 0
+
+    def killed_at(name: str):
+        real = getattr(Path, name)
+
+        def call(self: Path, *arguments: object, **options: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls > number:
+                raise KilledError
+            return real(self, *arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in CALLS:
+            patch.setattr(Path, name, killed_at(name))
+        patch.setattr("shutil.rmtree", lambda *_, **__: None)  # a kill does not tidy up
+        with pytest.raises(KilledError):
+            write("new")
+    found = {file_in(tmp_path, name).read_text() for name in ("model", "weights")}
+    assert found == ({"old"} if number < 3 else {"new"})  # mkdir twice, and the rename that counts
+    write("newest")
+    remove_leftovers(tmp_path, "staged")
+    assert content_of(tmp_path) == {"model": "newest", "weights": "newest", "notes": "mine"}
+
+
+def test_writers_of_the_same_files_at_once_do_not_mix(tmp_path: Path) -> None:
+    def write(text: str) -> None:
+        for _ in range(5):
+            with replace_files(tmp_path) as new:
+                for name in ("model", "weights"):
+                    (new / name).write_text(text)
+
+    threads = [threading.Thread(target=write, args=(str(number),)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "weights"]
+    assert len(set(content_of(tmp_path).values())) == 1
+
+
+def test_old_temporary_files_of_ours_are_removed_by_the_next_write(tmp_path: Path) -> None:
+    old, young, other, stranger = (
+        tmp_path / name
+        for name in (
+            ".a.txt.0123456789abcdef.tmp",
+            ".a.txt.0123456789abcdee.tmp",
+            ".b.txt.0123456789abcdef.tmp",
+            ".a.txt.mine.tmp",
+        )
+    )
+    for path in (old, young, other, stranger):
+        path.touch()
+    for path in (old, other, stranger):
+        os.utime(path, (0, 0))
+    atomic_write(tmp_path / "a.txt", "text")
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "a.txt", young, other, stranger])
+
+
+def test_a_folder_is_removed_from_its_name_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "plan").touch()
+
+    def killed(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", killed)
+        with pytest.raises(KilledError):
+            remove_folder(tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()
+    remove_folder(tmp_path / "parts")
+
+
+def test_content_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    real_sync, real_replace = os.fsync, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        done.append("folder" if Path(f"/proc/self/fd/{descriptor}").resolve().is_dir() else "file")
+        real_sync(descriptor)
+
+    def replace(self: Path, target: Path) -> Path:
+        done.append("rename")
+        return real_replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    atomic_write(tmp_path / "a.txt", "text")
+    assert done == ["file", "rename", "folder"]

@@ -1,11 +1,24 @@
-"""Atomic writes, and output paths checked before work starts."""
+"""Atomic and durable writes of files and folders, and output paths checked before work starts.
+
+Everything is written under a temporary name, synced to disk and then renamed: after a kill, a full disk or a power
+failure a file or folder has its old or its new content, never a part of it.
+"""
 
 import errno
+import os
+import re
+import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
+_LEFTOVER_SECONDS = 3600.0
+"""Age of a temporary file from which no process is writing to it."""
+_STAGED = ".staged"
 
 
 class DiskFullError(OSError):
@@ -28,17 +41,21 @@ def atomic_file(path: Path, *, temporary_folder: Path | None = None) -> Iterator
     """Yield a temporary path that replaces `path` when the block succeeds.
 
     The temporary name is unique, so concurrent writers do not interfere: the last one wins. If the block fails, `path`
-    is unchanged and the temporary file is removed; only a killed process leaves it behind. `temporary_folder` is on the
-    same disk, by default the folder of `path`. Errors name `path`, not the temporary file.
+    is unchanged and the temporary file is removed; a killed process leaves it behind, and the next write of the same
+    file removes it if it is old. `temporary_folder` is on the same disk, by default the folder of `path`. Errors name
+    `path`, not the temporary file.
     """
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir()):
         yield path  # a device or a pipe is written to directly
         return
     path = path.resolve() if path.is_symlink() else path  # replace the target of a link, not the link
-    temporary = (temporary_folder or path.parent) / f".{path.name}.{uuid.uuid4().hex[:16]}.tmp"
+    temporary = _temporary(path.name, temporary_folder or path.parent)
     try:
         yield temporary
+        sync(temporary)
         temporary.replace(path)
+        sync(path.parent)
+        remove_leftovers(path.parent, path.name, age=_LEFTOVER_SECONDS)
     except OSError as error:
         if error.filename != str(temporary):
             raise
@@ -54,6 +71,157 @@ def atomic_write(path: Path, content: str | bytes) -> None:
             temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         except OSError as error:  # the error of a full disk has no file name
             raise OSError(error.errno, error.strerror, str(temporary)) from None
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder that replaces the folder `path`, if there is one, when the block succeeds.
+
+    Replacing takes two renames. Between them, and after a kill there, the previous folder is `PATH.old`, which
+    :func:`last_complete` finds and the next call restores.
+    """
+    path, old = path.absolute(), path.absolute().with_name(f"{path.absolute().name}.old")
+    new = _temporary(path.name, path.parent)
+    if old.exists() and not path.exists():
+        old.rename(path)
+    try:
+        new.mkdir(parents=True)
+        yield new
+        for folder, _, files in os.walk(new):
+            for name in files:
+                sync(Path(folder, name))
+            sync(Path(folder))
+        shutil.rmtree(old, ignore_errors=True)
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+        sync(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+        remove_leftovers(path.parent, path.name, age=_LEFTOVER_SECONDS)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def last_complete(path: Path) -> Path:
+    """Where :func:`atomic_folder` last wrote, which may not exist; moves nothing, another process may be writing."""
+    old = path.with_name(f"{path.name}.old")
+    return old if old.exists() and not path.exists() else path
+
+
+@contextmanager
+def replace_files(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder whose files, when the block succeeds, replace those of the same names in `folder`.
+
+    All are replaced or none; other files of `folder`, which may be a working directory or a mount, stay. The new files
+    count from one rename on, to `folder/.staged`, and are then moved. After a kill in between :func:`file_in` finds
+    those that have not been moved, and the next call moves them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    new = _temporary(_STAGED.removeprefix("."), folder)
+    try:
+        new.mkdir()
+        yield new
+        for path in new.iterdir():
+            sync(path)
+        sync(new)
+        _commit(new, folder / _STAGED)
+        sync(folder)
+        _move_staged(folder)
+        sync(folder)
+        remove_leftovers(folder, _STAGED.removeprefix("."), age=_LEFTOVER_SECONDS)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def file_in(folder: Path, name: str) -> Path:
+    """Current path of a file that :func:`replace_files` writes; it may not exist."""
+    staged = folder / _STAGED / name
+    return staged if staged.exists() else folder / name
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a file or folder was left by a writer of this module that was killed, or is being written."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def remove_leftovers(folder: Path, *names: str, age: float = 0.0) -> None:
+    """Remove the temporary files and folders of killed writers of `names`; of at least an age in seconds.
+
+    An age of 0 is for folders that are locked: nobody else is writing.
+    """
+    for path in list(folder.iterdir()):
+        match = _TEMPORARY.fullmatch(path.name)
+        if match and match[1] in names:
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime >= age:
+                    _remove(path)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, if there is one, so that a kill leaves none of its files under its name."""
+    if path.exists():
+        temporary = _temporary(path.name, path.parent)
+        path.rename(temporary)
+        shutil.rmtree(temporary)
+        remove_leftovers(path.parent, path.name, age=_LEFTOVER_SECONDS)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or the names in a folder, are on disk."""
+    if path.is_dir():
+        with suppress(OSError):  # Windows, and some network disks
+            _fsync(path)
+    else:
+        _fsync(path)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot
+            raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        os.close(descriptor)
+
+
+def _temporary(name: str, folder: Path) -> Path:
+    return folder / f".{name}.{uuid.uuid4().hex[:16]}.tmp"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _commit(new: Path, staged: Path) -> None:
+    """Rename `new` to `staged` once that is empty: files of an earlier commit are moved first, by whoever is here."""
+    while True:
+        _move_staged(staged.parent)
+        try:
+            new.rename(staged)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+
+
+def _move_staged(folder: Path) -> None:
+    """Move committed files to their names; another process may be doing the same."""
+    staged = folder / _STAGED
+    with suppress(FileNotFoundError):
+        for path in list(staged.iterdir()):
+            with suppress(FileNotFoundError):
+                path.replace(folder / path.name)
+        try:
+            staged.rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
 
 
 def check_output(path: Path, suffixes: tuple[str, ...], *, inputs: Iterable[Path] = ()) -> None:

@@ -1,7 +1,7 @@
 """A run's checkpoint on disk: tensors as safetensors, the rest as JSON.
 
-`checkpoint/` is written under another name and renamed, so that it is always complete. Between the two renames, and
-after a kill there, the previous one is `checkpoint.old`: readers use it, the next writer restores it.
+`checkpoint/` is written by :func:`momentalign._files.atomic_folder`, so that it is always complete. Its JSON files
+carry checksums of themselves and of the tensors beside them.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from momentalign._extras import require
-from momentalign._json import read_json
+from momentalign._files import last_complete
+from momentalign._sealed import FILES, DamagedFileError, check_file, unseal
 
 if TYPE_CHECKING:  # runs/ does without torch
     from torch import Tensor
@@ -20,8 +21,7 @@ MODEL, WEIGHTS = "model.json", "model.safetensors"
 
 def checkpoint_of(folder: Path) -> Path:
     """Path of a run's last complete checkpoint, which may not exist; moves nothing, another process may be training."""
-    path, old = folder / "checkpoint", folder / "checkpoint.old"
-    return old if old.exists() and not path.exists() else path
+    return last_complete(folder / "checkpoint")
 
 
 def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, "Tensor"]]:
@@ -29,36 +29,41 @@ def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, "Tensor"]]:
     path = checkpoint_of(folder)
     if not (path / MODEL).exists():
         raise ValueError(f"{folder} has no checkpoint with weights. Train it first, or until its first record.")
-    return read_values(path / MODEL), read_tensors(path / WEIGHTS)
+    description = read_values(path / MODEL)
+    return description, read_tensors(path / WEIGHTS, description)
 
 
 def read_values(path: Path, *required: str) -> dict[str, Any]:
-    """Read a JSON file of a checkpoint, which should have the required keys."""
-    damaged = f"{path} cannot be read. Remove {path.parent.parent} and run the same command again."
-    try:
-        values: dict[str, Any] = read_json(path, nonfinite=True)
-        form = values["format"]
-    except (ValueError, TypeError, KeyError):
-        raise ValueError(damaged) from None
-    if form != CHECKPOINT_FORMAT:
+    """Read a JSON file of a checkpoint, which should have the required keys.
+
+    Raises:
+        DamagedFileError: It cannot be parsed, lacks a key or does not match its checksum.
+        ValueError: It is of another format.
+    """
+    values = unseal(path, advice=_advice(path), nonfinite=True)
+    if "format" not in values or (values["format"] == CHECKPOINT_FORMAT and set(required) - set(values)):
+        raise DamagedFileError(path, "is damaged", _advice(path))
+    if values["format"] != CHECKPOINT_FORMAT:
         raise ValueError(
-            f"{path} has format {form}, but this version reads format {CHECKPOINT_FORMAT}. Update momentalign."
+            f"{path} has format {values['format']}, but this version reads format {CHECKPOINT_FORMAT}. Update "
+            "momentalign."
         )
-    if set(required) - set(values):
-        raise ValueError(damaged)
     return values
 
 
-def read_tensors(path: Path) -> dict[str, "Tensor"]:
-    """Read a safetensors file of a checkpoint."""
+def read_tensors(path: Path, values: Mapping[str, Any]) -> dict[str, "Tensor"]:
+    """Read a safetensors file of a checkpoint; `values` of the JSON file beside it hold its checksum.
+
+    Raises:
+        DamagedFileError: It cannot be parsed or does not match its checksum.
+    """
     safetensors = _safetensors()
+    check_file(path, values.get(FILES, {}), advice=_advice(path))
     try:
         tensors: dict[str, Tensor] = safetensors.torch.load_file(path)
         return tensors
     except (safetensors.SafetensorError, FileNotFoundError) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}). Remove {path.parent.parent} and run the same command again."
-        ) from None
+        raise DamagedFileError(path, f"cannot be read ({error})", _advice(path)) from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, "Tensor"]) -> None:
@@ -70,6 +75,10 @@ def write_tensors(path: Path, tensors: Mapping[str, "Tensor"]) -> None:
         safetensors.torch.save_file(copies, path)
     except safetensors.SafetensorError as error:  # how it reports errors of the disk
         raise OSError(f"{path} could not be written: {error}") from None
+
+
+def _advice(path: Path) -> str:
+    return f"Remove {path.parent.parent} and run the same command again."
 
 
 def _safetensors() -> Any:

@@ -63,8 +63,43 @@ def test_fit_compare_keep_and_predict(
     found = pd.read_csv("p.csv")
     assert len(found) == 120
     assert set(found["predicted"]) == {"no", "yes"}
-    # A probe may be made again in its own folder.
-    assert run("t.csv", "--test-domain", "Basel", "--out", "runs/probe", monkeypatch=monkeypatch) == 0
+
+
+def test_another_model_is_only_replaced_on_demand(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("two.csv", monkeypatch=monkeypatch) == 0
+    assert run("two.csv", monkeypatch=monkeypatch) == 0  # the same command
+    Path("runs/probe/notes.txt").write_text("mine")
+    before = {path: path.read_bytes() for path in Path("runs/probe").iterdir()}
+    capsys.readouterr()
+    assert run("two.csv", "--seed", "1", monkeypatch=monkeypatch) == 2
+    assert "runs/probe holds a model with another seed. Name another folder with --out, or give --overwrite." in (
+        capsys.readouterr().err
+    )
+    assert run("t.csv", "--test-domain", "Bern", "--dry-run", monkeypatch=monkeypatch) == 2
+    assert "runs/probe holds a model with another table and test domain." in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in Path("runs/probe").iterdir()} == before
+    assert run("two.csv", "--seed", "1", "--overwrite", monkeypatch=monkeypatch) == 0
+    assert listed(Path("runs/probe")) == ["model.json", "model.safetensors", "notes.txt", "scores.csv"]
+    assert Path("runs/probe/model.json").read_bytes() != before[Path("runs/probe/model.json")]
+
+
+def test_a_killed_probe_goes_on_in_its_own_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("two.csv", "-o", "model", monkeypatch=monkeypatch) == 0
+    whole = {path.name: path.read_bytes() for path in Path("model").iterdir()}
+    staged = Path("model/.staged")
+    staged.mkdir()
+    for name in ("model.json", "scores.csv"):  # a kill while files are moved
+        Path("model", name).rename(staged / name)
+    assert run("--model", "model", "--predict", "new.parquet", "-o", "p.csv", monkeypatch=monkeypatch) == 0
+    assert run("two.csv", "-o", "model", monkeypatch=monkeypatch) == 0
+    assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == whole
+    for path in list(Path("model").iterdir()):  # a kill before that
+        path.unlink()
+    Path("model/.staged.0123456789abcdef.tmp").mkdir()
+    assert run("two.csv", "-o", "model", monkeypatch=monkeypatch) == 0
+    assert {path.name: path.read_bytes() for path in Path("model").iterdir() if path.is_file()} == whole
 
 
 def test_measures_over_groups_are_printed_for_both_models(

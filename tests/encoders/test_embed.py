@@ -1,6 +1,7 @@
 """Files of features: what is in them, and that they can be interrupted."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -135,15 +136,59 @@ def test_goes_on_where_it_was_killed(
             embed(data, encoder, out, batch_size=4, progress=kill_at(row))
         assert not out.exists()
     parts = tmp_path / f"features{suffix}.parts"
-    assert sorted(path.name for path in parts.iterdir())[-2] == "000000000014-000000000018.npy"
+    (last,) = parts.glob("000000000014-000000000018-*.npy")
     # A kill in the middle of writing: the last file is torn, another does not follow what is whole.
-    (parts / "000000000014-000000000018.npy").rename(parts / ".000000000014-000000000018.npy.tmp")
+    last.rename(parts / f".{last.name}.0123456789abcdef.tmp")
     np.save(parts / "000000000018-000000000020.npy", np.zeros((2, 16), np.float32))
     seen: list[int] = []
     embed(data, encoder, out, batch_size=4, progress=lambda done, total: seen.append(done))
     assert seen == [14, 18, 20]
     np.testing.assert_allclose(read_table(out).features.to_numpy(), whole, rtol=1e-4, atol=1e-5)
     assert not parts.exists()
+
+
+def test_a_folder_that_a_kill_left_half_made_or_half_removed(
+    images: tuple[DomainDataset, Encoder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, encoder = images
+    out, parts = tmp_path / "features.npz", tmp_path / "features.npz.parts"
+    parts.mkdir()  # made, but without its plan
+    (parts / ".plan.json.0123456789abcdef.tmp").write_text("{")
+    embed(data, encoder, out, batch_size=4)
+    whole = out.read_bytes()
+    parts.mkdir()  # the file is finished, the plan removed
+    np.save(parts / "000000000014-000000000018.npy", np.zeros((4, 16), np.float32))
+    embed(data, encoder, out, batch_size=4)
+    assert out.read_bytes() == whole
+    assert not parts.exists()
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:100], lambda content: content[:-1] + bytes([content[-1] ^ 1])]
+)
+def test_damaged_features_are_computed_again(
+    damage: Callable[[bytes], bytes],
+    images: tuple[DomainDataset, Encoder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, encoder = images
+    monkeypatch.setattr(module, "_SAVE_SECONDS", 0.0)
+    whole = embed(data, encoder, tmp_path / "whole.npz", batch_size=4).read_bytes()
+
+    def stop(done: int, total: int) -> None:
+        if done >= 12:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        embed(data, encoder, tmp_path / "features.npz", batch_size=4, progress=stop)
+    second = sorted((tmp_path / "features.npz.parts").glob("*.npy"))[1]
+    second.write_bytes(damage(second.read_bytes()))
+    with pytest.warns(UserWarning, match=r"\.npy is damaged: the features from row 4 on are computed again\."):
+        work = Embedding(data, encoder, tmp_path / "features.npz", batch_size=4)
+    assert work.done == 4
+    assert np.load(work.run())["X"].tobytes() == np.load(tmp_path / "whole.npz")["X"].tobytes()
+    assert len(whole) == (tmp_path / "features.npz").stat().st_size
 
 
 def test_a_finished_file_is_left_as_it_is(images: tuple[DomainDataset, Encoder], tmp_path: Path) -> None:
@@ -240,7 +285,9 @@ def test_a_full_disk_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", full)
-        with pytest.raises(OSError, match=r"000008-\d+.npy cannot be written: 128 requested .* again to resume"):
+        with pytest.raises(
+            OSError, match=r"000008-\d+-[0-9a-f]+.npy cannot be written: 128 requested .* again to resume"
+        ):
             embed(data, encoder, tmp_path / "features.npz", batch_size=4)
     assert len(list((tmp_path / "features.npz.parts").iterdir())) == 3  # the plan and what was kept
     work = Embedding(data, encoder, tmp_path / "features.npz", batch_size=4)

@@ -7,6 +7,7 @@ import pytest
 
 from momentalign.probing import _run as run_module
 from momentalign.probing import grid_size, make_probe_config, project, run_probe
+from momentalign.runs import read_run
 from momentalign.selection import read_runs
 from momentalign.tables import TableModel
 from tests.probing.problems import spurious_data, write_csv
@@ -122,7 +123,7 @@ def test_an_error_is_written_down_and_the_run_can_be_made_again(path: Path, tmp_
     config = make_probe_config(path, "groupdro", trial=2)
     expected = run_probe(config, tmp_path / "other")
     (tmp_path / "half").mkdir()
-    about = json.loads((tmp_path / "other" / "run.json").read_text()) | {"status": "running"}
+    about = read_run(tmp_path / "other") | {"status": "running"}
     (tmp_path / "half" / "run.json").write_text(json.dumps(about))
     (tmp_path / "half" / "records.jsonl").write_text('{"step": 0, "metr')
     assert run_probe(config, tmp_path / "half") == expected

@@ -90,7 +90,7 @@ def test_run_json_of_the_wrong_kind(tmp_path: Path) -> None:
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     opened(tmp_path / "run").close()
     program = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
-    words = [sys.executable, "-c", program, str(tmp_path / "run" / "records.jsonl")]
+    words = [sys.executable, "-c", program, str(tmp_path / "run" / ".lock")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match=r"No space"):
         write_json(tmp_path / "a.json", {"new": True})
     assert os.listdir(tmp_path) == ["a.json"]  # noqa: PTH208
-    assert json.loads((tmp_path / "a.json").read_text()) == {"old": True}
+    assert json.loads((tmp_path / "a.json").read_text())["old"]
 
 
 def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
@@ -195,6 +195,29 @@ def test_looking_lets_go_of_no_lock(tmp_path: Path) -> None:
     assert subprocess.run(words, capture_output=True, text=True).stdout == "True\n"
     folder.close()
     assert not is_busy(tmp_path / "run")
+
+
+def test_reading_records_and_a_second_try_let_go_of_no_lock(tmp_path: Path) -> None:
+    folder = opened(tmp_path / "run")
+    folder.append([RECORD])
+    assert read_records(tmp_path / "run") == [RECORD]
+    with pytest.raises(ValueError, match="This process already trains in"):
+        opened(tmp_path / "run")
+    program = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    words = [sys.executable, "-c", program, tmp_path / "run" / ".lock"]
+    assert "BlockingIOError" in subprocess.run(words, capture_output=True, text=True).stderr
+    folder.close()
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["records.jsonl", "run.json"]
+
+
+def test_what_a_kill_left_is_removed_under_the_lock(tmp_path: Path) -> None:
+    opened(tmp_path / "run").close()
+    (tmp_path / "run" / ".run.json.0123456789abcdef.tmp").write_text("{")
+    (tmp_path / "run" / ".checkpoint.0123456789abcdef.tmp").mkdir()
+    (tmp_path / "run" / ".lock").touch()
+    (tmp_path / "run" / ".notes.tmp").touch()  # somebody else's
+    opened(tmp_path / "run").close()
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".notes.tmp", "records.jsonl", "run.json"]
 
 
 def test_a_run_json_without_its_hash_is_another_run(tmp_path: Path) -> None:

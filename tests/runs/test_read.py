@@ -1,3 +1,4 @@
+import hashlib
 import json
 import shutil
 
@@ -131,6 +132,19 @@ def test_an_unreadable_run_is_named(tmp_path, text):
     assert len(sweep.problems) == 1
     assert sweep.problems[0].startswith("bad: its run.json ")
     assert sweep.problems[0].endswith("left out.")
+
+
+def test_a_changed_digit_of_the_records_is_noticed(tmp_path):
+    write_run(tmp_path, make_config(trial=1), LINES, name="other")
+    path = write_run(tmp_path, make_config(trial=0), LINES, name="damaged") / "records.jsonl"
+    info = json.loads((path.parent / "run.json").read_text())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    (path.parent / "run.json").write_text(json.dumps(info | {"records": {"bytes": 1, "sha256": digest}}))
+    assert len(read_runs(tmp_path).runs) == 2
+    path.write_text(path.read_text().replace("1.0", "2.0"))
+    sweep = read_runs(tmp_path)
+    assert list(sweep.runs.index) == ["other"]
+    assert sweep.problems == ["damaged: its records.jsonl does not match its checksum; left out."]
 
 
 def test_records_of_nothing_are_named(tmp_path):

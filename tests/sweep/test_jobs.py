@@ -19,8 +19,7 @@ TRAINING = """
 import sys, time
 from pathlib import Path
 from momentalign.runs._locks import lock
-file = (Path(sys.argv[1]) / "records.jsonl").open("a+b")
-lock(file, Path(sys.argv[1]))
+lock(Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()
 """

@@ -79,3 +79,35 @@ def test_folders_that_are_no_model(damage: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="that 'momentalign probe' wrote, but") as caught:
         TableModel.load(folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_changed_bit_is_noticed(name: str, tmp_path: Path) -> None:
+    MODEL.save(tmp_path)
+    content = bytearray((tmp_path / name).read_bytes())
+    content[content.index(b"ill") if name == "model.json" else -1] ^= 1
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"probe' wrote, but: .*{name} does not match its checksum\.$"):
+        TableModel.load(tmp_path)
+
+
+def test_a_full_disk_keeps_the_model_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of one model with the description of another would predict the wrong target."""
+    MODEL.save(tmp_path)
+    other = TableModel(ENCODER, -MODEL.coef, MODEL.intercept, MODEL.classes, {"target": "healthy"})
+    written: list[str] = []
+
+    def full(path: Path, content: str | bytes) -> None:
+        if written:
+            raise OSError(28, "No space left on device")
+        written.append(path.name)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("momentalign.tables._model.atomic_write", full)
+        with pytest.raises(OSError, match="No space"):
+            other.save(tmp_path)
+    loaded = TableModel.load(tmp_path)
+    assert loaded.about == MODEL.about
+    np.testing.assert_array_equal(loaded.coef, MODEL.coef)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.safetensors"]

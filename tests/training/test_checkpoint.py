@@ -1,5 +1,4 @@
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -70,7 +69,6 @@ def test_a_failed_write_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: p
 def test_a_kill_between_the_renamings_loses_nothing(tmp_path: Path) -> None:
     algorithm, optimizers = algorithm_after(1)
     save(tmp_path, algorithm, optimizers)
-    shutil.copytree(tmp_path / "checkpoint", tmp_path / "checkpoint.tmp")
     (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
     assert find_position(tmp_path).step == 3
     assert read_model(tmp_path)[0]["classes"] == ["dark", "bright"]
@@ -78,7 +76,7 @@ def test_a_kill_between_the_renamings_loses_nothing(tmp_path: Path) -> None:
     assert restore(tmp_path, fresh, its) == Position(3, 300)
     assert all(torch.equal(tensor, fresh.state_dict()[key]) for key, tensor in algorithm.state_dict().items())
     # Readers move nothing.
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.old", "checkpoint.tmp"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.old"]
     save(tmp_path, algorithm, optimizers, step=4)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
     assert find_position(tmp_path).step == 4
@@ -107,7 +105,7 @@ def test_a_second_kill_between_the_renamings_loses_nothing_either(
     real = Path.rename
 
     def rename(path: Path, target: Path) -> Path:
-        if path.name == "checkpoint.tmp":
+        if path.name.startswith(".checkpoint."):
             raise KeyboardInterrupt
         return real(path, target)
 
@@ -134,15 +132,56 @@ def test_what_does_not_fit_or_cannot_be_read_is_named(tmp_path: Path) -> None:
     save(tmp_path, algorithm, optimizers)
     with pytest.raises(ValueError, match=r"does not fit this run .* Remove .* to start again"):
         restore(tmp_path, *algorithm_after(0, "groupdro"))
-    path = tmp_path / "checkpoint" / "state.safetensors"
-    path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(ValueError, match=r"state.safetensors cannot be read"):
-        restore(tmp_path, *algorithm_after(0, "erm"))
     state = tmp_path / "checkpoint" / "state.json"
     state.write_text(json.dumps({"format": 9}))
     with pytest.raises(ValueError, match=r"has format 9"):
         find_position(tmp_path)
-    for damaged in ("{", "[]", "{}", '{"format": 1}'):
-        state.write_text(damaged)
-        with pytest.raises(ValueError, match=r"state.json cannot be read. Remove .* and run the same command again."):
-            find_position(tmp_path)
+
+
+def flip(path: Path, position: int = -1) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+def test_a_damaged_checkpoint_is_named_and_the_run_starts_again(name: str, damage: str, tmp_path: Path) -> None:
+    algorithm, optimizers = algorithm_after(1, "erm")
+    save(tmp_path, algorithm, optimizers)
+    path = tmp_path / "checkpoint" / name
+    if damage == "flip":
+        flip(path, path.read_bytes().index(b"3") if name == "state.json" else -1)
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:50])
+    else:
+        path.unlink()
+    fresh, its = algorithm_after(0, "erm")
+    before = {key: tensor.clone() for key, tensor in fresh.state_dict().items()}
+    with pytest.warns(UserWarning, match=rf"{name} (is|does|should|cannot) .*The run starts again from step 0\."):
+        assert restore(tmp_path, fresh, its) == Position()
+    assert all(torch.equal(tensor, before[key]) for key, tensor in fresh.state_dict().items())
+    assert not any(optimizer.state for optimizer in its.values())
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", "{}", '{"format": 1}'])
+def test_a_state_of_the_wrong_kind(damaged: str, tmp_path: Path) -> None:
+    save(tmp_path, *algorithm_after(1, "erm"))
+    (tmp_path / "checkpoint" / "state.json").write_text(damaged)
+    assert find_position(tmp_path) == Position()
+
+
+@pytest.mark.parametrize("step", [0, -1, 20, 1000000000])
+def test_a_step_outside_the_run_is_not_the_end_of_it(step: int, tmp_path: Path) -> None:
+    save(tmp_path, *algorithm_after(1, "erm"), step=step)
+    with pytest.warns(UserWarning, match=rf"state.json should be at a step of the run, but is at {step}. The run"):
+        assert restore(tmp_path, *algorithm_after(0, "erm"), steps=20) == Position()
+
+
+def test_weights_of_a_finished_run_that_are_damaged_are_named(tmp_path: Path) -> None:
+    algorithm, _ = algorithm_after(1, "erm")
+    network, _ = parts_of(algorithm)
+    save_checkpoint(tmp_path, network.state_dict(), describe_network(network, three_domains()))
+    flip(tmp_path / "checkpoint" / "model.safetensors")
+    with pytest.raises(ValueError, match=r"model.safetensors does not match its checksum. Remove .* and run the same"):
+        read_model(tmp_path)

@@ -240,7 +240,7 @@ def test_damaged_weights_are_said_and_the_next_command_has_what_it_needs(tmp_pat
     weights = tmp_path / "one" / "checkpoint" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(
-        ValueError, match=r"model.safetensors cannot be read .* Remove .* and run the same command again."
+        ValueError, match=r"model.safetensors does not match its checksum. Remove .* and run the same command again."
     ):
         invoke(*words)
 

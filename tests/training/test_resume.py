@@ -4,9 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 import momentalign.training._steps as steps
 from momentalign.runs import RunFolder, read_run
@@ -138,20 +140,42 @@ def test_weights_without_the_last_record_are_not_the_end(tmp_path: Path, monkeyp
     (tmp_path / "cut" / "run.json").write_text(json.dumps(about | {"status": "running"}))
     lines = (tmp_path / "cut" / "records.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "cut" / "records.jsonl").write_text("".join(line for line in lines if '"step": 19' not in line))
-    run(config, tmp_path / "cut", data=data)
+    with pytest.warns(UserWarning, match=r"state.json does not exist. The run starts again from step 0."):
+        run(config, tmp_path / "cut", data=data)
     assert read_run(tmp_path / "cut")["status"] == "finished"
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
 
-def test_lost_records_are_said_before_anything_is_trained(tmp_path: Path) -> None:
+def flip(content: bytes) -> bytes:
+    return content.replace(b'"value": 0.', b'"value": 1.', 1)
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-40], flip])
+def test_damaged_records_start_the_run_again(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     data = three_domains()
-    config = small_config(data)
-    with cut_at(15, KeyboardInterrupt()):
+    config = small_config(data, steps=12)
+    run(config, tmp_path / "whole", data=data)
+    with cut_at(9, KeyboardInterrupt()):
         run(config, tmp_path / "cut", data=data, checkpoint_every=1)
     records = tmp_path / "cut" / "records.jsonl"
-    torn = records.read_bytes()[:-40]
-    records.write_bytes(torn)
-    for _ in range(2):
-        with pytest.raises(ValueError, match=rf"but has {len(torn)}: records were lost. Remove .*cut and run the same"):
+    records.write_bytes(damage(records.read_bytes()))
+    with pytest.warns(UserWarning, match=r"records.jsonl lacks records .* or they are damaged. The run starts again"):
+        run(config, tmp_path / "cut", data=data)
+    assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_another_number_of_threads_is_recorded_and_said(tmp_path: Path) -> None:
+    data = three_domains()
+    config = small_config(data, steps=6)
+    with cut_at(5, KeyboardInterrupt()):
+        run(config, tmp_path / "cut", data=data, checkpoint_every=1)
+    before = torch.get_num_threads()
+    assert read_run(tmp_path / "cut")["threads"] == before
+    torch.set_num_threads(before + 1)
+    try:
+        with pytest.warns(UserWarning, match=rf"was begun with {before} threads? and resumes with {before + 1}, so"):
             run(config, tmp_path / "cut", data=data)
-    assert records.read_bytes() == torn
+    finally:
+        torch.set_num_threads(before)
+    assert read_run(tmp_path / "cut")["threads"] == before + 1

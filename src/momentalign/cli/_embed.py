@@ -54,24 +54,26 @@ def embed_command(
     with print_warnings(console):
         data = load_dataset(dataset, root=root, skip_bad=skip_bad_files)
         model = build_encoder(encoder, data)
-    if workers is None:
-        workers = 0 if device == "cpu" else min(8, available_cores())
-    embedding = Embedding(
-        data,
-        model,
-        out,
-        batch_size=batch_size,
-        device=device,
-        workers=workers,
-        splits=True if with_split else None,
-        fewer_rows=skip_bad_files,
-    )
+        if workers is None:
+            workers = 0 if device == "cpu" else min(8, available_cores())
+        embedding = Embedding(
+            data,
+            model,
+            out,
+            batch_size=batch_size,
+            device=device,
+            workers=workers,
+            splits=True if with_split else None,
+            fewer_rows=skip_bad_files,
+        )
     for note in model.notes:
         console.print(note)
     width = model.num_features
     console.print(f"{data.name}: {embedding.rows} rows of {len(data.names)} domains, {width} features from {encoder}.")
     following = f"Next: momentalign {'probe' if 'train' in data.split_names else 'diagnose'} {shlex.quote(str(out))}"
     if embedding.done == embedding.rows and out.exists():
+        if not dry_run:
+            embedding.run()
         console.print(f"All features are in {out} already. {following}")
         return
     resumed = f" Resuming after {embedding.done} rows." if embedding.done else ""

@@ -42,6 +42,7 @@ def probe(
         Path | None,
         typer.Option("--out", "-o", help="Folder of the model; file of the predictions.", show_default="runs/probe"),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another model in the folder.")] = False,
     model: Annotated[Path | None, typer.Option(help="Folder of a saved model, to predict with.")] = None,
     predict: Annotated[Path | None, typer.Option(help="File of new rows to predict.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
@@ -67,6 +68,8 @@ def probe(
         components=components,
         seed=seed,
     )
+    if not overwrite:
+        plan.check_output(folder)
     for line in plan.lines:
         console.print(line)
     console.print(f"Estimated time: {format_duration(plan.seconds())}.")

@@ -136,6 +136,7 @@ class Embedding:
         report = progress or (lambda done, total: None)
         report(self.done, self.rows)
         if self._finished:
+            self._shards.remove()  # left by a kill
             return self.out
         shards = self._shards.create()
         pending: list[Tensor] = []

@@ -3,8 +3,9 @@
 import importlib
 import json
 import re
-import shutil
+import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
-from momentalign._files import atomic_file, check_output
+from momentalign._files import atomic_file, atomic_folder, atomic_write, check_output, is_leftover, remove_folder
 from momentalign.tables import METADATA_KEY, read_parquet_metadata
 
 _SUFFIXES = (".parquet", ".npz")
 _ROW_GROUP = 16384
-_SHARD = re.compile(r"(\d+)-(\d+)\.npy")
+_SHARD = re.compile(r"(\d+)-(\d+)(?:-([0-9a-f]{8}))?\.npy")
 _PLAN = "plan.json"
 
 _Features = NDArray[np.float32]
@@ -29,8 +30,9 @@ _Columns = Mapping[str, NDArray[np.generic]]
 class Shards:
     """A folder with the features of consecutive rows, one file each, and the plan they belong to.
 
-    Every file is written atomically, so interrupted work resumes after the last file. A folder with the plan of another
-    data set or encoder is refused; with `fewer_rows`, one with other rows of the same data set is started over.
+    The folder appears with its plan, and every file is written atomically with its checksum in its name, so interrupted
+    work resumes after the last file that is intact. A folder with the plan of another data set or encoder is refused;
+    with `fewer_rows`, one with other rows of the same data set is started over.
 
     Attributes:
         rows: Number of rows done.
@@ -43,7 +45,7 @@ class Shards:
         self._start_over = False
         if folder.exists():
             stored = _read_shard_plan(folder / _PLAN)
-            if fewer_rows and _differ_in_rows(stored, plan):
+            if (fewer_rows and _differ_in_rows(stored, plan)) or (not stored and _is_ours(folder)):
                 self._start_over = True
                 return
             self._files, self.rows = _consecutive_shards(folder)
@@ -54,21 +56,19 @@ class Shards:
 
     def create(self) -> Self:
         """Create the folder with its plan, or empty it if it is started over."""
-        if self._start_over:
-            shutil.rmtree(self.folder)
+        if self._start_over or not self.folder.exists():
+            with _resume_hint(self.folder), atomic_folder(self.folder) as new:
+                atomic_write(new / _PLAN, json.dumps(self._plan))
             self._start_over = False
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not (self.folder / _PLAN).exists():
-            with _resumable_file(self.folder / _PLAN) as temporary:
-                temporary.write_text(json.dumps(self._plan), encoding="utf-8")
         return self
 
     def append(self, features: _Features) -> None:
         """Save the features of the next rows, shape (m, d)."""
         if len(features):
-            path = self.folder / f"{self.rows:012d}-{self.rows + len(features):012d}.npy"
+            span = f"{self.rows:012d}-{self.rows + len(features):012d}"
+            path = self.folder / f"{span}-{_checksum(features):08x}.npy"
             # An open file, because NumPy would append its own suffix to a name.
-            with _resumable_file(path) as temporary, temporary.open("wb") as file:
+            with _resume_hint(path), atomic_file(path) as temporary, temporary.open("wb") as file:
                 np.save(file, features, allow_pickle=False)
             self._files.append(path)
             self.rows += len(features)
@@ -84,8 +84,8 @@ class Shards:
                 start, pending = start + len(block), []
 
     def remove(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder)
+        """Remove the folder, if there is one."""
+        remove_folder(self.folder)
 
 
 def check_plan(stored: Mapping[str, Any], wanted: Mapping[str, Any], path: Path, state: str) -> None:
@@ -135,7 +135,7 @@ def write_features(
     """
     write = _write_parquet if path.suffix == ".parquet" else _write_npz
     # Written in the shards' folder, which is removed at the end: a kill leaves no large temporary file for good.
-    with _resumable_file(path, shards.folder) as temporary:
+    with _resume_hint(path), atomic_file(path, temporary_folder=shards.folder) as temporary:
         write(temporary, shards, columns, names, plan)
 
 
@@ -182,11 +182,10 @@ def _write_parquet(
 
 
 @contextmanager
-def _resumable_file(path: Path, temporary_folder: Path | None = None) -> Iterator[Path]:
-    """Write a file atomically; an error tells how to resume."""
+def _resume_hint(path: Path) -> Iterator[None]:
+    """Name the file and tell how to resume in an error of the disk."""
     try:
-        with atomic_file(path, temporary_folder=temporary_folder) as temporary:
-            yield temporary
+        yield
     except OSError as error:
         raise OSError(
             f"{path} cannot be written: {error}. Features saved before are kept; free some space and run the same "
@@ -210,16 +209,32 @@ def _read_shard_plan(path: Path) -> dict[str, Any]:
     return plan if isinstance(plan, dict) else {}
 
 
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder without a plan was left by a kill: it holds nothing but temporary files and shards."""
+    return all(is_leftover(path) or _SHARD.fullmatch(path.name) for path in folder.iterdir())
+
+
 def _consecutive_shards(folder: Path) -> tuple[list[Path], int]:
-    """Shards that are consecutive from row 0, and the number of their rows."""
-    starts = {
-        int(match[1]): (path, int(match[2])) for path in folder.iterdir() if (match := _SHARD.fullmatch(path.name))
-    }
+    """Intact shards that are consecutive from row 0, and the number of their rows."""
+    starts = {int(match[1]): match for path in folder.iterdir() if (match := _SHARD.fullmatch(path.name))}
     files, rows = [], 0
     while rows in starts:
-        path, rows = starts[rows]
+        path, end, checksum = folder / starts[rows][0], int(starts[rows][2]), starts[rows][3]
+        try:
+            features = np.load(path, allow_pickle=False)
+            intact = len(features) == end - rows and checksum in (None, f"{_checksum(features):08x}")
+        except (ValueError, EOFError, TypeError):
+            intact = False
+        if not intact:
+            warnings.warn(f"{path} is damaged: the features from row {rows} on are computed again.", stacklevel=2)
+            break
         files.append(path)
+        rows = end
     return files, rows
+
+
+def _checksum(features: _Features) -> int:
+    return zlib.crc32(np.ascontiguousarray(features).data)
 
 
 def _pyarrow() -> tuple[Any, Any]:

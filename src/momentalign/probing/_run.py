@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import Array
@@ -71,6 +72,7 @@ def run_probe(
             domains=names.domain_names,
             classes=names.classes,
             device="cpu",
+            threads=torch.get_num_threads(),
             features=source,
             group_rows={split: names.count_groups(split) for split in SPLIT_NAMES},
         )

@@ -4,14 +4,15 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from io import SEEK_END, BufferedRandom
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
-from momentalign._files import DiskFullError, check_folder, is_disk_full
+from momentalign._files import DiskFullError, check_folder, is_disk_full, is_leftover, remove_leftovers, sync
 from momentalign._saved import checkpoint_of
+from momentalign._sealed import file_digest
 from momentalign.runs._config import RunConfig
-from momentalign.runs._locks import is_busy, lock, release
+from momentalign.runs._locks import LOCK, is_busy, lock, release
 from momentalign.runs._records import Record
 from momentalign.runs._run_json import (
     RunState,
@@ -61,23 +62,20 @@ class RunFolder:
     ) -> None:
         """Mark the run as running, and truncate its records to the `records_bytes` before its checkpoint.
 
-        `more` are further keys of `run.json`. Raises ValueError if records were lost or another process trains here.
+        `more` are further keys of `run.json`. Raises BusyError if another process trains here.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        lock(self.path)
+        remove_leftovers(self.path, "run.json", "checkpoint")
         path = self.path / "records.jsonl"
-        file = path.open("a+b")
-        lock(file, self.path)
-        if path.is_file():  # a link to a device cannot be truncated
-            size = file.seek(0, SEEK_END)
-            if size < records_bytes:
-                file.close()
-                release(self.path)
-                raise ValueError(
-                    f"{path} should have the {records_bytes} bytes of its last checkpoint, but has {size}: "
-                    f"records were lost. Remove {self.path} and run the same command again."
-                )
-            file.truncate(records_bytes)
-        self._records = file
+        try:
+            self._records = path.open("a+b")
+            if path.is_file():  # a link to a device cannot be truncated
+                self._records.truncate(records_bytes)
+        except OSError:
+            self.close()
+            release(self.path)
+            raise
         self.info = {
             **describe_run(self.config, domains),
             "num_classes": len(classes),
@@ -98,9 +96,18 @@ class RunFolder:
         self._records.flush()
         return self._records.tell()
 
+    def sync_records(self) -> dict[str, Any]:
+        """Wait until the records are on disk; returns their size in "bytes" and their "sha256"."""
+        path = self.path / "records.jsonl"
+        if not path.is_file():  # a link to a device
+            return {"bytes": 0, "sha256": ""}
+        sync(path)
+        return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+
     def finish(self, **more: Any) -> None:
         """Mark the run as finished; `more` are further keys of `run.json`."""
         self.info |= {"status": RunState.FINISHED, "error": None, "disk_full": False, "finished": now(), **more}
+        self.info["records"] = self.sync_records()
         self._write_info()
 
     def fail(self, error: Exception | str) -> None:
@@ -134,9 +141,9 @@ class RunFolder:
         """Close the records and release the folder."""
         if self._records is not None:
             records, self._records = self._records, None
-            release(self.path)
             with suppress(OSError):  # already reported when the write failed
                 records.close()
+            release(self.path)
 
     def _write_info(self) -> None:
         write_json(self.path / "run.json", self.info)
@@ -153,7 +160,7 @@ def _left_by_a_kill(path: Path) -> bool:
     """Whether a file is the rest of a run that ended before its first `run.json`, on a full disk perhaps."""
     if path.name == "records.jsonl":
         return path.is_file() and path.stat().st_size == 0
-    return path.name.startswith(".run.json.") and path.suffix == ".tmp"
+    return path.name == LOCK or is_leftover(path)
 
 
 def _finite(record: Record) -> Record:

@@ -1,8 +1,9 @@
 """Locks: one process trains in a run's folder, and sweeps that share a folder claim its runs."""
 
 import contextlib
+import os
+import threading
 from collections.abc import Callable
-from io import BufferedRandom
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -10,8 +11,13 @@ from filelock import FileLock, Timeout
 
 from momentalign._json import open_regular
 
-_held: set[Path] = set()
-"""Folders that this process trains in. POSIX drops a process's lock when it closes any handle of the file."""
+LOCK = ".lock"
+"""File in a run's folder that the process holds which trains there. POSIX drops a process's lock when it closes any
+handle of the file, so nothing else opens it."""
+
+_held: dict[Path, IO[bytes]] = {}
+"""Lock files that this process holds, by folder."""
+_guard = threading.Lock()
 
 _RETRIES = 100
 
@@ -24,25 +30,40 @@ class BusyError(ValueError):
 
 def is_busy(folder: Path) -> bool:
     """Whether this process or another trains in a folder."""
-    if folder.resolve() in _held:
-        return True
-    try:
-        with open_regular(folder / "records.jsonl") as file:
-            return not _try_lock(file, shared=True)
-    except OSError:  # none yet, or not ours to read
-        return False
+    with _guard:
+        if folder.resolve() in _held:
+            return True
+        try:
+            with open_regular(folder / LOCK) as file:
+                return not _try_lock(file, shared=True)
+        except OSError:  # none yet, or not ours to read
+            return False
 
 
-def lock(records: BufferedRandom, folder: Path) -> None:
-    """Lock a folder for as long as its records are open; where another process holds it, close them and raise."""
-    if folder.resolve() in _held:
-        records.close()
-        raise BusyError(f"This process already trains in {folder}. Wait for it, or name another folder.")
-    _held.add(folder.resolve())
-    if not _try_lock(records, shared=False):
-        records.close()
-        release(folder)
-        raise BusyError(f"Another process trains in {folder}. Wait for it, or name another folder.")
+def lock(folder: Path) -> None:
+    """Lock a folder until :func:`release`, or the end of the process; raises BusyError where somebody holds it."""
+    with _guard:
+        if folder.resolve() in _held:
+            raise BusyError(f"This process already trains in {folder}. Wait for it, or name another folder.")
+        for _ in range(_RETRIES):
+            file = (folder / LOCK).open("ab")
+            if not _try_lock(file, shared=False):
+                file.close()
+                raise BusyError(f"Another process trains in {folder}. Wait for it, or name another folder.")
+            if _is_current(file, folder / LOCK):
+                break
+            file.close()  # its last holder has removed it since
+        _held[folder.resolve()] = file
+
+
+def release(folder: Path) -> None:
+    """Release a folder that this process holds, if it does."""
+    with _guard:
+        file = _held.pop(folder.resolve(), None)
+        if file is not None:
+            with contextlib.suppress(OSError):  # the folder may be gone
+                (folder / LOCK).unlink()
+            file.close()
 
 
 def _try_lock(file: IO[bytes], *, shared: bool) -> bool:
@@ -61,9 +82,12 @@ def _try_lock(file: IO[bytes], *, shared: bool) -> bool:
     return True
 
 
-def release(folder: Path) -> None:
-    """Mark a folder as no longer used by this process."""
-    _held.discard(folder.resolve())
+def _is_current(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def in_shared_folder(folder: Path, action: Callable[[], _T]) -> _T:

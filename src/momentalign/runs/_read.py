@@ -12,6 +12,7 @@ from momentalign._format import join_first
 from momentalign.runs._domainbed import DomainBedRecord, read_domainbed
 from momentalign.runs._frame import read_record_frame
 from momentalign.runs._planned import read_planned
+from momentalign.runs._records import is_intact
 from momentalign.runs._run_json import RunState, UnreadableRunError, read_run
 from momentalign.runs._sweep import Sweep, drop_clashes, planned_frame, runs_frame
 
@@ -116,6 +117,8 @@ def _named(paths: list[Path]) -> list[tuple[str, Path]]:
 def _run_row(folder: Path) -> dict[str, Any]:
     """The columns of a run, from its run.json."""
     info = read_run(folder)
+    if not is_intact(folder, info):
+        raise UnreadableRunError(folder / "records.jsonl", "does not match its checksum", RunState.DAMAGED)
     try:
         config = info["config"]
         return {

@@ -1,10 +1,11 @@
 """`records.jsonl`: one number a line, in the order in which they were recorded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
 from momentalign._json import parse_json, read_regular
+from momentalign._sealed import file_digest
 
 RECORDS = "records.jsonl"
 MOST_STEPS = 2**53
@@ -41,6 +42,14 @@ def read_records(folder: Path) -> list[Record]:
             )
         records.append(parse_json(line, nonfinite=True))
     return records
+
+
+def is_intact(folder: Path, info: Mapping[str, Any]) -> bool:
+    """Whether a finished run's records match the checksum in its `run.json`; True where either is missing."""
+    path, expected = folder / RECORDS, info.get("records")
+    if not isinstance(expected, dict) or not expected.get("sha256") or not path.is_file():
+        return True
+    return bool(file_digest(path) == expected["sha256"])
 
 
 def parse_record(line: bytes) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ import momentalign
 from momentalign._datasets import DATASET_NAMES, GROUPS_FILE, is_image, walk_links
 from momentalign._errors import describe_error
 from momentalign._files import atomic_write, is_disk_full
-from momentalign._json import read_json
+from momentalign._sealed import DamagedFileError, file_digest, seal, unseal
 from momentalign.runs._config import RunConfig, cell_of, differing_keys
 from momentalign.runs._description import check_description
 
@@ -70,10 +70,9 @@ class UnreadableRunError(ValueError):
 def read_run(folder: Path) -> dict[str, Any]:
     """Read a folder's `run.json`; raises UnreadableRunError where it is missing, damaged or of another format."""
     path = folder / "run.json"
+    advice = f"Remove {folder} and run the same command again."
     try:
-        info: dict[str, Any] = read_json(path)
-        if not isinstance(info, dict):
-            raise ValueError("not an object")
+        info = unseal(path)
         form = info["format"]
         if form == RUN_FORMAT:
             check_description(info)
@@ -83,8 +82,9 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise UnreadableRunError(path, "does not exist", RunState.NEW, advice) from None
     except OSError as error:
         raise UnreadableRunError(path, f"cannot be read ({error.strerror})", RunState.FOREIGN) from None
+    except DamagedFileError as error:
+        raise UnreadableRunError(path, error.reason, RunState.DAMAGED, advice) from None
     except (ValueError, KeyError) as error:
-        advice = f"Remove {folder} and run the same command again."
         reason = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged ({error})"
         raise UnreadableRunError(path, reason, RunState.DAMAGED, advice) from None
     if form != RUN_FORMAT:
@@ -95,9 +95,9 @@ def read_run(folder: Path) -> dict[str, Any]:
     return info
 
 
-def write_json(path: Path, content: object) -> None:
-    """Write a JSON file atomically."""
-    atomic_write(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file atomically, with a checksum of its content."""
+    atomic_write(path, seal(content))
 
 
 def describe_run(config: RunConfig, domains: Iterable[str]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def run_state(folder: Path, config: RunConfig, stamp: str | None = None) -> tupl
     except UnreadableRunError as error:
         advice = {
             RunState.NEW: None,
-            RunState.DAMAGED: f"{error.path} is damaged. Use --retry-failed to start the run again.",
+            RunState.DAMAGED: f"{error.path} {error.reason}. Use --retry-failed to start the run again.",
             RunState.FOREIGN: f"{error.path} {error.reason}. Use another --out.",
         }
         return error.state, advice[error.state]
@@ -248,5 +248,4 @@ def data_stamp(dataset: str) -> str | None:
 @lru_cache(maxsize=16)
 def _of_file(path: Path, size: int, changed: int) -> str:
     """Read a file once a process: a sweep asks for every run, and features may take gigabytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return file_digest(path)[:16]

@@ -1,6 +1,6 @@
 """A linear model with its table encoder, saved as safetensors and JSON, which load without running code."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +11,25 @@ from scipy.special import expit, softmax
 import momentalign
 from momentalign._csv import frame_csv
 from momentalign._extras import require
-from momentalign._files import atomic_write, check_output, check_writable
+from momentalign._files import (
+    atomic_write,
+    check_folder,
+    check_output,
+    check_writable,
+    file_in,
+    is_leftover,
+    replace_files,
+)
+from momentalign._sealed import FILES, DamagedFileError, check_file, digests_of, seal, unseal
 from momentalign._types import Array
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder
 from momentalign.tables._files import read_frame
 
 _FORMAT = 1
 _KIND = "momentalign probe"
+SOURCE = "source"
+"""Key of what a model was fitted on: table, columns and options."""
+_READS = 3
 _WEIGHTS, _ABOUT = "model.safetensors", "model.json"
 
 
@@ -56,9 +68,8 @@ class TableModel:
         probabilities: Array = softmax(logits, axis=1)
         return probabilities
 
-    def save(self, folder: Path) -> None:
-        """Write `model.safetensors`, then `model.json`, each atomically."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def save(self, folder: Path, more: Mapping[str, str] | None = None) -> None:
+        """Write `model.safetensors` and `model.json`, and `more` text files by name, all or none of them."""
         encoder = self.encoder
         arrays = {"mean": encoder.mean, "scale": encoder.scale, "coef": self.coef, "intercept": self.intercept}
         if encoder.matrix is not None:
@@ -72,8 +83,11 @@ class TableModel:
             **self.about,
         }
         weights = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        atomic_write(folder / _WEIGHTS, _safetensors().save(weights))
-        atomic_write(folder / _ABOUT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        with replace_files(folder) as new:
+            for name, text in (more or {}).items():
+                atomic_write(new / name, text)
+            atomic_write(new / _WEIGHTS, _safetensors().save(weights))
+            atomic_write(new / _ABOUT, seal({**content, FILES: digests_of([new / _WEIGHTS])}))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -83,29 +97,42 @@ class TableModel:
             folder: Written by :meth:`save`, or the folder of a run of the probing protocol.
 
         Raises:
-            ValueError: The folder holds no such model.
+            ValueError: The folder holds no such model, or a damaged one.
         """
         folder = Path(folder)
-        inner = folder if (folder / _ABOUT).is_file() else folder / "checkpoint"
-        if not (inner / _ABOUT).is_file() or not (inner / _WEIGHTS).is_file():
-            what = "is a file" if folder.is_file() else f"has no {_ABOUT}" if folder.is_dir() else "does not exist"
+        inner = folder if file_in(folder, _ABOUT).is_file() else folder / "checkpoint"
+        about, weights = (file_in(inner, name) for name in (_ABOUT, _WEIGHTS))
+        if not about.is_file() or not weights.is_file():
+            missing = _WEIGHTS if about.is_file() else _ABOUT
+            what = "is a file" if folder.is_file() else f"has no {missing}" if folder.is_dir() else "does not exist"
             raise ValueError(f"{folder} should be a folder that 'momentalign probe' wrote, but {what}.")
-        try:
-            content = json.loads((inner / _ABOUT).read_bytes())
-            kind, version = content.pop("kind", None), content.pop("format", None)
-            if kind != _KIND or version != _FORMAT:
-                raise ValueError(f"it is of kind {kind!r}, format {version!r}")
-            content.pop("momentalign", None)
-            arrays = _safetensors().load((inner / _WEIGHTS).read_bytes())
-            columns = tuple(Column.from_dict(column) for column in content.pop("columns"))
-            encoder = TableEncoder(columns, arrays["mean"], arrays["scale"], arrays.get("matrix"))
-            classes = content.pop("classes")
-            names = None if classes is None else tuple(classes)
-            model = cls(encoder, arrays["coef"], arrays["intercept"], names, content)
-            model._check_shapes()
-        except Exception as error:  # from JSON, safetensors or a shape
-            reason = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
-            raise ValueError(f"{folder} should be a model that 'momentalign probe' wrote, but: {reason}.") from None
+        for _ in range(_READS):
+            try:
+                return cls._read(inner)
+            except (DamagedFileError, FileNotFoundError) as error:  # or it is being replaced
+                problem: Exception = error
+            except Exception as error:  # from safetensors or a shape
+                problem = error
+                break
+        reason = " ".join(str(problem).split()).removesuffix(".") or type(problem).__name__
+        raise ValueError(f"{folder} should be a model that 'momentalign probe' wrote, but: {reason}.") from None
+
+    @classmethod
+    def _read(cls, folder: Path) -> Self:
+        about, weights = (file_in(folder, name) for name in (_ABOUT, _WEIGHTS))
+        content = unseal(about)
+        kind, version = content.pop("kind", None), content.pop("format", None)
+        if kind != _KIND or version != _FORMAT:
+            raise ValueError(f"it is of kind {kind!r}, format {version!r}")
+        content.pop("momentalign", None)
+        check_file(weights, content.pop(FILES, {}))
+        arrays = _safetensors().load(weights.read_bytes())
+        columns = tuple(Column.from_dict(column) for column in content.pop("columns"))
+        encoder = TableEncoder(columns, arrays["mean"], arrays["scale"], arrays.get("matrix"))
+        classes = content.pop("classes")
+        names = None if classes is None else tuple(classes)
+        model = cls(encoder, arrays["coef"], arrays["intercept"], names, content)
+        model._check_shapes()
         return model
 
     def _check_shapes(self) -> None:
@@ -121,15 +148,29 @@ class TableModel:
 
 def check_model_folder(out: Path) -> None:
     """Refuse an output folder that exists as a file, cannot be written to or holds anything but a model."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"'--out' should name a folder, but {out} is a file.")
+    check_folder(out)
     check_writable(out)
-    if out.is_dir() and any(out.iterdir()):
-        about = out / _ABOUT
+    if out.is_dir() and not all(map(is_leftover, out.iterdir())):
+        about = file_in(out, _ABOUT)
         if not about.is_file() or _KIND not in about.read_text(encoding="utf-8", errors="replace"):
             raise ValueError(
                 f"{out} contains files that 'momentalign probe' did not write. Name a new or empty folder."
             )
+
+
+def check_same_model(out: Path, source: Mapping[str, Any]) -> None:
+    """Refuse an output folder that holds a model of another table or other options than `source`."""
+    about = file_in(out, _ABOUT)
+    if not about.is_file():
+        return
+    try:
+        stored = unseal(about).get(SOURCE, {})
+    except DamagedFileError:
+        stored = {}
+    if stored != source:
+        names = [name for name, value in source.items() if stored.get(name) != value] if stored else []
+        which = f"with another {' and '.join(names)}" if names else "which is not that of this command"
+        raise ValueError(f"{out} holds a model {which}. Name another folder with --out, or give --overwrite.")
 
 
 def predict_file(model: TableModel, path: str | Path, out: Path) -> tuple[int, list[str]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from momentalign._files import atomic_write
+from momentalign._sealed import file_digest
 from momentalign._types import Array, Integers, ReportProgress
 from momentalign._validation import check_blanks, check_choice, check_count
 from momentalign.sklearn import (
@@ -26,7 +26,7 @@ from momentalign.sklearn import (
 from momentalign.tables._columns import TableEncoder, fit_encoder
 from momentalign.tables._held_out import Fold, TableScores, make_folds, score_predictions
 from momentalign.tables._labels import TASKS, encode_targets
-from momentalign.tables._model import TableModel
+from momentalign.tables._model import SOURCE, TableModel, check_same_model
 from momentalign.tables._table import Table, read_table
 
 _WIDE = 500
@@ -68,6 +68,10 @@ class TableProbe:
     seed: int
     lines: list[str]
     about: dict[str, Any]
+
+    def check_output(self, out: Path) -> None:
+        """Raise ValueError if a folder holds another model than this plan's."""
+        check_same_model(out, self.about[SOURCE])
 
     def seconds(self) -> float:
         """Estimate how long :meth:`run` takes, from one fit on a sample; accurate to a factor of two or so, or four."""
@@ -260,16 +264,29 @@ def plan_probe(
         f"{searches} over weights on up to {len(rows)} rows of {encoder.width} numbers."
         + (" Wide features take long: --components 100 is faster." if encoder.width > _WIDE else "")
     )
-    about = {"target": target, "domain": domain, "task": "regression" if classes is None else "classification"}
+    about = {
+        "target": target,
+        "domain": domain,
+        "task": "regression" if classes is None else "classification",
+        SOURCE: {
+            "table": file_digest(Path(path)),
+            "target": target,
+            "domain": domain,
+            "group": group,
+            "split": split,
+            "test domain": test_domain,
+            "task": task,
+            "components": components,
+            "seed": seed,
+        },
+    }
     features = encoder.transform(encoded.matrix)
     return TableProbe(table, classes, targets, folds, rows, encoder, features, components, seed, lines, about)
 
 
 def write_probe(result: TableResult, out: Path) -> None:
-    """Write `scores.csv` and the model; the model's description comes last, so a folder that has one is complete."""
-    out.mkdir(parents=True, exist_ok=True)
-    atomic_write(out / "scores.csv", result.scores.to_csv())
-    result.model.save(out)
+    """Write `scores.csv` and the model, both or nothing."""
+    result.model.save(out, {"scores.csv": result.scores.to_csv()})
 
 
 def _check_fold(fold: Fold, table: Table, classes: tuple[str, ...] | None, targets: NDArray[Any]) -> None:

@@ -1,6 +1,8 @@
 """A run's checkpoint: weights, and the rest of the state that resuming needs."""
 
+import hashlib
 import shutil
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,25 +12,31 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from momentalign._files import atomic_folder, remove_folder
 from momentalign._saved import (
     CHECKPOINT_FORMAT,
     MODEL,
     WEIGHTS,
     checkpoint_of,
+    read_model,
     read_tensors,
     read_values,
     write_tensors,
 )
+from momentalign._sealed import FILES, DamagedFileError, digests_of
 from momentalign.algorithms import Algorithm
 from momentalign.runs import RunFolder, read_records, write_json
+
+_STATE, _TENSORS = "state.json", "state.safetensors"
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run resumes: the next step, and the size of the records before it."""
+    """Where a run resumes: the next step, and size and sha256 of the records before it."""
 
     step: int = 0
     records_bytes: int = 0
+    records_sha256: str = ""
 
 
 class Part(Protocol):
@@ -49,46 +57,35 @@ def save_checkpoint(
     parts: Mapping[str, Part] | None = None,
 ) -> None:
     """Replace the checkpoint; `training` and `parts` are the state that resuming needs, None for a finished run."""
-    path, new, old = (folder / name for name in ("checkpoint", "checkpoint.tmp", "checkpoint.old"))
-    shutil.rmtree(new, ignore_errors=True)
-    if old.exists() and not path.exists():
-        old.rename(path)
-    try:
-        new.mkdir(parents=True)
+    with atomic_folder(folder / "checkpoint") as new:
         write_tensors(new / WEIGHTS, weights)
-        write_json(new / MODEL, {"format": CHECKPOINT_FORMAT, **description})
+        files = digests_of([new / WEIGHTS])
+        write_json(new / MODEL, {"format": CHECKPOINT_FORMAT, **description, FILES: files})
         if training is not None:
             algorithm, optimizers, position = training
             tensors, plain = _pack(algorithm, optimizers)
-            write_tensors(new / "state.safetensors", tensors)
+            written = [new / _TENSORS]
+            write_tensors(new / _TENSORS, tensors)
             state = {"format": CHECKPOINT_FORMAT, **asdict(position), "optimizers": plain}
             for name, part in (parts or {}).items():
                 tensors, state[name] = part.state()
-                write_tensors(new / f"{name}.safetensors", tensors)
-            write_json(new / "state.json", state)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    new.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
+                written.append(new / f"{name}.safetensors")
+                write_tensors(written[-1], tensors)
+            write_json(new / _STATE, {**state, FILES: files | digests_of(written)})
 
 
 def remove_checkpoint(folder: Path) -> None:
     """Remove the checkpoint of a run that saves none."""
     for name in ("checkpoint", "checkpoint.old"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+        remove_folder(folder / name)
 
 
 def find_position(folder: Path) -> Position:
-    """Where a run resumes: at step 0 where there is no checkpoint."""
-    path = checkpoint_of(folder) / "state.json"
-    if not path.exists():
+    """Where a run resumes: at step 0 where there is no checkpoint, or a damaged one."""
+    try:
+        return _read_state(folder)[1]
+    except DamagedFileError:
         return Position()
-    state = read_values(path, "step", "records_bytes", "optimizers")
-    return Position(state["step"], state["records_bytes"])
 
 
 def restore(
@@ -96,23 +93,34 @@ def restore(
     algorithm: Algorithm,
     optimizers: Mapping[str, Optimizer],
     parts: Mapping[str, Part] | None = None,
+    *,
+    steps: int | None = None,
+    warn: bool = True,
 ) -> Position:
-    """Restore an algorithm, its network not wrapped, its optimizers and parts; unchanged where is no checkpoint."""
-    position = find_position(folder)
-    if position.step == 0:
-        return position
+    """Restore an algorithm, its network not wrapped, its optimizers and parts; unchanged where is no checkpoint.
+
+    A damaged checkpoint is ignored, with a warning if `warn`, and so is one at a step of `steps` or beyond: the run
+    starts again.
+    """
     path = checkpoint_of(folder)
-    tensors = read_tensors(path / "state.safetensors")
-    values = read_values(path / "state.json", "optimizers")
+    try:
+        values, position = _read_state(folder, steps)
+        if not values:
+            return position
+        tensors, weights = read_tensors(path / _TENSORS, values), read_tensors(path / WEIGHTS, values)
+        more = {name: read_tensors(path / f"{name}.safetensors", values) for name in parts or {} if name in values}
+    except DamagedFileError as error:
+        if warn:
+            warnings.warn(f"{error.path} {error.reason}. The run starts again from step 0.", stacklevel=2)
+        return Position()
     plain = values["optimizers"]
-    weights = read_tensors(path / WEIGHTS)
     try:
         own = {name.removeprefix("algorithm."): t for name, t in tensors.items() if name.startswith("algorithm.")}
         algorithm.load_state_dict({**{f"network.{name}": tensor for name, tensor in weights.items()}, **own})
         for name, optimizer in optimizers.items():
             _restore_optimizer(optimizer, f"optimizer.{name}.", tensors, plain[name])
         for name, part in (parts or {}).items():
-            part.load(read_tensors(path / f"{name}.safetensors") if name in values else {}, values.get(name, {}))
+            part.load(more.get(name, {}), values.get(name, {}))
     except (RuntimeError, KeyError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
@@ -121,19 +129,47 @@ def restore(
     return position
 
 
+def _read_state(folder: Path, steps: int | None = None) -> tuple[dict[str, Any], Position]:
+    """Values of a checkpoint that can be resumed from, and its position; both empty where there is none."""
+    path = checkpoint_of(folder) / _STATE
+    if not path.parent.exists():
+        return {}, Position()
+    if not path.exists():  # finished weights, but of a run that is not finished
+        raise DamagedFileError(path, "does not exist")
+    values = read_values(path, "step", "records_bytes", "optimizers")
+    try:
+        position = Position(int(values["step"]), int(values["records_bytes"]), str(values.get("records_sha256", "")))
+    except (TypeError, ValueError):
+        raise DamagedFileError(path, "is damaged") from None
+    if position.step < 1 or (steps is not None and position.step >= steps):
+        raise DamagedFileError(path, f"should be at a step of the run, but is at {position.step}")
+    records = folder / "records.jsonl"
+    if records.is_file():  # not a link to a device
+        with records.open("rb") as file:
+            content = file.read(position.records_bytes)
+        digest = hashlib.sha256(content).hexdigest()
+        if len(content) < position.records_bytes or position.records_sha256 not in ("", digest):
+            raise DamagedFileError(records, "lacks records from before the checkpoint, or they are damaged")
+    return values, position
+
+
 def finish_trained(folder: RunFolder) -> bool:
     """Finish a run that was killed between its last weights and `run.json`; returns whether it is finished now.
 
     The weights of a finished run come after the last record, without the state that resuming needs.
     """
     path = folder.path / "checkpoint"
-    if not folder.info or not (path / MODEL).exists() or (path / "state.json").exists():
+    if not folder.info or not (path / MODEL).exists() or (path / _STATE).exists():
         return False
-    records = read_records(folder.path)
+    try:
+        description, _ = read_model(folder.path)
+        records = read_records(folder.path)
+    except (DamagedFileError, OSError):
+        return False
     if not records or records[-1]["step"] != folder.config.steps - 1:
         return False
     shutil.rmtree(folder.path / "checkpoint.old", ignore_errors=True)
-    folder.finish(weights=read_values(path / MODEL).get("weights"))
+    folder.finish(weights=description.get("weights"))
     return True
 
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -179,6 +180,16 @@ def _exit() -> None:
 def device_name(device: torch.device) -> str:
     """Name of a device in `run.json`."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def warn_other_threads(before: int | None, threads: int, device: torch.device) -> None:
+    """Warn that a run resumes with another number of threads than before, which changes rounding on a CPU."""
+    if device.type == "cpu" and before is not None and before != threads:
+        warnings.warn(
+            f"The run was begun with {pluralize(before, 'thread')} and resumes with {threads}, so its weights differ "
+            f"from an uninterrupted run's by rounding. Use OMP_NUM_THREADS={before}, or the same --jobs of a sweep.",
+            stacklevel=2,
+        )
 
 
 def reset_peak_memory(device: torch.device) -> None:

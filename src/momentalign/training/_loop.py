@@ -39,6 +39,7 @@ from momentalign.training._devices import (
     reset_peak_memory,
     to_device,
     tuned_convolutions,
+    warn_other_threads,
     wrap_network,
 )
 from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean, step_record
@@ -153,7 +154,12 @@ def train(
         metric = "accuracy" if average is None else f"{AVERAGED}accuracy"
         kept = KeptRecord(options.keep, held_out, number, config.steps, metric, options.reach)
         parts["kept"] = kept
-    position = Position() if folder is None else restore(folder.path, algorithm, optimizers, parts)
+    position = Position()
+    if folder is not None:
+        position = restore(folder.path, algorithm, optimizers, parts, steps=config.steps, warn=rank == 0)
+    threads = torch.get_num_threads()
+    if rank == 0 and folder is not None and position.step:
+        warn_other_threads(folder.info.get("threads"), threads, device)
     _keep_learning_rate(optimizers)
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
@@ -165,6 +171,7 @@ def train(
             records_bytes=position.records_bytes,
             rows=rows.counts(),
             group_rows=count_groups(data),
+            threads=threads,
         )
     algorithm.network = wrap_network(fabric, network)
     compile_parts(algorithm, network, options.compile)
@@ -245,10 +252,11 @@ def train(
                         kept.record(step, records, network.state_dict())
                 options.clock.lap("evaluation")
                 if writer is not None:
-                    position = Position(step + 1, writer.append(records))
+                    writer.append(records)
                     log.record(records)
                     if options.saves(config, step, time.monotonic() - saved):
-                        state = algorithm, optimizers, position
+                        written = writer.sync_records()
+                        state = algorithm, optimizers, Position(step + 1, written["bytes"], written["sha256"])
                         description = describe_network(network, data)
                         save_checkpoint(writer.path, network.state_dict(), description, state, parts)
                         saved = time.monotonic()

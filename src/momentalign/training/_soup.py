@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from momentalign._format import join_first, pluralize
@@ -237,6 +238,7 @@ class _Kitchen:
                 device=device_name(self.fabric.device),
                 rows=self.rows.counts(),
                 group_rows=count_groups(self.data),
+                threads=torch.get_num_threads(),
                 soup={"kind": kind, "runs": names, "of": list(self.plan.folders)},
             )
             folder.append(records)
