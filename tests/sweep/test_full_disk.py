@@ -133,8 +133,7 @@ def test_another_failure_after_a_full_disk_is_one(tmp_path):
     (config,) = plan_of().runs
     folder = tmp_path / config.hash()
     record_failure(folder, config, (), "no")
-    path = folder / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "disk_full": True}))
+    (folder / "run.json").write_text(json.dumps({**read_run(folder), "disk_full": True}))
     assert run_state(folder, config) == ("disk-full", "no")
     record_failure(folder, config, (), "worse")
     assert run_state(folder, config) == ("failed", "worse")
