@@ -56,9 +56,28 @@ class Arena:
         self._number += 1
         folder = self.root / f"attack-{self._number}"
         folder.mkdir()
-        if command is not None and command.before is not None:
-            command.before(folder / command.out)
+        if command is not None:
+            self.put_before(command, folder)
         return folder
+
+    def put_before(self, command: Command, folder: Path) -> None:
+        """Put what a command expects into its output."""
+        if command.before is not None:
+            self.copy_result(command.before, folder)
+
+    def copy_result(self, name: str, folder: Path) -> None:
+        """Copy the undisturbed output of a command into a folder, in place of what is there."""
+        self.whole(name)
+        out = COMMANDS[name].out
+        shutil.rmtree(folder / out, ignore_errors=True)
+        source = self._result(name) / out
+        if source.is_dir():
+            shutil.copytree(source, folder / out)
+        else:
+            shutil.copyfile(source, folder / out)
+
+    def _result(self, name: str) -> Path:
+        return self.root / "results" / name.replace(" ", "-")
 
     def words(self, words: Sequence[str], command: Command) -> list[str]:
         """Fill in the inputs' and the output's paths."""
@@ -89,10 +108,9 @@ class Arena:
             command = COMMANDS[name]
             for other in command.reads:
                 self.whole(other)
-            folder = self.root / "results" / name.replace(" ", "-")
+            folder = self._result(name)
             folder.mkdir(parents=True)
-            if command.before is not None:
-                command.before(folder / command.out)
+            self.put_before(command, folder)
             ended = self.run(name, folder)
             answers = self.answers(name, folder)
             for one in (ended, *(end for end, _ in answers)):
@@ -107,11 +125,10 @@ class Arena:
         ended = self.run(name, folder)
         if ended.traceback:
             tally.note("tracebacks", f"{name}, {what}, run again: {ended.last_line}")
-        if ended.code != 0:
-            tally.note("lost", f"{name}, {what}, run again: {ended.last_line}")
-            return
         files, wanted = fingerprint(folder / COMMANDS[name].out), self.whole(name).files
-        if files != wanted:
+        if ended.code != 0 and files != wanted:  # what is complete may be refused
+            tally.note("lost", f"{name}, {what}, run again: {ended.last_line}")
+        elif files != wanted:
             differing = sorted(file for file in {*files, *wanted} if files.get(file) != wanted.get(file))
             tally.note("wrong", f"{name}, {what}, run again: {', '.join(differing[:5])} differ")
 

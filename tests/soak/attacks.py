@@ -54,8 +54,7 @@ def fill_disk(arena: Arena, name: str, tally: Tally) -> None:
     size = int(2 ** arena.random.uniform(9, 18))
     with contextlib.ExitStack() as stack:
         mounted = stack.enter_context(_small_disk(folder))
-        if COMMANDS[name].before is not None:
-            COMMANDS[name].before(folder / "out")
+        arena.put_before(COMMANDS[name], folder)
         if mounted:
             what = f"{size} bytes free on disk"
             _fill(folder, size)
@@ -96,7 +95,7 @@ def damage(arena: Arena, name: str, tally: Tally) -> None:
         raise SkippedError("nothing reads its output")
     arena.whole(name)
     folder = arena.new_folder(COMMANDS[name])
-    _copy_result(arena, name, folder)
+    arena.copy_result(name, folder)
     out = folder / COMMANDS[name].out
     path = arena.random.choice([path for path in sorted(out.rglob("*")) if path.is_file() and path.stat().st_size])
     content = bytearray(path.read_bytes())
@@ -156,7 +155,7 @@ def fill_output(arena: Arena, name: str, tally: Tally) -> None:
         raise SkippedError("no /dev/full, or nothing reads its output")
     arena.whole(name)
     folder = arena.new_folder(COMMANDS[name])
-    _copy_result(arena, name, folder)
+    arena.copy_result(name, folder)
     for words in COMMANDS[name].checks:
         ended = run(arena.words([*words[:-1], "/dev/full"], COMMANDS[name]), folder)
         _check_error(ended, name, "/dev/full", tally)
@@ -219,13 +218,6 @@ def _check_error(ended: Ended, name: str, what: str, tally: Tally) -> None:
 
 def _same(arena: Arena, name: str, folder: Path) -> bool:
     return fingerprint(folder / COMMANDS[name].out) == arena.whole(name).files
-
-
-def _copy_result(arena: Arena, name: str, folder: Path) -> None:
-    source = arena.root / "results" / name.replace(" ", "-") / COMMANDS[name].out
-    target = folder / COMMANDS[name].out
-    subprocess.run(["rm", "-rf", target], check=True)
-    subprocess.run(["cp", "-a", source, target], check=True)
 
 
 @contextlib.contextmanager

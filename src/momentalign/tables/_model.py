@@ -120,7 +120,7 @@ class TableModel:
     @classmethod
     def _read(cls, folder: Path) -> Self:
         about, weights = (file_in(folder, name) for name in (_ABOUT, _WEIGHTS))
-        content = unseal(about)
+        content = unseal(about, nonfinite=True)
         kind, version = content.pop("kind", None), content.pop("format", None)
         if kind != _KIND or version != _FORMAT:
             raise ValueError(f"it is of kind {kind!r}, format {version!r}")
@@ -164,7 +164,7 @@ def check_same_model(out: Path, source: Mapping[str, Any]) -> None:
     if not about.is_file():
         return
     try:
-        stored = unseal(about).get(SOURCE, {})
+        stored = unseal(about, nonfinite=True).get(SOURCE, {})
     except DamagedFileError:
         stored = {}
     if stored != source:

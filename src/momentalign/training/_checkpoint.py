@@ -164,7 +164,7 @@ def finish_trained(folder: RunFolder) -> bool:
     try:
         description, _ = read_model(folder.path)
         records = read_records(folder.path)
-    except (DamagedFileError, OSError):
+    except (ValueError, OSError):
         return False
     if not records or records[-1]["step"] != folder.config.steps - 1:
         return False
