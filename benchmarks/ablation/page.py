@@ -33,18 +33,24 @@ CITED = {
 """Changes that the text names."""
 QUOTES = (
     "default-start",
+    "default-start-training",
     "default-end",
+    "default-end-training",
     "erm-end",
     "rows-end",
     "rate-end",
+    "rate-end-training",
     "momentum-start",
+    "momentum-start-training",
     "momentum-end",
+    "momentum-end-training",
     "strong-end",
+    "strong-end-training",
     "hessians-end",
     "relative-end",
     "reset-start",
 )
-"""Numbers that the text quotes: a change after annealing, or at the end."""
+"""Numbers that the text quotes: a change after annealing, or at the end, on the test domain or the training domains."""
 DRAWN = tuple(CITED[name] for name in ("default", "erm", "rows", "rate", "momentum", "relative"))
 """Changes whose curves are drawn."""
 
@@ -84,8 +90,9 @@ def quoted(runs: Mapping[str, Runs]) -> dict[str, str]:
     """Numbers of the text: accuracies after annealing and at the end."""
     blocks = {}
     for block in QUOTES:
-        name, _, when = block.partition("-")
-        found = [after_annealing(line) if when == "start" else end(line) for line in runs[CITED[name]].values()]
+        name, when, *training = block.split("-")
+        measure = after_annealing if when == "start" else end
+        found = [measure(line, training=bool(training)) for line in runs[CITED[name]].values()]
         blocks[block] = mean_with_error(100 * value for value in found if value is not None) if found else "?"
     return blocks
 
@@ -135,22 +142,27 @@ def result_table(runs: Mapping[str, Runs]) -> str:
     rows += [_row(factor, runs[factor.change], default) for factor in CHANGES if runs[factor.change]]
     rows.append(_row(AVERAGED, default, default, metric="averaged_accuracy"))
     head = ["change", "after annealing", "at the end", "difference from the default", "predicted", "found"]
-    return table(head, rows, left=(0, 4, 5))
+    head[1:3] = [head[1], "training domains", head[2], "training domains"]
+    return table(head, rows, left=(0, 6, 7))
 
 
 def _row(factor: Factor, runs: Runs, default: Runs, metric: str = "accuracy") -> list[str]:
-    ends = {trial: 100 * end(line, metric) for trial, line in runs.items()}
-    starts = [100 * value for line in runs.values() if (value := after_annealing(line, metric)) is not None]
-    cells = [factor.change, mean_with_error(starts) if starts else "", mean_with_error(ends.values())]
-    pairs = [value - 100 * end(default[trial]) for trial, value in ends.items() if trial in default]
+    cells = [factor.change]
+    for measure in (after_annealing, end):
+        for training in (False, True):
+            found = [measure(line, metric, training=training) for line in runs.values()]
+            cells.append(
+                mean_with_error(100 * value for value in found if value is not None) if None not in found else ""
+            )
+    pairs = [100 * (end(line, metric) - end(default[trial])) for trial, line in runs.items() if trial in default]
     if factor is DEFAULT or not pairs:
         return [*cells, "", "", ""]
-    found = verdict(statistics.fmean(pairs))
+    outcome = verdict(statistics.fmean(pairs))
     return [
         *cells,
         mean_with_error(pairs, sign=True),
         factor.prediction,
-        found if found == factor.prediction else f"**{found}**",
+        outcome if outcome == factor.prediction else f"**{outcome}**",
     ]
 
 
@@ -159,22 +171,24 @@ def verdict(points: float) -> str:
     return SAME if abs(points) <= MARGIN else HIGHER if points > 0 else LOWER
 
 
-def end(line: Line, metric: str = "accuracy") -> float:
-    """Mean test accuracy over the records of the last steps."""
-    return _mean(line, metric, line["steps"][-1] - WINDOW)
+def end(line: Line, metric: str = "accuracy", *, training: bool = False) -> float:
+    """Mean accuracy over the records of the last steps: on the test domain, or the training domains' held-out rows."""
+    return _mean(line, metric, line["steps"][-1] - WINDOW, training)
 
 
-def after_annealing(line: Line, metric: str = "accuracy") -> float | None:
-    """Mean test accuracy over the records after the end of annealing; None without a penalty."""
+def after_annealing(line: Line, metric: str = "accuracy", *, training: bool = False) -> float | None:
+    """Mean accuracy over the records after the end of annealing; None without a penalty."""
     boundary = line["run"]["config"]["hparams"].get("anneal_steps")
-    return None if boundary is None else _mean(line, metric, boundary)
+    return None if boundary is None else _mean(line, metric, boundary, training)
 
 
-def _mean(line: Line, metric: str, since: int) -> float:
-    curve = line["curves"][f"{metric}|in|{TEST_DOMAIN}"]
+def _mean(line: Line, metric: str, since: int, training: bool) -> float:
+    others = [name for name in line["run"]["domains"] if name != TEST_DOMAIN]
+    curves = [f"{metric}|out|{name}" for name in others] if training else [f"{metric}|in|{TEST_DOMAIN}"]
     values = [
         value
-        for step, value in zip(line["steps"], curve, strict=True)
+        for curve in curves
+        for step, value in zip(line["steps"], line["curves"][curve], strict=True)
         if since < step <= since + WINDOW and value is not None
     ]
     return statistics.fmean(values)

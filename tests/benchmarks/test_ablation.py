@@ -19,8 +19,15 @@ def _line(factor: Factor, trial: int, values: list[float]) -> Line:
     hparams = draw_hyperparameters(find_algorithm(factor.algorithm).space("mnist", 5001), 0, factor.overrides)
     config = {"algorithm": factor.algorithm, "hparams": hparams, "trial": trial, "steps": 5001}
     averaged = [None] * 4 + [value / 2 for value in values[4:]]
-    curves = {f"accuracy|in|{TEST_DOMAIN}": values, f"averaged_accuracy|in|{TEST_DOMAIN}": averaged}
-    return {"run": {"config": config}, "steps": [0, 300, 2500, 2600, 3000, 4400, 4700, 5000], "curves": curves}
+    curves: dict[str, list[float | None]] = {f"averaged_accuracy|in|{TEST_DOMAIN}": averaged}
+    curves |= {f"accuracy|in|{TEST_DOMAIN}": [*values], "accuracy|out|+90%": [0.9] * 8, "accuracy|out|+80%": [0.7] * 8}
+    curves |= {f"averaged_accuracy|out|{name}": averaged for name in ("+90%", "+80%")}
+    domains = ["+90%", "+80%", TEST_DOMAIN]
+    return {
+        "run": {"config": config, "domains": domains},
+        "steps": [0, 300, 2500, 2600, 3000, 4400, 4700, 5000],
+        "curves": curves,
+    }
 
 
 def test_every_change_is_one_configuration() -> None:
@@ -38,6 +45,7 @@ def test_numbers_are_means_of_the_records_after_annealing_and_at_the_end() -> No
     assert after_annealing(line) == pytest.approx(0.5)
     assert end(line) == pytest.approx(0.15)
     assert end(line, "averaged_accuracy") == pytest.approx(0.075)
+    assert end(line, training=True) == pytest.approx(0.8)
     assert after_annealing(_line(CHANGES[0], 0, [0.1] * 8)) is None
     assert [verdict(points) for points in (5.1, -4.9, -5.1)] == ["higher", "same", "lower"]
 
@@ -51,6 +59,7 @@ def test_results_are_compared_with_the_default_within_trials() -> None:
     assert [row.split(" | ")[0] for row in rows] == [
         f"| {factor.change}" for factor in (DEFAULT, CHANGES[0], CHANGES[1], AVERAGED)
     ]
+    assert rows[0].endswith("| 10.0 ± 0.0 | 80.0 ± 0.0 | 10.0 ± 0.0 | 80.0 ± 0.0 |  |  |  |")
     assert rows[1].endswith("| 0.0 ± 0.0 | lower | **same** |")
     assert rows[2].endswith("| +40.0 | higher | higher |")
     assert rows[3].endswith("| −5.0 ± 0.0 | same | same |")
