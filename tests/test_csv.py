@@ -22,7 +22,8 @@ def test_other_text_is_left_alone(text: str) -> None:
 
 
 def test_numbers_are_left_alone() -> None:
-    assert csv_text([["n"], [-1], [-1.5], [None], [True]]) == 'n\n-1\n-1.5\n""\nTrue\n'
+    rows = [["n", "m"], [-1, -1.5], [None, float("nan")], [True, 0.1]]
+    assert csv_text(rows) == "n,m\n-1,-1.5\n,\nTrue,0.1\n"
 
 
 def test_frames_are_cleaned_in_names_index_and_text_columns() -> None:
@@ -33,6 +34,11 @@ def test_frames_are_cleaned_in_names_index_and_text_columns() -> None:
     assert frame.columns[0] == "=a"
     assert frame["b"].iloc[0] == "=x"
     assert frame_csv(frame[["b"]]) == 'b\n\'=x\n""\n'
+
+
+def test_line_ends_in_names_are_quoted() -> None:
+    for text in ("a\rb", "a\nb", "a\r\nb", "a\r\n"):
+        assert csv_text([["x", text]]) == f'x,"{text}"\n' == frame_csv(pd.DataFrame(columns=["x", text]))
 
 
 def test_columns_of_one_name() -> None:

@@ -1,9 +1,9 @@
 """CSV files that a spreadsheet opens without running anything: text that looks like a formula gets an apostrophe."""
 
 import csv
-import io
 import re
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 _FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
@@ -33,21 +33,20 @@ def plain_cell(text: str) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as the text of a CSV file, the column names first."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
-    return text.getvalue()
+    """Rows as the text of a CSV file, the column names first; missing values, None and NaN, are empty cells."""
+    lines: list[str] = []
+    # Only with "\r\n" does the writer quote a "\r" in a name, which readers would take as the end of a row.
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
+    for row in rows:
+        writer.writerow(["" if value is None or value != value else csv_cell(value) for value in row])
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
 def frame_csv(frame: Any, *, index: bool = False) -> str:
     """A pandas data frame as the text of a CSV file, with its index if `index` is True."""
-    frame = frame.reset_index() if index else frame.copy()
-    for position, dtype in enumerate(frame.dtypes):
-        if dtype.kind not in "biuf":
-            frame.isetitem(position, frame.iloc[:, position].astype(object).map(csv_cell))
-    header = [csv_cell(str(name)) for name in frame.columns]
-    text: str = frame.to_csv(index=False, header=header, lineterminator="\n")
-    return text
+    frame = frame.reset_index() if index else frame
+    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    return csv_text([map(str, frame.columns), *rows])
 
 
 def _is_formula(text: str) -> bool:

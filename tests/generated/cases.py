@@ -34,6 +34,10 @@ def cases(**strategies: Any) -> Callable[[Callable[..., None]], Callable[..., No
     return decorate
 
 
+class LostError(AssertionError):
+    """A file was changed or removed by a call that should have left it alone."""
+
+
 def answer(call: Callable[[], Any]) -> Any:
     """The result of a call; None where it raised a TypeError or ValueError that says something.
 

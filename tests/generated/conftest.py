@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from tests.generated.cases import PROFILE, TRIED
+from tests.generated.cases import PROFILE, TRIED, LostError
 
-_FAILED = {"wrong": 0, "tracebacks": 0}
+_FAILED = {"lost": 0, "wrong": 0, "tracebacks": 0}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
     report = yield
     if report.failed and call.excinfo is not None and "generated" in item.path.parts:
-        _FAILED["wrong" if call.excinfo.errisinstance(AssertionError) else "tracebacks"] += 1
+        kinds = {LostError: "lost", AssertionError: "wrong", BaseException: "tracebacks"}
+        _FAILED[next(name for kind, name in kinds.items() if call.excinfo.errisinstance(kind))] += 1
     return report
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.tables import Column, TableEncoder, TableModel, predict_file
+from momentalign.tables import Column, TableEncoder, TableModel
 
 COLUMNS = (Column("age", 3.0), Column("kind", categories=("a", "b")))
 ENCODER = TableEncoder(COLUMNS, mean=np.array([1.0, 0.5, 0.5]), scale=np.array([2.0, 1.0, 1.0]))
@@ -40,20 +40,6 @@ def test_what_is_saved_is_loaded(matrix: np.ndarray | None, tmp_path: Path) -> N
     assert loaded.classes == classes
     assert loaded.about == MODEL.about
     np.testing.assert_array_equal(loaded.logits(ROWS)[0], model.logits(ROWS)[0])
-
-
-def test_predictions_of_a_file(tmp_path: Path) -> None:
-    ROWS.to_csv(tmp_path / "rows.csv", index=False)
-    count, notes = predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "deep" / "out.csv")
-    assert count == 3
-    assert any("kind (1)" in note for note in notes)
-    found = pd.read_csv(tmp_path / "deep" / "out.csv")
-    assert found.columns.tolist() == ["file", "predicted", "p_no", "p_yes"]
-    assert found["predicted"].tolist() == ["yes", "no", "yes"]
-    predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "out.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet"), found, check_exact=False)
-    with pytest.raises(ValueError, match=r"should end in \.csv or \.parquet, but is"):
-        predict_file(MODEL, tmp_path / "rows.csv", tmp_path / "out.txt")
 
 
 @pytest.mark.parametrize("damage", ["nothing", "file", "no json", "other kind", "torn", "shape", "not safetensors"])

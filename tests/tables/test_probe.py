@@ -106,9 +106,9 @@ def test_groups_decide_by_their_worst(tmp_path: Path) -> None:
     assert "Splits: test 40, train 80, val 40; fitted on 'train' only." in said
     result = probe.run()
     assert [kind for kind, _, _ in result.scores.rows] == ["domain", "domain", "mean", "worst"]
-    assert list(result.scores.groups) == ["logistic regression", "chosen"]
+    assert list(result.scores.groups) == ["logistic regression", "chosen model"]
     train, test = frame[frame["split"] == "train"], frame[frame["split"] == "test"]
-    report = result.scores.groups["chosen"]
+    report = result.scores.groups["chosen model"]
     assert {group.name: group.rows for group in report.groups} == dict(test["group"].value_counts())
     shares = {group.name: group.training_share for group in report.groups}
     assert shares == pytest.approx(dict(train["group"].value_counts() / len(train)))

@@ -1,5 +1,6 @@
 """`momentalign bench`."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,8 @@ def bench(
     if where.type not in ("cpu", "cuda"):
         raise ValueError(f"'--device' should be cpu or cuda, but is '{device}'.")
     check_output(out, (".json",))
+    if not 0 < memory < math.inf:
+        raise ValueError(f"'--memory' should be a positive number of GiB, but is {memory}.")
     console = Console()
     plans = {
         "--paper": (paper, benchmarks.paper_plan),

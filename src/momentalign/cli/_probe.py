@@ -45,6 +45,12 @@ def probe(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another model in the folder.")] = False,
     model: Annotated[Path | None, typer.Option(help="Folder of a saved model, to predict with.")] = None,
     predict: Annotated[Path | None, typer.Option(help="File of new rows to predict.")] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id", help="Column of the new rows to copy to the predictions.", show_default="id and file, if any"
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
     """Fit a linear model that transfers to new domains and compare it with a plain one; or predict new rows."""
@@ -52,8 +58,10 @@ def probe(
     if model is not None or predict is not None:
         if model is None or predict is None or path is not None:
             raise ValueError("To predict, give --model FOLDER --predict FILE and no other file.")
-        _predict(console, model, predict, Path("predictions.csv") if out is None else out, dry_run)
+        _predict(console, model, predict, Path("predictions.csv") if out is None else out, id_column, dry_run)
         return
+    if id_column is not None:
+        raise ValueError("'--id' is for --predict. Omit it.")
     if path is None:
         raise ValueError("Name a file to fit, or --model FOLDER --predict FILE to predict.")
     from momentalign.tables import check_model_folder, plan_probe, write_probe
@@ -143,7 +151,7 @@ def _columns(target: str, domain: str, group: str | None, split: str | None) -> 
     return {"target": target, "domain": domain, "group": group, "split": split}
 
 
-def _predict(console: Console, model: Path, rows: Path, out: Path, dry_run: bool) -> None:
+def _predict(console: Console, model: Path, rows: Path, out: Path, id_column: str | None, dry_run: bool) -> None:
     from momentalign.tables import TableModel, predict_file
 
     loaded = TableModel.load(model)
@@ -152,16 +160,18 @@ def _predict(console: Console, model: Path, rows: Path, out: Path, dry_run: bool
         columns = len(loaded.encoder.columns)
         console.print(f"{model} takes {columns} columns and predicts {kind}. Nothing was written.")
         return
-    count, notes = predict_file(loaded, rows, out)
-    for note in notes:
+    predicted = predict_file(loaded, rows, out, id_column=id_column)
+    for note in predicted.notes:
         console.print(note)
-    console.print(f"Saved the predictions of {count} rows of {rows.name} to {out}.")
+    if predicted.scores is not None:
+        console.print(_table(predicted.scores, "rows with a label"))
+    console.print(f"Saved the predictions of {predicted.rows} rows of {rows.name} to {out}.")
 
 
-def _table(scores: "TableScores") -> Table:
+def _table(scores: "TableScores", rows: str = "held-out rows") -> Table:
     percent = scores.metrics == ("accuracy",)
     titles = {"accuracy": "", "r2": " R²", "rmse": " RMSE"}
-    table = Table(title=("Accuracy in %" if percent else "R² and RMSE") + " on held-out rows", title_justify="left")
+    table = Table(title=("Accuracy in %" if percent else "R² and RMSE") + f" on {rows}", title_justify="left")
     table.add_column("")
     table.add_column("rows", justify="right")
     for metric in scores.metrics:

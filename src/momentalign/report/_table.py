@@ -153,10 +153,7 @@ class ResultTable:
         """One line per number, unrounded: the rows of :meth:`to_frame`."""
         frame = self.to_frame()
         cells = (
-            [
-                "" if value is None or value != value else printable(value) if isinstance(value, str) else value
-                for value in line
-            ]
+            [printable(value) if isinstance(value, str) else value for value in line]
             for line in frame.itertuples(index=False, name=None)
         )
         return csv_text([frame.columns, *cells])

@@ -16,7 +16,8 @@ from momentalign.tables._files import (
 )
 from momentalign.tables._held_out import TableScores
 from momentalign.tables._labels import encode_classes, encode_targets, label_names
-from momentalign.tables._model import TableModel, check_model_folder, predict_file
+from momentalign.tables._model import TableModel, check_model_folder
+from momentalign.tables._predict import PredictedRows, predict_file
 from momentalign.tables._probe import TableProbe, TableResult, plan_probe, write_probe
 from momentalign.tables._table import Table, read_table
 
@@ -26,6 +27,7 @@ __all__ = [
     "Column",
     "EncodedRows",
     "MissingColumnError",
+    "PredictedRows",
     "Table",
     "TableDiagnosis",
     "TableEncoder",

@@ -15,6 +15,8 @@ from momentalign.tables._labels import label_name
 
 _MISSING = "missing"
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
+_LARGEST = 1e150
+"""Larger numbers have squares that overflow."""
 _FEW = 20
 """A text column with up to this many values is categorical, however few rows there are."""
 
@@ -165,7 +167,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
         columns.append(column)
     notes = [*mixed, *(f"{reason}: {join_first(names, 12)}." for reason, names in dropped.items())]
     if not columns:
-        raise ValueError("No column of the training rows can be used: " + " ".join(notes))
+        raise ValueError("No column of the training rows can be used: " + (" ".join(notes) or "there are none."))
     categorical = [column.name for column in columns if column.categories is not None]
     if categorical:
         notes.append(f"Categorical columns, one 0/1 column a category: {join_first(categorical, 12)}.")
@@ -208,10 +210,10 @@ def encode_rows(frame: Any, columns: Sequence[Column]) -> EncodedRows:
 def _encode_numbers(frame: Any, columns: Sequence[Column]) -> EncodedRows:
     """Fast path for numeric columns only: thousands of features at once."""
     matrix: Array = frame[[column.name for column in columns]].to_numpy(dtype=np.float64, copy=True)
-    infinite = np.isinf(matrix).sum(0)
-    if infinite.any():
-        first = int(infinite.argmax())
-        raise _not_finite(columns[first].name, int(infinite[first]))
+    too_large = (np.abs(matrix) > _LARGEST).sum(0)
+    if too_large.any():
+        first = int(too_large.argmax())
+        raise _too_large(columns[first].name, int(too_large[first]))
     gaps = np.isnan(matrix)
     rows, at = np.nonzero(gaps)
     matrix[rows, at] = np.array([column.fill for column in columns])[at]
@@ -231,8 +233,8 @@ def _numbers(values: Any, name: str) -> Array:
             raise ValueError(f"Column '{name}' should hold numbers, but holds '{wrong[0]}'.")
         values = values.astype(object).where(known, np.nan).astype(float)
     numbers: Array = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    if np.isinf(numbers).any():
-        raise _not_finite(name, int(np.isinf(numbers).sum()))
+    if too_large := int((np.abs(numbers) > _LARGEST).sum()):
+        raise _too_large(name, too_large)
     return numbers
 
 
@@ -254,8 +256,8 @@ def check_decimal_points(values: Any, name: str) -> None:
         )
 
 
-def _not_finite(name: str, count: int) -> ValueError:
-    return ValueError(f"Column '{name}' should hold finite numbers, but {count} are infinite.")
+def _too_large(name: str, count: int) -> ValueError:
+    return ValueError(f"Column '{name}' should hold finite numbers, but {count} are infinite or above {_LARGEST:g}.")
 
 
 def _parses_as_number(value: object) -> bool:

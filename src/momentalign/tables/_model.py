@@ -9,12 +9,10 @@ import numpy as np
 from scipy.special import expit, softmax
 
 import momentalign
-from momentalign._csv import frame_csv
 from momentalign._extras import require
 from momentalign._files import (
     atomic_write,
     check_folder,
-    check_output,
     check_writable,
     file_in,
     is_leftover,
@@ -23,7 +21,6 @@ from momentalign._files import (
 from momentalign._sealed import FILES, DamagedFileError, check_file, digests_of, seal, unseal
 from momentalign._types import Array
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder
-from momentalign.tables._files import read_frame
 
 _FORMAT = 1
 _KIND = "momentalign probe"
@@ -171,40 +168,6 @@ def check_same_model(out: Path, source: Mapping[str, Any]) -> None:
         names = [name for name, value in source.items() if stored.get(name) != value] if stored else []
         which = f"with another {' and '.join(names)}" if names else "which is not that of this command"
         raise ValueError(f"{out} holds a model {which}. Name another folder with --out, or give --overwrite.")
-
-
-def predict_file(model: TableModel, path: str | Path, out: Path) -> tuple[int, list[str]]:
-    """Predict the rows of a file, in order.
-
-    Writes a column `predicted` and, for classes, their probabilities in columns `p_…`. A column `file` is copied.
-
-    Args:
-        model: From :meth:`TableModel.load`.
-        path: A .csv, .csv.gz, .parquet or .npz file with the model's columns.
-        out: A .csv or .parquet file.
-
-    Returns:
-        Number of rows, and notes on their values, one sentence each.
-
-    Raises:
-        ValueError: The file lacks a column, or `out` cannot be written.
-    """
-    import pandas
-
-    check_output(out, (".csv", ".parquet"), inputs=[Path(path)])
-    frame = read_frame(path, [str(model.about.get("target", "y")), "file"])
-    logits, encoded = model.logits(frame)
-    columns: dict[str, object] = {"file": frame["file"].to_numpy()} if "file" in frame.columns else {}
-    if model.classes is None:
-        columns["predicted"] = logits[:, 0]
-    else:
-        probabilities = model.probabilities(logits)
-        columns["predicted"] = np.array(model.classes)[probabilities.argmax(1)]
-        columns |= {f"p_{name}": probabilities[:, index] for index, name in enumerate(model.classes)}
-    predicted = pandas.DataFrame(columns)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(out, frame_csv(predicted) if out.suffix == ".csv" else predicted.to_parquet(index=False))
-    return len(frame), encoded.describe(Path(path).name)
 
 
 def _safetensors() -> Any:

@@ -92,8 +92,9 @@ class TableProbe:
         """Fit both models on each fold and score them; fit the model to save on all training rows."""
         searches = len(self._searches())
         plain_name = "ridge" if self.classes is None else "logistic regression"
-        predictions: dict[str, list[Array]] = {plain_name: [], "chosen" if self._by_group else "moment aligned": []}
+        predictions: tuple[list[Array], list[Array]] = ([], [])  # of the plain and of the chosen models
         notes: list[str] = []
+        aligned = False
         for index, fold in enumerate(self.folds):
             encoder, features = self.encoder, self.features
             if searches > 1:
@@ -107,14 +108,17 @@ class TableProbe:
             # With every domain left out in turn, all missing values have been reported by the plan.
             alone = searches == 1
             notes += test.describe("test rows" if alone else f"'{fold.name}'", missing=alone)
-            for predicted, one in zip(predictions.values(), (plain, model), strict=True):
+            aligned |= _is_aligned(chosen)
+            for predicted, one in zip(predictions, (plain, model), strict=True):
                 predicted.append(self._predict(one, test.matrix))
         if searches > 1:
             watch = _watch_search(progress, "all domains", searches - 1, searches)
             model, chosen, reason = self._fit_aligned(self.encoder, self.features, self.rows, watch)
+            aligned |= _is_aligned(chosen)
             watch(1, 1)
         test_rows = np.concatenate([fold.test for fold in self.folds])
-        outputs = {name: np.concatenate(parts) for name, parts in predictions.items()}
+        names = (plain_name, "moment aligned" if aligned and not self._by_group else "chosen model")
+        outputs = {name: np.concatenate(parts) for name, parts in zip(names, predictions, strict=True)}
         classify = self.classes is not None
         scores = score_predictions(
             self.targets[test_rows],
@@ -299,6 +303,11 @@ def _check_fold(fold: Fold, table: Table, classes: tuple[str, ...] | None, targe
         raise ValueError(f"Training rows should be of at least two classes, but all are of '{only}'.")
     if not len(fold.test):
         raise ValueError("There should be rows to test on, but there are none. Name a '--test-domain'.")
+
+
+def _is_aligned(chosen: Mapping[str, Any]) -> bool:
+    """Whether a chosen model has a weight on a penalty."""
+    return any(chosen.get(name) for name in ("gradient_weight", "hessian_weight"))
 
 
 def _watch_search(progress: ReportProgress | None, part: str, index: int, searches: int) -> Callable[[int, int], None]:
