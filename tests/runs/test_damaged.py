@@ -129,6 +129,12 @@ def test_runs_of_domainbed_too(tmp_path, keys, text):
     assert sweep.problems[0].startswith("bad: its results.jsonl ")
 
 
+def test_results_of_domainbed_that_are_no_file(two):
+    (two / "run.json").unlink()
+    os.mkfifo(two / "results.jsonl")
+    assert read_runs(two.parent).problems == ["bad: its results.jsonl cannot be read (Not a regular file); left out."]
+
+
 def test_a_domain_with_an_absurd_number_takes_no_memory(tmp_path):
     write_run(tmp_path, make_config(trial=1), LINES, name="good")
     write_domainbed_run(tmp_path, "bad", [{"step": 0, "env99999999999_in_acc": 0.5}])

@@ -58,6 +58,15 @@ def test_leave_one_domain_out_needs_three_domains(grouped, tmp_path):
     }
 
 
+def test_the_column_that_probes_miss_is_named(grouped, tmp_path):
+    path = tmp_path / "gas.csv"
+    pd.read_csv(grouped).drop(columns="split").to_csv(path, index=False)
+    with pytest.raises(
+        ValueError, match=r"gas\.csv should have .* for probes, but has no column 'split'\. .*Found: x0"
+    ):
+        make_probe_plan([str(path)], ["erm"])
+
+
 def test_some_test_domains():
     assert {run.test_domains for run in plan_of(test_domains=["-90%", "-90%"]).runs} == {("-90%",)}
 

@@ -81,7 +81,7 @@ def _read(folders: list[tuple[str, Path]], problems: list[str]) -> tuple[pd.Data
             problems.append(f"{name}: its {error.path.name} {error.reason}; left out.")
             continue
         except OSError as error:
-            problems.append(f"{name}: cannot be read ({error.strerror}); left out.")
+            problems.append(f"{name}: its results.jsonl cannot be read ({error.strerror}); left out.")
             continue
         rows.append(row)
         names.append(name)

@@ -164,6 +164,7 @@ def make_probe_plan(
         The plan.
     """
     from momentalign.probing import ProbeData, grid_size, make_probe_config
+    from momentalign.tables import MissingColumnError
 
     for rule in check_names("rules", rules):
         if check_choice("select", rule, RULES) not in GROUP_RULES:
@@ -173,7 +174,13 @@ def make_probe_plan(
     grid_options = {name: value for name, value in options.items() if name in ("solver", "recipe")}
     builder = _PlanBuilder()
     for dataset in datasets:
-        domains = ProbeData.from_file(dataset).domain_names
+        try:
+            domains = ProbeData.from_file(dataset).domain_names
+        except MissingColumnError as error:
+            raise ValueError(
+                f"{Path(dataset).name} should have labels in column 'y', domains in 'domain' and train, val or test in "
+                f"'split' for probes, but has no column '{error.name}'. Rename or add it. {error.columns_note}"
+            ) from None
         for algorithm in algorithms:
             sets = grid_size(dataset, algorithm, **grid_options)
             sets = sets if hparams is None else min(sets, check_count("hparams", hparams, 1))
