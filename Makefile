@@ -6,9 +6,11 @@ WORKERS ?= 2
 MINUTES ?= 5
 VENV := .venv
 BIN := $(VENV)/bin
-# uv takes a quarter of pip's time. PyTorch comes by pip, whose settings may name an index of builds for the CPU.
+# uv takes a quarter of pip's time, but does not know pip's settings, such as a company's index: where it fails, pip follows.
+# PyTorch comes by pip, whose settings may name an index of builds for the CPU.
 PIP := $(BIN)/python -m pip install --quiet --no-compile -c constraints-dev.txt
-INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints-dev.txt
+COMMA := ,
+install = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints-dev.txt -e ".[$(1)]" || $(PIP) -e ".[$(1)]"
 FAST = $$(grep -rL --include='test_*.py' 'pytest.mark.slow' tests)
 
 .DEFAULT_GOAL := help
@@ -22,7 +24,7 @@ setup: $(VENV)/.installed ## build .venv with the package and the development to
 $(VENV)/.installed: pyproject.toml constraints-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) torch uv
-	$(INSTALL) -e ".[all,dev]"
+	$(call install,all$(COMMA)dev)
 	@touch $@
 
 demo: setup ## compare five methods on coloured digits: a sweep, its table, a report page (no download)
@@ -63,14 +65,14 @@ soak: setup ## kills, full disks, torn files, lost workers for MINUTES minutes, 
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 $(VENV)/.installed-mutation: $(VENV)/.installed
-	$(INSTALL) -e ".[all,dev,mutation]"
+	$(call install,all$(COMMA)dev$(COMMA)mutation)
 	@touch $@
 
 mutate: $(VENV)/.installed-mutation ## the share of small bugs that the tests notice, package by package
 	$(BIN)/python -m tools.mutation
 
 $(VENV)/.installed-audit: $(VENV)/.installed
-	$(INSTALL) -e ".[all,dev,audit]"
+	$(call install,all$(COMMA)dev$(COMMA)audit)
 	@touch $@
 
 audit: $(VENV)/.installed-audit ## unsafe calls in our code, and known holes in the versions of constraints-dev.txt
@@ -81,7 +83,7 @@ bench: setup ## time and memory of the penalties, as ratios within one run
 	$(BIN)/momentalign bench
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(INSTALL) -e ".[all,dev,docs]"
+	$(call install,all$(COMMA)dev$(COMMA)docs)
 	@touch $@
 
 docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html
