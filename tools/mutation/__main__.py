@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from tools.mutation._coverage import TestMap
 from tools.mutation._gather import covered_by, test_files
 from tools.mutation._mutants import Mutant, make_mutant, package_places
-from tools.mutation._trial import append, copy_project, enter_copy, try_files, try_tests
+from tools.mutation._trial import TIME_WAS_UP, append, copy_project, enter_copy, try_files, try_tests
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -80,7 +81,8 @@ def _try_package(package: str, copy: Path, work: Path, results: Path, options: a
             if before is None or before["outcome"] != "equivalent":
                 append(results, row | {"outcome": "equivalent", "test": ""})
             continue
-        if before and not (options.survivors and before["outcome"] == "survived"):
+        again = before and before["outcome"] == "survived" and (options.survivors or before["test"] == TIME_WAS_UP)
+        if before and not again:
             continue
         start = time.monotonic()
         if options.direct:
@@ -127,11 +129,17 @@ def _try_mutant(mutant: Mutant, found: TestMap, copy: Path, work: Path, seconds:
 
 
 def _try_directly(mutant: Mutant, files: list[str], copy: Path, work: Path, seconds: float) -> tuple[str, str]:
-    """Try the doctests of the module and the test file named after it, then the others, for some seconds."""
+    """Try all tests for some seconds: doctests, the test file named after the module, those that name most of it."""
     path = copy / mutant.place.path
     source = path.read_text()
-    own = {mutant.place.path: 0, f"test{path.stem}.py": 1}
-    first = sorted(files, key=lambda name: own.get(name, own.get(Path(name).name, 2)))
+    defined = set(re.findall(r"^(?:def|class) (\w+)", source, re.MULTILINE))
+
+    def rank(name: str) -> tuple[bool, bool, int]:
+        words = set(re.findall(r"\w+", (copy / name).read_text()))
+        near = Path(name).stem.removesuffix("s") == f"test{path.stem.removesuffix('s')}"
+        return name != mutant.place.path, not near, -len(words & defined)
+
+    first = sorted(files, key=rank)
     try:
         path.write_text(mutant.code)
         return try_files(first, work, seconds)

@@ -26,6 +26,9 @@ HEAVY = (
 )
 """Imported before the forks. Nothing of ours: every child imports its own mutant."""
 
+TIME_WAS_UP = "time was up"
+"""In place of the test that failed: not all tests have been tried."""
+
 MEMORY = 12 * 2**30
 """Bytes of data of a child: a mutant that allocates without end fails instead of filling the machine."""
 
@@ -154,7 +157,7 @@ def try_files(files: list[str], folder: Path, limit: float) -> tuple[str, str]:
     """Run test files in the given order until a test fails; a mutant that outlives the time has survived."""
     note = folder / "failed.txt"
     outcome, test = _outcome(files, _InOrder(note), note, limit)
-    return ("survived", "time was up") if outcome == "timeout" else (outcome, test)
+    return ("survived", TIME_WAS_UP) if outcome == "timeout" else (outcome, test)
 
 
 def _outcome(files: list[str], plugin: object, note: Path, limit: float) -> tuple[str, str]:
