@@ -25,6 +25,7 @@ MODULES: Mapping[str, str] = {
     "estimators": "benchmarks.estimators.page",
     "fine-tuning": "benchmarks.fine_tuning.page",
     "groups": "benchmarks.groups.page",
+    "probing": "benchmarks.probing.page",
     "selection": "benchmarks.selection.page",
     "index": "benchmarks.overview",
 }

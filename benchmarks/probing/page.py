@@ -25,8 +25,10 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     blocks["seconds"] = number(sum(line["seconds"] for line in lines) / 60)
     blocks["splits"] = str(len({line["seed"] for line in lines}))
     blocks["comparisons"] = str(sum(map(len, differences.values())))
-    absent = [name for name in METHODS if name not in {line["method"] for line in lines}]
-    blocks["absent"] = ", ".join(f"`{name}`" for name in absent) or "none"
+    beyond = {
+        rule: {d.algorithm: d for d in paired_differences(frame, "erm-balanced")} for rule, frame in chosen.items()
+    }
+    blocks["beyond"] = "; ".join(f"{rule}: {_named(beyond[rule], 1)}" for rule in RECORD_RULES)
     for side, sign in (("above", 1), ("below", -1)):
         blocks[side] = "; ".join(f"{rule}: {_named(differences[rule], sign)}" for rule in RECORD_RULES)
     return PageContent(blocks)
