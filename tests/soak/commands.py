@@ -39,7 +39,7 @@ class Command:
 
 
 TRAIN = ("train", "colored-digits", "--test-domain=-90%", "--set", "batch_size=8", "--device", "cpu")
-TRAIN += ("--steps", "7", "--record-every", "2", "--checkpoint-every", "1", "--set", "width=8")
+TRAIN += ("--steps", "7", "--record-every", "2", "--checkpoint-every", "1")
 SWEEP = ("sweep", "colored-digits", "--algorithms", "erm", "--trials", "1", "--hparams", "2", "--steps", "4")
 SWEEP += ("--record-every", "2", "--test-domains=-90%", "--jobs", "1", "--device", "cpu")
 
