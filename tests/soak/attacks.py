@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.soak.arena import Arena, Tally
 from tests.soak.children import Child, Ended, killed_at, largest_file, run, without_rights
 from tests.soak.commands import COMMANDS, SWEEP, fingerprint
+from tests.soak.interrupts import interrupt
 
 Attack = Callable[[Arena, str, Tally], None]
 
@@ -196,6 +197,7 @@ def lose_ray_worker(arena: Arena, name: str, tally: Tally) -> None:
 
 ATTACKS: dict[str, tuple[Attack, tuple[str, ...]]] = {
     "kill": (kill, tuple(COMMANDS)),
+    "interrupt": (interrupt, tuple(COMMANDS)),
     "full disk": (fill_disk, tuple(name for name in COMMANDS if name not in _PROCESSES)),
     "read-only folder": (forbid_writing, tuple(COMMANDS)),
     "damaged result": (damage, tuple(name for name, command in COMMANDS.items() if command.checks)),

@@ -72,6 +72,21 @@ def killed_at(number: int, folder: Path) -> Prepare:
     return prepare
 
 
+def interrupted_at(number: int, folder: Path, how: signal.Signals, times: int) -> Prepare:
+    """Send the child a signal at as many operations on files in a folder, from that number on."""
+
+    def prepare() -> None:
+        accept_interrupts()
+        _watch(folder, lambda count: os.kill(os.getpid(), how) if number <= count < number + times else None)
+
+    return prepare
+
+
+def accept_interrupts() -> None:
+    """Let a child be interrupted even where the soak itself runs in the background, which ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def largest_file(size: int) -> Prepare:
     """Limit the size of files: the write beyond it fails."""
 
