@@ -1,5 +1,6 @@
 """In the long version of the generated tests, the counts of what was tried and what failed."""
 
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -7,22 +8,33 @@ import pytest
 
 from tests.generated.cases import PROFILE, TRIED, LostError
 
-_FAILED = {"lost": 0, "wrong": 0, "tracebacks": 0}
+_KINDS = {LostError: "lost", AssertionError: "wrong", BaseException: "tracebacks"}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+    """Add a test's cases, and what became of it, to its report, which comes from another process under `-n`."""
     report = yield
-    if report.failed and call.excinfo is not None and "generated" in item.path.parts:
-        kinds = {LostError: "lost", AssertionError: "wrong", BaseException: "tracebacks"}
-        _FAILED[next(name for kind, name in kinds.items() if call.excinfo.errisinstance(kind))] += 1
+    if "generated" in item.path.parts:
+        report.user_properties += [("tried", [name, number]) for name, number in TRIED.items()]
+        TRIED.clear()
+        if report.failed and call.excinfo is not None:
+            failed = next(name for kind, name in _KINDS.items() if call.excinfo.errisinstance(kind))
+            report.user_properties.append(("failed", failed))
     return report
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     if PROFILE == "long":
-        failed = ", ".join(f"{number} {kind}" for kind, number in _FAILED.items())
+        tried, failed = Counter[str](), Counter(dict.fromkeys(_KINDS.values(), 0))
+        for reports in terminalreporter.stats.values():
+            for kind, value in (pair for report in reports for pair in getattr(report, "user_properties", ())):
+                if kind == "tried":
+                    tried[value[0]] += value[1]
+                elif kind == "failed":
+                    failed[value] += 1
         terminalreporter.section("generated cases")
-        for name, number in sorted(TRIED.items()):
+        for name, number in sorted(tried.items()):
             terminalreporter.write_line(f"{number:6,} {name}")
-        terminalreporter.write_line(f"{sum(TRIED.values()):6,} tried in {len(TRIED)} tests: {failed}")
+        counts = ", ".join(f"{number} {kind}" for kind, number in failed.items())
+        terminalreporter.write_line(f"{sum(tried.values()):6,} tried in {len(tried)} tests: {counts}")
