@@ -165,7 +165,7 @@ def test_the_table_goes_on_without_a_damaged_run(tmp_path):
     result = CliRunner().invoke(app, ["table", str(tmp_path)])
     assert result.exit_code == 0
     line = f"{folders[0].name}: its run.json is damaged ('steps' should be a whole number from 0 to 2^63 - 1, but is"
-    assert [text for text in result.stderr.splitlines() if text.startswith(line)]
+    assert [text for text in result.output.splitlines() if text.startswith(line)]
     assert "ERM" in result.stdout
 
 
