@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from momentalign.report import accuracy_table
-from momentalign.report._page import _best_texts
+from momentalign.report._rendering import _best_texts
 from momentalign.report._table import ResultCell, ResultRow, TableSection
 from momentalign.selection import read_runs, select
 from momentalign.sklearn import worst_group_interval

@@ -20,10 +20,11 @@ from momentalign._files import is_disk_full
 from momentalign._signals import Interrupts, exit_code, print_interrupted
 from momentalign.cli._bench import bench
 from momentalign.cli._data import data
+from momentalign.cli._diagnose import diagnose
 from momentalign.cli._embed import embed_command
 from momentalign.cli._evaluate import evaluate_command
 from momentalign.cli._export import export_command
-from momentalign.cli._probe import diagnose, probe
+from momentalign.cli._probe import probe
 from momentalign.cli._report import report
 from momentalign.cli._reproduce import reproduce
 from momentalign.cli._soup import soup

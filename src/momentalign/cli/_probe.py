@@ -1,37 +1,30 @@
-"""`momentalign probe` and `momentalign diagnose`."""
+"""`momentalign probe`."""
 
 import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from momentalign._format import format_duration
-from momentalign.cli._output import exit_on_interrupt, make_console, print_block, print_warnings, share_bar
+from momentalign.cli._options import TABLE_HELP, DomainOption, GroupOption, SplitOption, TargetOption
+from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
 
 if TYPE_CHECKING:
     from momentalign.sklearn import GroupReport
     from momentalign.tables import TableScores
 
-_FILE_HELP = "A .csv, .csv.gz, .parquet or .npz file."
-_Target = Annotated[str, typer.Option(help="Column of the labels.")]
-_Domain = Annotated[str, typer.Option(help="Column of the domains.")]
-_Group = Annotated[str | None, typer.Option(help="Column of the groups.", show_default="group, if there is one")]
-_Split = Annotated[
-    str | None, typer.Option(help="Column of the splits: train, val, test.", show_default="split, if there is one")
-]
-
 
 def probe(
-    path: Annotated[Path | None, typer.Argument(help=_FILE_HELP)] = None,
-    target: _Target = "y",
-    domain: _Domain = "domain",
-    group: _Group = None,
-    split: _Split = None,
+    path: Annotated[Path | None, typer.Argument(help=TABLE_HELP)] = None,
+    target: TargetOption = "y",
+    domain: DomainOption = "domain",
+    group: GroupOption = None,
+    split: SplitOption = None,
     test_domain: Annotated[str | None, typer.Option(help="Domain to hold out and test on.")] = None,
     task: Annotated[str, typer.Option(help="classification, regression, or auto: by the labels.")] = "auto",
     components: Annotated[
@@ -70,7 +63,10 @@ def probe(
     check_model_folder(folder)
     plan = plan_probe(
         path,
-        **_columns(target, domain, group, split),
+        target=target,
+        domain=domain,
+        group=group,
+        split=split,
         test_domain=test_domain,
         task=task,
         components=components,
@@ -102,53 +98,6 @@ def probe(
         f"Saved model and scores to {folder}. Next: momentalign probe --model {shlex.quote(str(folder))} "
         "--predict NEW_ROWS.csv -o predictions.csv"
     )
-
-
-def diagnose(
-    path: Annotated[Path, typer.Argument(help=_FILE_HELP)],
-    target: _Target = "y",
-    domain: _Domain = "domain",
-    group: _Group = None,
-    split: _Split = None,
-    test_domain: Annotated[
-        str | None, typer.Option(help="A domain that is the unseen target instead of a source.")
-    ] = None,
-    loss: Annotated[
-        str, typer.Option(help="cross_entropy, squared_error, or auto: the latter for more than 20 distinct numbers.")
-    ] = "auto",
-    l2: Annotated[float, typer.Option(help="Adds l2/2 times the head's squared norm to every loss.")] = 1e-2,
-    radius: Annotated[float, typer.Option(help="Of the ball of heads, on standardised features.")] = 1.0,
-    order: Annotated[int, typer.Option(help="Highest order of derivatives, 1 to 4; any for squared error.")] = 3,
-    components: Annotated[int, typer.Option(help="Principal components to keep of wider features.")] = 50,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("transfer.html"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
-) -> None:
-    """Report which domains differ, in what order of derivative, and what that bounds."""
-    from momentalign._files import atomic_write, check_output
-    from momentalign.tables import plan_diagnosis
-
-    check_output(out, (".html", ".htm"), inputs=[path])
-    console = make_console()
-    plan = plan_diagnosis(
-        path, **_columns(target, domain, group, split), test_domain=test_domain, loss=loss, components=components
-    )
-    for line in plan.lines:
-        console.print(line)
-    if dry_run:
-        return
-    with share_bar(console) as progress:
-        report = plan.run(l2=l2, radius=radius, order=order, seed=seed, progress=progress)
-    print_block(console, str(report))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(out, report.to_html())
-    named = [("--target", target, "y"), ("--domain", domain, "domain")]
-    options = [word for option, value, default in named if value != default for word in (option, value)]
-    console.print(f"Saved the page to {out}. Next: {shlex.join(['momentalign', 'probe', str(path), *options])}")
-
-
-def _columns(target: str, domain: str, group: str | None, split: str | None) -> dict[str, Any]:
-    return {"target": target, "domain": domain, "group": group, "split": split}
 
 
 def _predict(console: Console, model: Path, rows: Path, out: Path, id_column: str | None, dry_run: bool) -> None:

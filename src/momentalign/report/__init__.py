@@ -1,6 +1,6 @@
-"""Result tables, and the report page of a sweep.
+"""Result tables, the report page of a sweep and the page of a diagnosis.
 
-Names are imported on first use: tables need pandas only, the page also the packages of the charts.
+Names are imported on first use: tables need pandas only, pages also the packages of the charts.
 """
 
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from momentalign.report._accuracy_table import accuracy_table
     from momentalign.report._comparison import PairedDifference, paired_differences
+    from momentalign.report._diagnosis_page import write_diagnosis
     from momentalign.report._page import write_report
     from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 
@@ -20,6 +21,7 @@ _MODULES = {
     "TableSection": "_table",
     "accuracy_table": "_accuracy_table",
     "paired_differences": "_comparison",
+    "write_diagnosis": "_diagnosis_page",
     "write_report": "_page",
 }
 
@@ -31,6 +33,7 @@ __all__ = [
     "TableSection",
     "accuracy_table",
     "paired_differences",
+    "write_diagnosis",
     "write_report",
 ]
 

@@ -48,7 +48,12 @@ class PanelGroup:
         """Legend entries of the names that occur in the charts."""
         if self.styles is None:
             return []
-        shown = {row.get(key) for panel in self.panels for row in panel.rows for key in ("method", "domain")}
+        shown = {
+            row.get(key)
+            for panel in self.panels
+            for row in panel.rows
+            for key in ("method", "model", "label", "domain")
+        }
         return [item for item in self.styles.legend() if item["name"] in shown]
 
 

@@ -16,7 +16,7 @@ from momentalign.report._style import NameStyles
 
 ChartRows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
-_DATA = alt.NamedData("rows")  # placeholder for the numbers
+DATA = alt.NamedData("rows")  # placeholder for the numbers
 _FOCUS = "focus"  # parameter on the page: the name that stays opaque; empty for all
 
 
@@ -79,7 +79,7 @@ def curves(
     """
     options: dict[str, Any] = {"log": {}, "symlog": {"zero": False, "constant": constant}}.get(scale, {"zero": False})
     builder = ChartBuilder(styles, page, "method")
-    base = alt.Chart(_DATA)
+    base = alt.Chart(DATA)
     x = alt.X("step", type="quantitative", title="step", axis=alt.Axis(tickCount=5))
     ticks: dict[str, Any] = {"tickCount": 5} if powers is None else {"values": [10.0**power for power in powers]}
     axis_style = alt.Axis(**ticks, format=".2~e") if tiny else alt.Axis(**ticks)
@@ -94,12 +94,12 @@ def curves(
     ]
     if page:  # invisible and large: easy to hit on a touch screen
         tooltip = [
-            _tip("method"),
-            _tip("step", format=","),
-            _tip("mean", y, format=".4~g"),
-            _tip("low", "from", format=".4~g"),
-            _tip("high", "to", format=".4~g"),
-            _tip("runs", "over"),
+            tip("method"),
+            tip("step", format=","),
+            tip("mean", y, format=".4~g"),
+            tip("low", "from", format=".4~g"),
+            tip("high", "to", format=".4~g"),
+            tip("runs", "over"),
         ]
         layers.append(base.mark_point(filled=True, size=90, opacity=0).encode(x=x, y=mean, tooltip=tooltip))
     return builder.finish(layers, 190)
@@ -119,14 +119,14 @@ def dots(*, styles: NameStyles, columns: tuple[str, ...], methods: int, publishe
     }  # fmt: skip
     axis: dict[str, Any] = {"type": "quantitative", "title": x, "axis": alt.Axis(tickCount=7)}
     scale = alt.Scale(zero=False, nice=True)
-    base = alt.Chart(_DATA)
+    base = alt.Chart(DATA)
     low = alt.X("low", scale=scale, **axis)
     layers = [base.mark_rule(strokeWidth=1.6).encode(x=low, x2=alt.X2("high"), **encoding, **builder.faded(1, "color"))]
     if published:
         theirs = alt.X("published_mean", **axis)
         tick = base.mark_tick(thickness=2, size=11)
         layers.append(tick.encode(x=theirs, **encoding, **builder.faded(0.7, "color")))
-    tooltip = [_tip("method"), _tip("column", "domain"), _tip("text", x), _tip("trials"), _tip("published")]
+    tooltip = [tip("method"), tip("column", "domain"), tip("text", x), tip("trials"), tip("published")]
     mean = alt.X("mean", scale=scale, **axis)
     point = base.mark_point(filled=True, size=62)
     layers.append(point.encode(x=mean, tooltip=tooltip, **encoding, **builder.faded(1, "color", "shape")))
@@ -143,15 +143,15 @@ def bars(*, methods: tuple[str, ...], x: str, page: bool) -> Spec:
     y = alt.Y("method", type="nominal", sort=list(methods), title=None)
     axis: dict[str, Any] = {"type": "quantitative", "title": x, "axis": alt.Axis(tickCount=5)}
     tooltip = [
-        _tip("method"),
-        _tip("text", x),
-        _tip("low", "from", format=".4~g"),
-        _tip("high", "to", format=".4~g"),
+        tip("method"),
+        tip("text", x),
+        tip("low", "from", format=".4~g"),
+        tip("high", "to", format=".4~g"),
     ]
-    base = alt.Chart(_DATA)
+    base = alt.Chart(DATA)
     layers = [
         base.mark_bar(height={"band": 0.7}, color=bar).encode(
-            y=y, x=alt.X("value", **axis), tooltip=[*tooltip, _tip("runs")]
+            y=y, x=alt.X("value", **axis), tooltip=[*tooltip, tip("runs")]
         ),
         base.mark_rule(strokeWidth=1.4, color=line).encode(y=y, x=alt.X("low", **axis), x2=alt.X2("high")),
         base.mark_text(align="left", dx=5, fontSize=11).encode(
@@ -180,15 +180,15 @@ def scatter(*, styles: NameStyles, x: str, y: str, powers: tuple[int, ...] | Non
         "x": alt.X("value", type="quantitative", title=x, scale=scale, axis=axis),
         "y": alt.Y("accuracy", type="quantitative", title=y, scale=alt.Scale(zero=False, nice=True)),
         "tooltip": [
-            _tip("domain", "test domain"),
-            _tip("value", format=".4~g"),
-            _tip("accuracy", "test", format=".4~g"),
-            _tip("validation", format=".4~g"),
-            _tip("trial"),
-            _tip("run"),
+            tip("domain", "test domain"),
+            tip("value", format=".4~g"),
+            tip("accuracy", "test", format=".4~g"),
+            tip("validation", format=".4~g"),
+            tip("trial"),
+            tip("run"),
         ],
     }
-    base = alt.Chart(_DATA)
+    base = alt.Chart(DATA)
     chosen = base.mark_point(size=52, filled=True).encode(**encoding, **builder.faded(1, "color", "shape"))
     layers = [
         base.mark_point(size=40, strokeWidth=1.3).encode(**encoding, **builder.faded(0.65, "color", "shape")),
@@ -210,12 +210,12 @@ def heat(*, rows: tuple[str, ...], columns: tuple[str, ...], titles: tuple[str, 
     encoding: dict[str, Any] = {
         "y": alt.Y("row", type="nominal", sort=list(rows), title=titles[0]),
         "x": alt.X("column", type="nominal", sort=list(columns), title=titles[1], axis=top),
-        "tooltip": [_tip("row", titles[0]), _tip("column", titles[1]), _tip("text", what)],
+        "tooltip": [tip("row", titles[0]), tip("column", titles[1]), tip("text", what)],
     }
     # One colour with varying opacity suits light and dark pages, as on the transfer page. Above 0.6 white numbers on a
     # dark page become hard to read.
     strength = alt.Opacity("share", type="quantitative", scale=alt.Scale(domain=[0, 1], range=[0.0, 0.6]), legend=None)
-    base = alt.Chart(_DATA)
+    base = alt.Chart(DATA)
     layers = [
         base.mark_rect(color="#f59e0b").encode(**encoding, opacity=strength),
         base.mark_text(fontSize=12).encode(**encoding, text=alt.Text("text", type="nominal")),
@@ -235,7 +235,10 @@ def with_rows(spec: Spec, rows: ChartRows, title: str) -> Spec:
     return {**spec, "data": {"values": list(rows)}, key: title}
 
 
-def _tip(field: str, title: str = "", **options: Any) -> alt.Tooltip:
+def tip(field: str, title: str = "", **options: Any) -> alt.Tooltip:
     """One line of a tooltip."""
-    numbers = ("step", "mean", "low", "high", "runs", "trials", "trial", "value", "accuracy", "validation")
+    numbers = (
+        *("step", "mean", "low", "high", "runs", "rows", "trials", "trial"),
+        *("value", "accuracy", "validation", "guess"),
+    )
     return alt.Tooltip(field, type="quantitative" if field in numbers else "nominal", title=title or field, **options)

@@ -1,31 +1,17 @@
 """The report: one self-contained HTML page with tables, charts and provenance. It loads nothing from the network."""
 
-import base64
-import hashlib
-import json
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import altair as alt
-import vl_convert
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
-
-import momentalign
 from momentalign._files import atomic_write
-from momentalign._format import format_duration, printable
+from momentalign._format import format_duration
 from momentalign._types import ReportProgress
 from momentalign.report._accuracy_chapters import accuracy_chapter, curve_chapter, search_chapter
 from momentalign.report._accuracy_table import accuracy_table
 from momentalign.report._cases import GroupedSweep, group_cases
-from momentalign.report._chapters import Chapter, Panel, TableWithChart, write_figures
+from momentalign.report._chapters import Chapter, write_figures
 from momentalign.report._comparison import COMPARISON_NOTE, headlines
 from momentalign.report._distance_chapter import distance_chapter
-from momentalign.report._group_table import ERRORS
 from momentalign.report._provenance import (
     configurations,
     missing_runs,
@@ -33,8 +19,7 @@ from momentalign.report._provenance import (
     run_counts,
     training_seconds,
 )
-from momentalign.report._style import DARK, LIGHT, chart_config
-from momentalign.report._table import TableSection
+from momentalign.report._rendering import render_page
 from momentalign.report._training_chapters import cost_chapter, gap_chapter, term_chapter
 from momentalign.runs import RunState
 from momentalign.selection import REACH, Sweep
@@ -94,19 +79,11 @@ def make_chapters(
 
 
 def render_report(grouped: GroupedSweep, chapters: list[Chapter], title: str = "") -> str:
-    """HTML of the page; names that come from runs are escaped, in JSON too, and their control characters shown."""
-    environment = Environment(
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_without_controls,
-        loader=PackageLoader(__package__, "templates"),
-    )
-    environment.globals |= {"spec": _spec_json, "common": _common_notes, "best": _best_texts}
-    script, library = _template("page.js"), vega_javascript()
+    """HTML of the page."""
     datasets = ", ".join(case.title for case in grouped.cases)
     problems = _problems(grouped)
-    return environment.get_template("page.html.jinja").render(
+    return render_page(
+        "page.html.jinja",
         title=title or f"Domain generalization: {datasets}",
         subtitle=f"{', '.join(grouped.methods)} on {datasets}.",
         tiles=_tiles(grouped, len(problems)),
@@ -118,51 +95,7 @@ def render_report(grouped: GroupedSweep, chapters: list[Chapter], title: str = "
         counts=run_counts(grouped),
         problems=problems,
         shown_problems=_MOST_PROBLEMS,
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src {_csp_hash(library)} {_csp_hash(script)}; "
-        "base-uri 'none'; form-action 'none'",
-        style=_stylesheet(),
-        config=chart_config(page=True),
-        library=library,
-        script=script,
-        licences=_template("licences.txt"),
-        version=momentalign.__version__,
-        created=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC"),
     )
-
-
-@cache
-def vega_javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed bundled as one script that defines a single global name."""
-    wanted = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    known = wanted in vl_convert.get_vegalite_versions()
-    bundle = vl_convert.javascript_bundle("window.momentalignEmbed = vegaEmbed;", vl_version=wanted if known else None)
-    return "(() => {\n" + bundle.replace("</script", "<\\/script") + "\n})();"
-
-
-def _spec_json(panel: Panel) -> Markup:
-    text = json.dumps(
-        _without_controls(panel.spec(page=True)), separators=(",", ":"), allow_nan=False, ensure_ascii=False
-    )
-    # Characters that could end a script element or are special in JavaScript.
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
-
-
-def _without_controls(value: Any) -> Any:
-    """Texts, at any depth, without control characters; Markup is left as it is."""
-    if isinstance(value, dict):
-        return {_without_controls(key): _without_controls(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_without_controls(part) for part in value]
-    return printable(value, keep="\n") if type(value) is str else value
-
-
-def _stylesheet() -> str:
-    sheet = _template("page.css")
-    for mark, colours in (("/*light*/", LIGHT), ("/*dark*/", DARK)):
-        sheet = sheet.replace(mark, " ".join(f"--c{index}: {colour};" for index, colour in enumerate(colours)))
-    return sheet
 
 
 def _tiles(grouped: GroupedSweep, problems: int) -> list[tuple[str, str]]:
@@ -184,29 +117,3 @@ def _problems(grouped: GroupedSweep) -> list[str]:
         if number
     ]
     return [*grouped.sweep.problems, *missing]
-
-
-def _common_notes(results: list[TableWithChart]) -> list[str]:
-    """Notes that all tables share, shown once above them."""
-    sections = [result.section for result in results]
-    if len(sections) < 2:
-        return []
-    return [note for note in sections[0].notes if all(note in section.notes for section in sections)]
-
-
-def _best_texts(section: TableSection, column: int) -> set[str]:
-    """Texts of the best of our numbers in a column of several."""
-    cells = [row.cells[column] for row in section.rows if not row.published and row.cells[column].mean is not None]
-    if len(cells) < 2:
-        return set()
-    choose = min if section.columns[column] in ERRORS else max
-    best = choose(f"{cell.mean:.{cell.decimals}f}".rjust(9) for cell in cells)
-    return {cell.text for cell in cells if f"{cell.mean:.{cell.decimals}f}".rjust(9) == best}
-
-
-def _csp_hash(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def _template(name: str) -> str:
-    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")

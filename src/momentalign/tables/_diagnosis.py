@@ -1,20 +1,62 @@
-"""Transfer report of the domains of a table."""
+"""Diagnosis of the domains of a table: how they differ, what that costs a plain model, and what to try."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from momentalign._types import Array, ReportProgress
 from momentalign._validation import check_choice, check_count
-from momentalign.tables._columns import fit_encoder
-from momentalign.tables._labels import is_quantity
-from momentalign.tables._table import read_table
-from momentalign.theory import TransferReport, transfer_report
+from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domains, rank_columns
+from momentalign.tables._columns import Column, fit_encoder
+from momentalign.tables._findings import advise, describe_findings
+from momentalign.tables._labels import encode_classes, is_quantity
+from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
+from momentalign.tables._shifts import DomainShift, find_shifts
+from momentalign.tables._table import Table, read_table
+from momentalign.theory import DomainLosses, TransferReport, hull_check, transfer_report
 
 _LOSSES = ("auto", "cross_entropy", "squared_error")
+_MOST_COMPARED = 12
+"""Transfer measures take an ascent for every pair of domains: of more domains, those farthest apart are compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class DomainDiagnosis:
+    """What :meth:`TableDiagnosis.run` finds.
+
+    Args:
+        rows: The rows compared.
+        fits: A plain model with each domain left out.
+        remedies: What balanced rows and alignment gain on left-out domains; empty with fewer than three.
+        shifts: Label, diversity and correlation shift of each domain.
+        columns: Columns by what they contribute to the difference, the largest first.
+        map: The domains in two dimensions.
+        target: Name of the unseen domain, if any.
+        transfer: Measures, distances and bounds.
+    """
+
+    rows: ComparedRows
+    fits: PlainFits
+    remedies: tuple[RemedyScore, ...]
+    shifts: tuple[DomainShift, ...]
+    columns: tuple[ColumnShift, ...]
+    map: DomainMap
+    target: str | None
+    transfer: TransferReport
+
+    def findings(self) -> list[str]:
+        """What was found, in plain sentences; a difference is stated only if a test or an interval finds it."""
+        return describe_findings(self)
+
+    def advice(self) -> list[str]:
+        """What to try, a sentence each with its evidence."""
+        return advise(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +65,90 @@ class TableDiagnosis:
 
     Args:
         lines: What was read and what will be done, one sentence each.
-        inputs: Arguments of :func:`~momentalign.theory.transfer_report`.
+        rows: The rows compared, those of the target included.
+        numbers: Encoded columns of these rows, not standardised, shape (n, D).
+        missing: Whether a value was missing, shape (n, columns).
+        columns: What the D numbers are.
+        target: Name of the unseen domain, if any.
+        loss: Of the transfer report.
     """
 
     lines: list[str]
-    inputs: dict[str, Any]
+    rows: ComparedRows
+    numbers: Array
+    missing: NDArray[np.bool_]
+    columns: tuple[Column, ...]
+    target: str | None
+    loss: str
+
+    def seconds(self, *, l2: float = 1e-2, radius: float = 1.0, order: int = 3) -> float:
+        """Estimate how long :meth:`run` takes, from small parts of it; accurate to a factor of two or three."""
+        count = min(len(self.rows.names), _MOST_COMPARED)
+        largest = np.argsort(-self.rows.counts, kind="stable")[:2]
+        pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
+        settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
+        # The first call also loads what both need.
+        measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
+        fits = min(_timed(lambda: fit_remedies(self.rows, _silent, fits=1)) for _ in range(2))
+        # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
+        pairs = count * (count - 1) / 2
+        return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names))
 
     def run(
         self, *, l2: float, radius: float, order: int, seed: int, progress: ReportProgress | None = None
-    ) -> TransferReport:
-        """Compute the report; see :func:`~momentalign.theory.transfer_report`."""
-        return transfer_report(**self.inputs, l2=l2, radius=radius, order=order, seed=seed, progress=progress)
+    ) -> DomainDiagnosis:
+        """Compare the domains; see :func:`~momentalign.theory.transfer_report` for the arguments."""
+        report = progress or _silent
+
+        def part(begin: float, end: float) -> ReportProgress:
+            return lambda name, share: report(name, begin + (end - begin) * share)
+
+        rows = self.rows
+        count = len(rows.names)
+        domain_map = map_domains(StandardScaler().fit_transform(self.numbers), rows.domains, count)
+        # First, because it checks its settings before any work.
+        transfer = self._measure(domain_map, l2=l2, radius=radius, order=order, seed=seed, progress=part(0, 0.6))
+        fits = fit_plain(rows, seed, part(0.6, 0.75))
+        shifts = find_shifts(rows, fits.outputs, seed, part(0.75, 0.8))
+        remedies = fit_remedies(rows, part(0.8, 1))
+        columns = rank_columns(self.numbers, self.missing, self.columns, rows.domains, count)
+        report("done", 1.0)
+        return DomainDiagnosis(rows, fits, remedies, shifts, tuple(columns), domain_map, self.target, transfer)
+
+    def _measure(self, domain_map: DomainMap, *, seed: int, **settings: Any) -> TransferReport:
+        """The transfer report of the sources, or of those farthest from the centre of the map if there are many."""
+        names = np.array(self.rows.names)
+        unseen = names[self.rows.domains] == (self.target or "")
+        sources = self._restrict(~unseen)
+        distance = np.linalg.norm(domain_map.points, axis=1)
+        distance[names == (self.target or "")] = -1
+        far = np.argsort(-distance, kind="stable")[:_MOST_COMPARED]
+        compared = self._restrict(np.isin(self.rows.domains, far) & ~unseen)
+        X, y, domains = _arrays(compared)
+        extra: dict[str, Any] = {}
+        if self.target is not None:
+            rows, labels, _ = _arrays(self._restrict(unseen))
+            known = self.rows.classes is None or np.isin(labels, y).all()
+            extra = {"target": rows, "target_labels": labels if known else None}
+        report = transfer_report(X, y, domains, loss=self.loss, seed=seed, **extra, **settings)
+        if len(sources.names) <= _MOST_COMPARED:
+            return report
+        notes: tuple[str, ...] = (
+            f"Of {len(sources.names)} domains, the {_MOST_COMPARED} farthest from the average are compared here.",
+        )
+        hull = None
+        if extra:
+            losses = DomainLosses(*_arrays(sources), loss=self.loss, l2=settings["l2"])
+            hull = hull_check(losses, extra["target"], extra["target_labels"], seed=seed)
+            notes += ("The hull check is against all of them.",)
+        return replace(report, hull=hull, notes=(*notes, *report.notes))
+
+    def _restrict(self, chosen: NDArray[np.bool_]) -> ComparedRows:
+        """Some of the rows, with the domains that occur in them."""
+        rows = self.rows
+        present, domains = np.unique(rows.domains[chosen], return_inverse=True)
+        names = tuple(rows.names[index] for index in present)
+        return ComparedRows(rows.features[chosen], rows.targets[chosen], domains, names, rows.classes)
 
 
 def plan_diagnosis(
@@ -60,17 +175,19 @@ def plan_diagnosis(
         components: Principal components to keep of wider features.
 
     Returns:
-        The plan; its `lines` describe it, its `run` computes the report.
+        The plan; its `lines` describe it, its `run` computes the diagnosis.
+
+    Raises:
+        ValueError: No such file or columns, or fewer than two domains to compare.
     """
     check_choice("loss", loss, _LOSSES)
     check_count("components", components, 1)
     table = read_table(path, target=target, domain=domain, group=group, split=split)
     if test_domain is not None:
         check_choice("test_domain", test_domain, np.unique(table.domains).tolist())
-    y = table.target
     if loss == "auto":
-        loss = "squared_error" if is_quantity(y) else "cross_entropy"
-    kind = "real numbers" if loss == "squared_error" else f"{len(np.unique(y))} classes"
+        loss = "squared_error" if is_quantity(table.target) else "cross_entropy"
+    kind = "real numbers" if loss == "squared_error" else f"{len(np.unique(table.target))} classes"
     lines = table.describe(path, target, kind)
     unseen = table.domains == test_domain
     if test_domain is not None:
@@ -80,13 +197,42 @@ def plan_diagnosis(
         if not sources.any():
             raise ValueError("The domains to compare should have training rows, but the split column has none.")
         lines.append(f"{sources.sum()} rows of the training split are compared; other rows of the sources are not.")
+    if (found := len(np.unique(table.domains[sources]))) < 2:
+        raise ValueError(f"There should be at least two domains to compare, but there is {found}.")
     encoder, _, notes = fit_encoder(table.features[sources], components)
     encoded = encoder.encode(table.features)
     lines += [*encoded.describe("the rows"), *notes]
+    chosen = sources | unseen
     X: Array = encoder.transform(encoded.matrix)
     if encoder.matrix is not None:
         X = StandardScaler().fit(X[sources]).transform(X)
-    inputs = {"X": X[sources], "y": y[sources], "domains": table.domains[sources], "loss": loss}
-    if test_domain is not None:
-        inputs |= {"target": X[unseen], "target_labels": y[unseen]}
-    return TableDiagnosis(lines, inputs)
+    missing = table.features[[column.name for column in encoder.columns]].isna().to_numpy()
+    rows = _domain_rows(table, X, chosen, loss)
+    return TableDiagnosis(lines, rows, encoded.matrix[chosen], missing[chosen], encoder.columns, test_domain, loss)
+
+
+def _domain_rows(table: Table, features: Array, chosen: NDArray[np.bool_], loss: str) -> ComparedRows:
+    names, domains = np.unique(table.domains[chosen], return_inverse=True)
+    classes: tuple[str, ...] | None = None
+    targets: NDArray[Any] = table.target[chosen]
+    if loss == "cross_entropy":
+        classes, targets = encode_classes(targets, table.names.get("target", ()))
+    else:
+        targets = targets.astype(np.float64)
+    return ComparedRows(features[chosen], targets, domains, tuple(map(str, names)), classes)
+
+
+def _arrays(rows: ComparedRows) -> tuple[Array, NDArray[Any], NDArray[Any]]:
+    """Features, labels and domain names of each row."""
+    labels = rows.targets if rows.classes is None else np.array(rows.classes)[rows.targets]
+    return rows.features, labels, np.array(rows.names)[rows.domains]
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _silent(part: str, share: float) -> None:
+    """Progress that is not shown."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _NAME_WIDTH = 16
 
-_STYLE = """
+_PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --dim: #5d646d; --paper: #ffffff; --line: #d9dde2; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e8eaed; --dim: #a3abb5; --paper: #16181c; --line: #373c44; }
@@ -35,20 +35,24 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { margin: 0; font-size: 1.7rem; }
 h2 { margin: 2.2rem 0 .6rem; font-size: 1.2rem; }
 p { margin: .4rem 0; max-width: 48rem; }
-.dim, caption span { color: var(--dim); font-weight: normal; }
-.worst { font-size: 1.1rem; border-left: 4px solid #f59e0b; padding-left: .8rem; margin: 1rem 0; }
-.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr)); gap: 1.6rem; }
+.dim { color: var(--dim); font-weight: normal; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
-caption span { display: block; font-size: .85rem; }
 th, td { padding: .3rem .55rem; border: 1px solid var(--line); text-align: right; }
 th { font-weight: 600; max-width: 12rem; overflow-wrap: break-word; }
 tbody th, td.text { text-align: left; }
+""".strip()
+
+_SECTION_STYLE = """
+.worst { font-size: 1.1rem; border-left: 4px solid #f59e0b; padding-left: .8rem; margin: 1rem 0; }
+.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr)); gap: 1.6rem; }
+caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
+caption span { display: block; font-size: .85rem; color: var(--dim); font-weight: normal; }
 td.strong { color: #14161a; }
 td small { display: block; font-size: .75rem; }
 td.none { color: var(--dim); }
 """.strip()
+"""Style of the sections in any page; the page itself defines its colours."""
 
 
 def report_text(report: "TransferReport") -> str:
@@ -71,7 +75,8 @@ def report_text(report: "TransferReport") -> str:
         parts.append(f"{matrix.title} ({matrix.remark})\n" + _aligned(body, ["", *names]))
     parts.append("Upper bounds on the transfer to a target in the convex hull\n" + _quantities(bound_rows(report)))
     if report.hull is not None:
-        mixture = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, report.hull.weights, strict=True))
+        hull = report.hull
+        mixture = ", ".join(f"{_short(name)} {w:.2f}" for name, w in zip(hull.names, hull.weights, strict=True))
         parts.append(_wrapped(f"Hull check: {report.hull.sentence} Closest mixture: {mixture}."))
     if report.target is not None:
         parts.append("The labelled target at the centre of the ball\n" + _quantities(target_rows(report.target)))
@@ -117,39 +122,55 @@ def _wrapped(sentence: str, indent: str = "") -> str:
 
 def report_page(report: "TransferReport") -> str:
     """Render the report as a page without scripts or network access, light and dark; names from data are escaped."""
-    pareto = report.pareto
-    columns = ["domain", "rows", "loss", "its best loss", "gradient norm", "weight in the centre's mixture"]
-    sections = [
-        f"<h1>Transfer report</h1>\n<p class='dim'>{_escaped(subtitle(report))}</p>",
-        f"<p class='worst'>{_escaped(headline(report))}</p>",
-        "<h2>The domains at the centre of the ball</h2>\n<p>The centre is the weakly Pareto-optimal head with the "
-        f"smallest largest gradient norm, {pareto.largest_gradient_norm:.4g}; the smallest combination of the "
-        f"gradients there is {pareto.check.norm:.1g}.</p>\n" + _html_table(columns, domain_rows(report)),
-        "<h2>Between domains</h2>\n<p class='dim'>Source in rows, target in columns.</p>\n<div class='maps'>\n"
-        + "\n".join(_heat_map(matrix, report.names) for matrix in domain_matrices(report))
-        + "\n</div>",
-        "<h2>Upper bounds on the transfer to a target in the convex hull</h2>\n" + _quantity_table(bound_rows(report)),
-    ]
-    if report.hull is not None:
-        weights = [[name, f"{weight:.3f}"] for name, weight in zip(report.names, report.hull.weights, strict=True)]
-        sections.append(
-            f"<h2>Hull check</h2>\n<p>{_escaped(report.hull.sentence)}</p>\n"
-            + _html_table(["source", "weight in the closest mixture"], weights)
-        )
-    if report.target is not None:
-        sections.append("<h2>The labelled target at the centre</h2>\n" + _quantity_table(target_rows(report.target)))
-    if report.notes:
-        items = "\n".join(f"<li>{_escaped(note)}</li>" for note in report.notes)
-        sections.append(f"<h2>Notes</h2>\n<ul>\n{items}\n</ul>")
-    body = "\n".join(sections)
     return (
         "<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n<title>Transfer report</title>\n"
-        f"<style>\n{_STYLE}\n</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<style>\n{_PAGE_STYLE}\n</style>\n</head>\n<body>\n<h1>Transfer report</h1>\n{report_sections(report)}\n"
+        "</body>\n</html>\n"
+    )
+
+
+def report_sections(report: "TransferReport", heading: str = "h2") -> str:
+    """The sections of the page with their style, to embed in any page; names from data are escaped."""
+    pareto = report.pareto
+    columns = ["domain", "rows", "loss", "its best loss", "gradient norm", "weight in the centre's mixture"]
+    parts = [
+        (
+            "The domains at the centre of the ball",
+            "<p>The centre is the weakly Pareto-optimal head with the smallest largest gradient norm, "
+            f"{pareto.largest_gradient_norm:.4g}; the smallest combination of the gradients there is "
+            f"{pareto.check.norm:.1g}.</p>\n" + _html_table(columns, domain_rows(report)),
+        ),
+        (
+            "Between domains",
+            "<p class='dim'>Source in rows, target in columns.</p>\n<div class='maps'>\n"
+            + "\n".join(_heat_map(matrix, report.names) for matrix in domain_matrices(report))
+            + "\n</div>",
+        ),
+        ("Upper bounds on the transfer to a target in the convex hull", _quantity_table(bound_rows(report))),
+    ]
+    if report.hull is not None:
+        weights = [[name, f"{w:.3f}"] for name, w in zip(report.hull.names, report.hull.weights, strict=True)]
+        table = _html_table(["source", "weight in the closest mixture"], weights)
+        parts.append(("Hull check", f"<p>{_escaped(report.hull.sentence)}</p>\n{table}"))
+    if report.target is not None:
+        parts.append(("The labelled target at the centre", _quantity_table(target_rows(report.target))))
+    if report.notes:
+        items = "\n".join(f"<li>{_escaped(note)}</li>" for note in report.notes)
+        parts.append(("Notes", f"<ul>\n{items}\n</ul>"))
+    sections = [f"<{heading}>{title}</{heading}>\n{content}" for title, content in parts]
+    return "\n".join(
+        [
+            f"<style>\n{_SECTION_STYLE}\n</style>",
+            f"<p class='dim'>{_escaped(subtitle(report))}</p>",
+            f"<p class='worst'>{_escaped(headline(report))}</p>",
+            *sections,
+        ]
     )
 
 
 def _escaped(text: str) -> str:
+    """Text of a page, with control characters shown."""
     return escape(printable(text))
 
 

@@ -16,7 +16,7 @@ from momentalign.theory._inputs import check_level, check_radius
 from momentalign.theory._losses import DomainLosses
 from momentalign.theory._minimize import domain_minimizers
 from momentalign.theory._pareto import ParetoPoint, pareto_point
-from momentalign.theory._render import report_page, report_text
+from momentalign.theory._render import report_page, report_sections, report_text
 from momentalign.theory._tables import pair_columns
 from momentalign.theory._taylor import FORMS, TaylorBound, taylor_bound
 from momentalign.theory._transfer import TransferMeasures, transfer_measures
@@ -85,6 +85,10 @@ class TransferReport:
         if path is not None:
             atomic_write(Path(path), content)
         return content
+
+    def html_sections(self, heading: str = "h2") -> str:
+        """The sections of that page, to embed in another one, with the tag of their headings."""
+        return report_sections(self, heading)
 
 
 def transfer_report(

@@ -1,0 +1,77 @@
+"""`momentalign diagnose`."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from momentalign._format import format_duration
+from momentalign.cli._options import TABLE_HELP, DomainOption, GroupOption, SplitOption, TargetOption
+from momentalign.cli._output import exit_on_interrupt, make_console, print_block, print_warnings, share_bar
+
+
+def diagnose(
+    path: Annotated[Path, typer.Argument(help=TABLE_HELP)],
+    target: TargetOption = "y",
+    domain: DomainOption = "domain",
+    group: GroupOption = None,
+    split: SplitOption = None,
+    test_domain: Annotated[
+        str | None, typer.Option(help="A domain that is the unseen target instead of a source.")
+    ] = None,
+    loss: Annotated[
+        str, typer.Option(help="cross_entropy, squared_error, or auto: the latter for more than 20 distinct numbers.")
+    ] = "auto",
+    l2: Annotated[float, typer.Option(help="Adds l2/2 times the head's squared norm to every loss.")] = 1e-2,
+    radius: Annotated[float, typer.Option(help="Of the ball of heads, on standardised features.")] = 1.0,
+    order: Annotated[int, typer.Option(help="Highest order of derivatives, 1 to 4; any for squared error.")] = 3,
+    components: Annotated[int, typer.Option(help="Principal components to keep of wider features.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("transfer.html"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+) -> None:
+    """Say in plain words how domains differ, what that costs a plain model and what to try; then give bounds."""
+    from momentalign._files import check_output
+    from momentalign.tables import plan_diagnosis
+
+    check_output(out, (".html", ".htm"), inputs=[path])
+    console = make_console()
+    plan = plan_diagnosis(
+        path,
+        target=target,
+        domain=domain,
+        group=group,
+        split=split,
+        test_domain=test_domain,
+        loss=loss,
+        components=components,
+    )
+    for line in plan.lines:
+        console.print(line)
+    settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order}
+    if dry_run:
+        console.print(f"Estimated time: {format_duration(plan.seconds(**settings))}. Nothing was written.")
+        return
+    try:
+        from momentalign.report import write_diagnosis
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"The page of diagnose needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
+        ) from None
+    interrupted = exit_on_interrupt(console, "Interrupted. Nothing was written.")
+    with interrupted, print_warnings(console), share_bar(console) as progress:
+        diagnosis = plan.run(**settings, seed=seed, progress=progress)
+    console.print()
+    for line in diagnosis.findings():
+        console.print(line)
+    console.print()
+    console.print("What to try:")
+    for line in diagnosis.advice():
+        console.print(f"- {line}")
+    console.print()
+    print_block(console, str(diagnosis.transfer))
+    write_diagnosis(diagnosis, out, title=f"Domains of {path.name}", lines=plan.lines)
+    named = [("--target", target, "y"), ("--domain", domain, "domain")]
+    options = [word for option, value, default in named if value != default for word in (option, value)]
+    console.print(f"Saved the page to {out}. Next: {shlex.join(['momentalign', 'probe', str(path), *options])}")

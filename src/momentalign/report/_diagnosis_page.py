@@ -1,0 +1,269 @@
+"""The page of `momentalign diagnose`: findings in plain words and pictures, then measures and bounds."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentalign._files import atomic_write
+from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
+from momentalign.report._charts import heat
+from momentalign.report._diagnosis_charts import (
+    column_strips,
+    domain_points,
+    score_dots,
+    stacked_shares,
+    value_ranges,
+)
+from momentalign.report._rendering import render_page
+from momentalign.report._style import LIGHT, NameStyles
+from momentalign.tables import ColumnShift, DomainDiagnosis, Estimate, ShiftTest, class_shares
+
+_NAMED_POINTS = 25
+_MOST_COLUMNS = 12
+_RULE = (
+    "Intervals of scores hold with 95%. What leaving a domain out costs is stated if an interval that holds for all "
+    "domains at once excludes 0; other differences if p is below 0.05 divided by the number of tests of that kind; "
+    "gains of remedies if Student's t interval over the domains excludes 0. Rows are taken as independent."
+)
+
+
+def write_diagnosis(
+    diagnosis: DomainDiagnosis, path: str | Path, *, title: str = "Diagnosis", lines: Sequence[str] = ()
+) -> None:
+    """Write the page of a diagnosis.
+
+    Args:
+        diagnosis: Result of :meth:`momentalign.tables.TableDiagnosis.run`.
+        path: Of the HTML file, which is written atomically.
+        title: Of the page.
+        lines: How the table was read.
+    """
+    rows = diagnosis.rows
+    kind = "a number" if rows.classes is None else f"{len(rows.classes)} classes"
+    page = render_page(
+        "diagnosis.html.jinja",
+        title=title,
+        subtitle=f"{len(rows.targets):,} rows of {len(rows.names)} domains; the label is {kind}.",
+        findings=diagnosis.findings(),
+        advice=diagnosis.advice(),
+        rule=_RULE,
+        chapters=diagnosis_chapters(diagnosis),
+        domain_table=_domain_table(diagnosis),
+        column_table=_column_table(diagnosis),
+        lines=list(lines),
+        measures=diagnosis.transfer.html_sections("h3"),
+    )
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(target, page)
+
+
+def diagnosis_chapters(diagnosis: DomainDiagnosis) -> list[Chapter]:
+    """The pictures of the page."""
+    makers = (_score_chapter, _map_chapter, _label_chapter, _shift_chapter, _column_chapter)
+    return [make(diagnosis) for make in makers]
+
+
+def _score_chapter(diagnosis: DomainDiagnosis) -> Chapter:
+    numbers = diagnosis.rows.classes is None
+    styles = NameStyles(("left out", "rows of its own in training"))
+    scale = 1 if numbers else 100
+    scores = sorted(diagnosis.fits.scores, key=lambda score: score.left_out.value, reverse=numbers)
+    rows = []
+    for score in scores:
+        for model, estimate in zip(styles.names, (score.left_out, score.seen), strict=True):
+            if estimate is not None:
+                ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high, "guess": score.guess}
+                shown = {key: round(scale * number, 6) for key, number in ends.items()}
+                about = {"model": model, "domain": score.domain, "rows": score.rows}
+                rows.append({**about, **shown, "text": _text(estimate, numbers)})
+    x = "mean absolute error" if numbers else "accuracy, %"
+    draw = partial(score_dots, styles=styles, domains=tuple(score.domain for score in scores), x=x)
+    together = diagnosis.fits.together
+    note = (
+        ("Ridge" if numbers else "Logistic")
+        + " regression with scikit-learn's defaults, fitted without the domain and scored on it; and fitted on four "
+        "fifths of all rows, scored on the fifth. Grey ticks: guessing the other domains' "
+        + ("mean." if numbers else "most frequent class.")
+        + (f" Up to {together} domains are left out at a time." if together > 1 else "")
+    )
+    group = PanelGroup("", [Panel(x, rows, draw)], styles)
+    return Chapter("left-out", "A plain model on each domain", note, [Tab("", [group])])
+
+
+def _map_chapter(diagnosis: DomainDiagnosis) -> Chapter:
+    found = diagnosis.map
+    names, counts = diagnosis.rows.names, diagnosis.rows.counts
+    reach = 1.1 * float(np.abs(np.concatenate([found.points + found.errors, found.points - found.errors])).max()) or 1.0
+    rows = []
+    for index, name in enumerate(names):
+        (x, y), (wide, high) = found.points[index].tolist(), found.errors[index].tolist()
+        ends = {
+            "left": x - wide,
+            "right": x + wide,
+            "bottom": y - high,
+            "top": y + high,
+            "reach": reach,
+            "back": -reach,
+        }
+        shown = {key: round(value, 5) for key, value in {"x": x, "y": y, **ends}.items()}
+        kind = "target" if name == diagnosis.target else "source"
+        rows.append({"domain": name, "kind": kind, "rows": int(counts[index]), **shown})
+    note = (
+        "Domains close to each other have similar averages. Distances are between the averages of the columns, in "
+        "standard deviations of a column, with the sampling noise removed; lines are 95% intervals. "
+        + (f"The picture shows {found.shown:.0%} of the squared distances." if found.shown else "No distance is left.")
+        + (" The target has another colour." if diagnosis.target is not None else "")
+    )
+    draw = partial(domain_points, names=len(names) <= _NAMED_POINTS)
+    return Chapter(
+        "map",
+        "Map of the domains",
+        note,
+        [Tab("", [PanelGroup("", [Panel("distances of averages, in standard deviations", rows, draw)])])],
+    )
+
+
+def _label_chapter(diagnosis: DomainDiagnosis) -> Chapter:
+    rows = diagnosis.rows
+    if rows.classes is None:
+        values = []
+        for index, name in enumerate(rows.names):
+            low, middle, high = np.quantile(rows.targets[rows.domains == index], [0.25, 0.5, 0.75]).tolist()
+            text = f"{middle:.4g} ({low:.4g} to {high:.4g})"
+            values.append({"domain": name, "value": middle, "low": low, "high": high, "text": text})
+        panel = Panel("label", values, partial(value_ranges, domains=rows.names, x="label"))
+        note = "Median and middle half of the label."
+        return Chapter("labels", "Labels by domain", note, [Tab("", [PanelGroup("", [panel])])])
+    shares = class_shares(rows)
+    kept = list(np.argsort(-shares.mean(0), kind="stable"))
+    kept, rest = kept[: len(LIGHT) - 1 if len(kept) > len(LIGHT) else None], kept[len(LIGHT) - 1 :]
+    parts = {rows.classes[index]: shares[:, index] for index in kept}
+    if len(rows.classes) > len(LIGHT):
+        parts[f"{len(rest)} other classes"] = shares[:, rest].sum(1)
+    styles = NameStyles(tuple(parts))
+    cells = [
+        {
+            "label": label,
+            "domain": name,
+            "share": round(float(own[index]), 6),
+            "text": f"{own[index]:.1%}",
+            "number": at,
+        }
+        for at, (label, own) in enumerate(parts.items())
+        for index, name in enumerate(rows.names)
+    ]
+    panel = Panel("share of the rows", cells, partial(stacked_shares, styles=styles, domains=rows.names))
+    note = "Share of each class among the rows of a domain."
+    return Chapter("labels", "Classes by domain", note, [Tab("", [PanelGroup("", [panel], styles)])])
+
+
+def _shift_chapter(diagnosis: DomainDiagnosis) -> Chapter:
+    numbers = diagnosis.rows.classes is None
+    kinds = {
+        "label": ([shift.label for shift in diagnosis.shifts], "{:.1f} sd" if numbers else "{:.0%}"),
+        "diversity": ([shift.features for shift in diagnosis.shifts], "AUC {:.2f}"),
+        "correlation": ([shift.relation for shift in diagnosis.shifts], "{:.0%}"),
+    }
+    cells: list[dict[str, Any]] = []
+    for kind, (tests, form) in kinds.items():
+        for name, test in zip(diagnosis.rows.names, tests, strict=True):
+            cells.append({"row": name, "column": kind, "text": _shift_text(test, form), "share": _strength(test, kind)})
+    draw = partial(heat, rows=diagnosis.rows.names, columns=tuple(kinds), titles=("domain", "shift"), what="size")
+    note = (
+        "How each domain differs from the others. Label shift: "
+        + ("distance of the mean label. " if numbers else "share of its rows that would need another class to match. ")
+        + "Diversity shift: how well its rows are told from the others by their columns (AUC, 0.5 is chance). "
+        "Correlation shift: what a correction by its own rows removes of the loss of the others' model, its level "
+        "adjusted. A dash: no difference found."
+    )
+    return Chapter(
+        "kinds",
+        "Kinds of difference",
+        note,
+        [Tab("", [PanelGroup("", [Panel("size of the difference where one was found", cells, draw)])])],
+    )
+
+
+def _shift_text(test: ShiftTest | None, form: str) -> str:
+    return "few rows" if test is None else form.format(test.size) if test.found else "–"
+
+
+def _strength(test: ShiftTest | None, kind: str) -> float:
+    """Colour of a cell: none without a finding, else by size."""
+    if test is None or not test.found:
+        return 0.0
+    size = 2 * test.size - 1 if kind == "diversity" else test.size
+    return round(min(max(size, 0.0), 1.0), 3)
+
+
+def _column_chapter(diagnosis: DomainDiagnosis) -> Chapter:
+    names = diagnosis.rows.names
+    columns = [column for column in diagnosis.columns if column.found][:_MOST_COLUMNS]
+    title = "Columns that differ"
+    if not columns:
+        return Chapter("columns", title, "", [], ["no column was found to differ between the domains."])
+    styles = NameStyles(names) if len(names) <= len(LIGHT) else None
+    rows = []
+    for column in columns:
+        for index, name in enumerate(names):
+            rows.append(
+                {
+                    "column": column_label(column),
+                    "domain": name,
+                    "value": round(float(column.standard[index]), 4),
+                    "text": f"{column.means[index]:.4g}",
+                    "missing": f"{column.missing[index]:.0%}",
+                }
+            )
+    note = (
+        "Columns by what they contribute to the distances between the domains' averages, the largest first; a category "
+        f"stands for its column. {len(columns)} of {len(diagnosis.columns)} columns are shown."
+    )
+    draw = partial(column_strips, styles=styles, columns=tuple(map(column_label, columns)))
+    return Chapter(
+        "columns", title, note, [Tab("", [PanelGroup("", [Panel("means of the domains", rows, draw)], styles)])]
+    )
+
+
+def column_label(column: ColumnShift) -> str:
+    """Name of a column, with the category that is shown of it."""
+    return f"{column.name} = {column.what}" if column.what else column.name
+
+
+def _domain_table(diagnosis: DomainDiagnosis) -> list[list[str]]:
+    numbers = diagnosis.rows.classes is None
+    what = "mean absolute error" if numbers else "accuracy"
+    rows = [["domain", "rows", f"{what}, left out", f"{what}, own rows in training", "cost of leaving it out"]]
+    for score in diagnosis.fits.scores:
+        cells = [_text(each, numbers) for each in (score.left_out, score.seen, score.loss)]
+        rows.append([score.domain, str(score.rows), *cells])
+    return rows
+
+
+def _column_table(diagnosis: DomainDiagnosis) -> list[list[str]]:
+    names = diagnosis.rows.names
+    rows = [["column", "share of the difference", "lowest mean", "highest mean", "missing values"]]
+    for column in diagnosis.columns[:50]:
+        low, high = int(column.means.argmin()), int(column.means.argmax())
+        rows.append(
+            [
+                column_label(column),
+                f"{column.share:.1%}" if column.found else "none found",
+                f"{column.means[low]:.4g} ({names[low]})",
+                f"{column.means[high]:.4g} ({names[high]})",
+                f"{column.missing.min():.0%} to {column.missing.max():.0%}",
+            ]
+        )
+    return rows
+
+
+def _text(estimate: Estimate | None, numbers: bool) -> str:
+    if estimate is None:
+        return "too few rows"
+    if numbers:
+        return f"{estimate.value:.4g} ({estimate.low:.4g} to {estimate.high:.4g})"
+    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"

@@ -1,0 +1,137 @@
+"""Which columns differ between domains, and a map of the domains: distances of means with the noise removed."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_selection import f_classif
+
+from momentalign._types import Array, Integers
+from momentalign.tables._columns import Column
+from momentalign.tables._plain_fits import LEVEL
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnShift:
+    """How much one column of the table differs between domains.
+
+    Args:
+        name: Of the column.
+        share: Of the squared distances between the domains' means, noise removed.
+        found: Whether an F test finds a difference, its p below 0.05 over the number of columns.
+        what: The category that differs most; empty for a number.
+        means: Of each domain, in the column's own units, or shares of that category; shape (K,).
+        standard: The same from the mean of all rows, in standard deviations; shape (K,).
+        missing: Share of missing values in each domain, shape (K,).
+    """
+
+    name: str
+    share: float
+    found: bool
+    what: str
+    means: Array
+    standard: Array
+    missing: Array
+
+
+@dataclass(frozen=True, eq=False)
+class DomainMap:
+    """Domains as points whose distances are those of their means, noise removed, as far as two dimensions show them.
+
+    Args:
+        points: In standard deviations of a column, shape (K, 2).
+        errors: Half widths of 95% intervals of the points, shape (K, 2).
+        shown: Share of the squared distances that the map shows, 0 … 1; 0 if none is left beyond the noise.
+    """
+
+    points: Array
+    errors: Array
+    shown: float
+
+
+def rank_columns(
+    numbers: Array, missing: NDArray[np.bool_], columns: Sequence[Column], domains: Integers, count: int
+) -> list[ColumnShift]:
+    """Rank the columns of a table by what they contribute to the distances between domains.
+
+    Args:
+        numbers: Encoded rows, not standardised, shape (n, D).
+        missing: Whether the value was missing, one column for each of `columns`, shape (n, len(columns)).
+        columns: What the D numbers are.
+        domains: Index of each row's domain.
+        count: Number of domains K.
+    """
+    center, scale = numbers.mean(0), numbers.std(0)
+    scale[scale == 0] = 1.0
+    standard = (numbers - center) / scale
+    means, noise = domain_means(standard, domains, count)
+    spread = means.var(0, ddof=1) - noise.mean(0)
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore")  # about columns that are constant within every domain
+        p_values = f_classif(numbers, domains)[1]
+    differs = p_values < (1 - LEVEL) / len(p_values)
+    shares = np.column_stack([np.bincount(domains, own, count) / np.bincount(domains, minlength=count)
+                              for own in missing.T.astype(float)])  # fmt: skip
+    total = float(spread.clip(min=0).sum()) or 1.0
+    found, start = [], 0
+    for index, column in enumerate(columns):
+        own = slice(start, start + column.width)
+        start += column.width
+        most = own.start + int(spread[own].argmax())
+        found.append(
+            ColumnShift(
+                column.name,
+                float(spread[own].clip(min=0).sum()) / total,
+                bool(differs[own].any()),
+                "" if column.categories is None else column.categories[most - own.start],
+                means[:, most] * scale[most] + center[most],
+                means[:, most],
+                shares[:, index],
+            )
+        )
+    return sorted(found, key=lambda column: -column.share)
+
+
+def map_domains(standard: Array, domains: Integers, count: int) -> DomainMap:
+    """Classical scaling of the distances between domains' means, with the sampling noise removed from the squares.
+
+    Args:
+        standard: Standardised rows, shape (n, D).
+        domains: Index of each row's domain.
+        count: Number of domains K.
+    """
+    means, noise = domain_means(standard, domains, count)
+    offsets = means - means.mean(0)
+    # Expected squared noise of a mean is on the diagonal only; centring spreads it.
+    clean = np.eye(count) - 1 / count
+    gram = offsets @ offsets.T - clean @ np.diag(noise.sum(1)) @ clean
+    values, vectors = np.linalg.eigh(gram)
+    values, vectors = values[::-1][:2], vectors[:, ::-1][:, :2]
+    positive = np.linalg.eigvalsh(gram).clip(min=0).sum()
+    lengths = np.sqrt(values.clip(min=0))
+    points = np.zeros((count, 2))
+    points[:, : len(lengths)] = vectors * lengths
+    errors = np.zeros((count, 2))
+    for axis in range(len(lengths)):
+        direction = offsets.T @ vectors[:, axis]
+        if lengths[axis] > 0 and (norm := float(np.linalg.norm(direction))) > 0:
+            _, variance = domain_means(standard @ (direction / norm)[:, None], domains, count)
+            errors[:, axis] = 1.96 * np.sqrt(variance[:, 0])
+    return DomainMap(points, errors, float(values.clip(min=0).sum() / positive) if positive > 0 else 0.0)
+
+
+def domain_means(values: Array, domains: Integers, count: int) -> tuple[Array, Array]:
+    """Means of the columns in each domain, and the variances of these means; both (K, D)."""
+    sizes = np.bincount(domains, minlength=count)
+    means, variances = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
+    for index in range(count):
+        own = values[domains == index]
+        means[index] = own.mean(0)
+        variances[index] = own.var(0, ddof=1) if len(own) > 1 else np.nan
+    # A domain with one row gets the variance within the others.
+    known = sizes > 1
+    within = np.average(variances[known], axis=0, weights=sizes[known] - 1) if known.any() else 0.0
+    variances[~known] = within
+    return means, variances / sizes[:, None]

@@ -1,0 +1,175 @@
+"""How each domain differs from the others: shares of the classes, features, and the relation between the two."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import chi2_contingency, mannwhitneyu, ttest_ind
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from momentalign._types import Array, ReportProgress
+from momentalign.tables._plain_fits import LEVEL, ComparedRows, Estimate, mean_interval
+
+_OWN_ROWS = 30
+"""Fewest rows of a domain on which a model of its own is tried."""
+
+
+@dataclass(frozen=True)
+class ShiftTest:
+    """Size of a difference, and whether it was found: p below 0.05 over the number of domains tested."""
+
+    size: float
+    found: bool
+
+
+@dataclass(frozen=True)
+class DomainShift:
+    """Differences between one domain and the others; None where it has too few rows for the test.
+
+    Args:
+        domain: Name.
+        label: Label shift: half the sum of differences of the class shares; of numbers, the difference of means in
+            standard deviations. Chi-squared test, or Welch's.
+        features: Diversity shift: area under the ROC curve of a linear discriminant analysis that tells its rows from
+            others by the features, on rows held out; 0.5 is chance. Mann-Whitney test.
+        relation: Correlation shift: share of the loss that a linear correction, fitted on its own rows, removes from
+            the predictions of the others' model with its level adjusted, on rows held out. Paired t test.
+    """
+
+    domain: str
+    label: ShiftTest | None
+    features: ShiftTest | None
+    relation: ShiftTest | None
+
+
+def find_shifts(rows: ComparedRows, outputs: Array, seed: int, progress: ReportProgress) -> tuple[DomainShift, ...]:
+    """Compare each domain with all others; `outputs` are those of the models that left out each row's domain."""
+    tested = rows.large()
+    threshold = (1 - LEVEL) / max(len(tested), 1)
+    told = _told_apart(rows, seed)
+    shifts = []
+    for index, name in enumerate(rows.names):
+        progress("kinds of difference", index / len(rows.names))
+        own = rows.domains == index
+        if index not in tested or own.all():
+            shifts.append(DomainShift(name, None, None, None))
+            continue
+        shifts.append(
+            DomainShift(
+                name,
+                _label_shift(rows, own, threshold),
+                _feature_shift(told[:, index], own, threshold),
+                _relation_shift(rows, own, outputs[own], threshold, seed),
+            )
+        )
+    return tuple(shifts)
+
+
+def class_shares(rows: ComparedRows) -> Array:
+    """Share of each class in each domain, shape (K, C)."""
+    counts = np.zeros((len(rows.names), len(rows.classes or ())))
+    np.add.at(counts, (rows.domains, rows.targets), 1)
+    shares: Array = counts / counts.sum(1, keepdims=True)
+    return shares
+
+
+def _label_shift(rows: ComparedRows, own: NDArray[np.bool_], threshold: float) -> ShiftTest:
+    if rows.classes is None:
+        one, other = rows.targets[own], rows.targets[~own]
+        spread = float(rows.targets.std())
+        size = abs(float(one.mean() - other.mean())) / spread if spread else 0.0
+        if not one.std() and not other.std():
+            return ShiftTest(size, size > 0)
+        return ShiftTest(size, float(ttest_ind(one, other, equal_var=False).pvalue) < threshold)
+    counts = np.stack([np.bincount(rows.targets[part], minlength=len(rows.classes)) for part in (own, ~own)])
+    shares = counts / counts.sum(1, keepdims=True)
+    size = 0.5 * float(np.abs(shares[0] - shares[1]).sum())
+    # Classes with less than five expected rows count as one: the test is not reliable for them.
+    expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
+    rare = expected.min(0) < 5
+    merged = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
+    merged = merged[:, merged.sum(0) > 0]
+    if merged.shape[1] < 2:
+        return ShiftTest(size, False)
+    return ShiftTest(size, float(chi2_contingency(merged).pvalue) < threshold)
+
+
+def _told_apart(rows: ComparedRows, seed: int) -> Array:
+    """Probability of each domain given the features, (n, K), by a discriminant analysis of other rows."""
+    told = np.zeros((len(rows.domains), len(rows.names)))
+    # Few rows beside many columns: a fixed ridge keeps the pooled covariance invertible.
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.01)
+    for train, test in KFold(5, shuffle=True, random_state=seed).split(rows.features):
+        fitted = model.fit(rows.features[train], rows.domains[train])
+        told[np.ix_(test, fitted.classes_)] = fitted.predict_proba(rows.features[test])
+    return told
+
+
+def _feature_shift(scores: Array, own: NDArray[np.bool_], threshold: float) -> ShiftTest:
+    p_value = float(mannwhitneyu(scores[own], scores[~own], alternative="greater").pvalue)
+    return ShiftTest(float(roc_auc_score(own, scores)), p_value < threshold)
+
+
+def _relation_shift(
+    rows: ComparedRows, own: NDArray[np.bool_], outputs: Array, threshold: float, seed: int
+) -> ShiftTest | None:
+    """Compare the others' model, its level adjusted, with a correction by the domain's own rows, on rows held out."""
+    X, y = rows.features[own], rows.targets[own]
+    least = int(np.unique(y, return_counts=True)[1].min()) if rows.classes is not None else len(y)
+    if len(y) < _OWN_ROWS or (rows.classes is not None and (least < 2 or len(np.unique(y)) < 2)):
+        return None
+    cv = KFold if rows.classes is None else StratifiedKFold
+    folds = cv(min(5, least), shuffle=True, random_state=seed).split(X, y)
+    level_loss, own_loss = np.zeros(len(y)), np.zeros(len(y))
+    for train, test in folds:
+        if rows.classes is None:
+            level_loss[test] = (outputs[test, 0] + (y[train] - outputs[train, 0]).mean() - y[test]) ** 2
+        else:
+            offsets = fit_offsets(outputs[train], y[train])
+            level_loss[test] = _log_losses(outputs[test] + offsets, y[test])
+        own_loss[test] = _corrected_losses(X, y, outputs, train, test, rows.classes is None)
+    gain: Estimate = mean_interval(level_loss - own_loss, 1 - 2 * threshold)
+    total = float(level_loss.mean())
+    return ShiftTest(max(gain.value / total, 0.0) if total else 0.0, gain.low > 0)
+
+
+def fit_offsets(outputs: Array, targets: NDArray[np.integer]) -> Array:
+    """Offsets (C,) of the log-probabilities (n, C) that fit the classes best: a change of the level alone."""
+    count = outputs.shape[1]
+    shares = np.bincount(targets, minlength=count) / len(targets)
+
+    def loss(offsets: Array) -> tuple[float, Array]:
+        logits = outputs + offsets
+        norms = logsumexp(logits, axis=1)
+        slope = np.exp(logits - norms[:, None]).mean(0) - shares + 1e-3 * offsets
+        value = norms.mean() - logits[np.arange(len(targets)), targets].mean() + 5e-4 * float(offsets @ offsets)
+        return float(value), slope
+
+    found: Array = minimize(loss, np.zeros(count), jac=True, method="L-BFGS-B").x
+    return found
+
+
+def _corrected_losses(
+    X: Array, y: NDArray[np.float64], outputs: Array, train: NDArray[np.intp], test: NDArray[np.intp], numbers: bool
+) -> Array:
+    """Losses of a model of the others' outputs and the features, fitted on the domain's own rows."""
+    center, scale = outputs[train].mean(0), outputs[train].std(0)
+    joined = np.column_stack([(outputs - center) / np.where(scale > 0, scale, 1.0), X])
+    if numbers:
+        predicted = Ridge(alpha=10.0).fit(joined[train], y[train]).predict(joined[test])
+        errors: Array = (predicted - y[test]) ** 2
+        return errors
+    model = LogisticRegression(C=0.1, max_iter=1000).fit(joined[train], y[train])
+    table = np.full((len(test), outputs.shape[1]), 1e-6)
+    table[:, model.classes_] = model.predict_proba(joined[test])
+    return _log_losses(np.log(table.clip(min=1e-12)), y[test].astype(np.int64))
+
+
+def _log_losses(logits: Array, targets: NDArray[np.integer]) -> Array:
+    losses: Array = logsumexp(logits, axis=1) - logits[np.arange(len(targets)), targets]
+    return losses
