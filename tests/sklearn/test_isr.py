@@ -91,3 +91,8 @@ def test_bad_numbers_of_directions_and_domains() -> None:
         ISRMean(3).fit(X, y, domains=domain)
     with pytest.raises(ValueError, match="ISRCov compares two domains"):
         ISRCov().fit(X, y, domains=domain)
+
+
+def test_one_row_has_no_directions() -> None:
+    with pytest.raises(ValueError, match=r"1 sample\(s\) .* minimum of 2"):
+        ISRMean().fit([[0.1, 0.2]], [0], domains=["a"])

@@ -49,7 +49,7 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         check_weight("scale", self.scale)
         features: Array
         targets: NDArray[Any]
-        features, targets = validate_data(self, X, y, dtype=np.float64)
+        features, targets = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(targets)
         codes = self._take_domains(domains, len(features), outcome="finds no spurious direction")
         self.pca_ = None
