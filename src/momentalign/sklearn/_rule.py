@@ -59,7 +59,8 @@ def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Choice
     if folds < LEAST_FOLDS:
         return _step(np.full(len(scores), np.nan), np.full(len(scores), np.nan), [Verdict.UNCERTAIN] * len(scores))
     mean = gains.mean(1)
-    errors: Array = gains.std(1, ddof=1) / np.sqrt(folds)
+    with np.errstate(over="ignore"):  # gains over a fit without an error
+        errors: Array = gains.std(1, ddof=1) / np.sqrt(folds)
     outcomes = []
     for candidate, lost in enumerate(lose_a_point(scores[:, scored], units[scored])):
         dropped = lost or not np.isfinite(mean[candidate])
