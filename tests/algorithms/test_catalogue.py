@@ -76,7 +76,11 @@ def test_a_released_space_is_the_published_one_but_for_what_the_public_code_chan
     for name in ("fishr", "hgp", "erm"):
         assert not find_algorithm(name).has_space("released")
     own = find_algorithm("cma-momentum")  # which the public code does not have
-    assert own.space("mnist", 5001, "released") == own.space("mnist", 5001, "published")
+    for k in range(3):
+        published, released = (
+            draw_hyperparameters(own.space("mnist", 5001, preset), k) for preset in ("published", "released")
+        )
+        assert published == released
 
 
 def test_an_inherited_declaration_does_not_describe_an_override() -> None:
