@@ -13,6 +13,7 @@ from momentalign._files import (
     check_output,
     file_in,
     last_complete,
+    new_folder,
     remove_folder,
     remove_leftovers,
     replace_files,
@@ -154,6 +155,21 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 
 def content_of(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_a_new_folder_leaves_its_neighbours_alone(tmp_path: Path) -> None:
+    path, neighbour = tmp_path / "set", tmp_path / "set.old"
+    neighbour.mkdir()
+    (neighbour / "mine").write_text("mine")
+    path.mkdir()
+    with new_folder(path) as new:
+        (new / "a").write_text("a")
+    assert content_of(path) == {"a": "a"}
+    assert content_of(neighbour) == {"mine": "mine"}
+    with pytest.raises(OSError, match="not empty"), new_folder(path) as new:
+        (new / "b").write_text("b")
+    assert content_of(path) == {"a": "a"}
+    assert {entry.name for entry in tmp_path.iterdir()} == {"set", "set.old"}
 
 
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:

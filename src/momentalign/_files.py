@@ -74,32 +74,55 @@ def atomic_write(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes `path`, which does not exist or is empty, when the block succeeds."""
+    with _folder_beside(path.absolute()) as new:
+        yield new
+        _sync_tree(new)
+        if path.exists():
+            path.rmdir()  # fails where it is not empty
+        new.rename(path)
+
+
+@contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces the folder `path`, if there is one, when the block succeeds.
 
     Replacing takes two renames. Between them, and after a kill there, the previous folder is `PATH.old`, which
-    :func:`last_complete` finds and the next call restores.
+    :func:`last_complete` finds and the next call restores. So `path` lies in a folder where that name is ours.
     """
     path, old = path.absolute(), path.absolute().with_name(f"{path.absolute().name}.old")
-    new = _temporary(path.name, path.parent)
-    if old.exists() and not path.exists():
-        old.rename(path)
-    try:
-        new.mkdir(parents=True)
+    with _folder_beside(path) as new:
+        if old.exists() and not path.exists():
+            old.rename(path)
         yield new
-        for folder, _, files in os.walk(new):
-            for name in files:
-                sync(Path(folder, name))
-            sync(Path(folder))
+        _sync_tree(new)
         shutil.rmtree(old, ignore_errors=True)
         if path.exists():
             path.rename(old)
         new.rename(path)
         sync(path.parent)
         shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `path`, which is removed unless it was renamed; so are those of killed writers."""
+    new = _temporary(path.name, path.parent)
+    try:
+        new.mkdir(parents=True)
+        yield new
+        sync(path.parent)
         remove_leftovers(path.parent, path.name, age=_LEFTOVER_SECONDS)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def _sync_tree(folder: Path) -> None:
+    for inner, _, files in os.walk(folder):
+        for name in files:
+            sync(Path(inner, name))
+        sync(Path(inner))
 
 
 def last_complete(path: Path) -> Path:

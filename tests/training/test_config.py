@@ -122,3 +122,9 @@ def test_numbers_are_no_classes() -> None:
 
 def test_a_group_set_trains_on_all_domains() -> None:
     assert make_config(grouped()).test_domains == ()
+
+
+@pytest.mark.parametrize("name", ["trial", "hparams_seed"])
+def test_seeds_are_what_a_run_can_be_read_with(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' should be below 2"):
+        make_config("colored-digits", "erm", **{name: 2**63})  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from momentalign._csv import csv_text
 from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
 from momentalign._extras import require
-from momentalign._files import atomic_folder, check_folder, check_writable
+from momentalign._files import check_folder, check_writable, new_folder
 from momentalign._format import join_first, suggest
 from momentalign._seeds import seed_hash
 from momentalign._types import Integers
@@ -96,7 +96,7 @@ def make_group_set(
     order = np.lexsort((np.arange(len(chosen)), e[chosen], y[chosen]))
     groups = y[chosen] * len(domains) + e[chosen]
     counts = np.stack([np.bincount(groups[splits == code], minlength=len(group_names)) for code in range(3)], axis=1)
-    with atomic_folder(folder) as made:
+    with new_folder(folder) as made:
         written = source.write(made, chosen[order], np.array(SPLIT_NAMES)[splits[order]])
     return GroupSet(folder / written, group_names, counts)
 

@@ -68,7 +68,9 @@ def make_config(
     Raises:
         ValueError: A name that does not exist, or a number out of range.
     """
-    check_count("trial", trial, 0)
+    for name, seed in (("trial", trial), ("hparams_seed", hparams_seed)):
+        if check_count(name, seed, 0) >= 2**63:
+            raise ValueError(f"'{name}' should be below 2^63, but is {seed}.")
     if isinstance(dataset, str) and dataset not in dataset_names():
         dataset = _resolved(dataset)
     data = facts_of(dataset) if isinstance(dataset, DomainDataset) else load_facts(dataset, root)
