@@ -1,6 +1,6 @@
 """The command `momentalign`, also as `python -m momentalign`."""
 
-from momentalign._signals import Interrupts
+from momentalign._signals import INTERRUPTED, Interrupts, ignore_signals
 
 
 def start() -> None:
@@ -8,7 +8,12 @@ def start() -> None:
     Interrupts().install()
     from momentalign.cli import main
 
-    main()
+    try:
+        main()
+    except SystemExit as end:
+        if end.code in INTERRUPTED:
+            ignore_signals()
+        raise
 
 
 if __name__ == "__main__":

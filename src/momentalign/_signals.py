@@ -10,6 +10,10 @@ from typing import Any
 _PATIENCE_SECONDS = 10.0
 
 
+INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+"""Exit codes of commands that a signal ended."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM, which ends a command like Ctrl-C but with another exit code."""
 
@@ -17,6 +21,12 @@ class Terminated(KeyboardInterrupt):
 def exit_code(error: KeyboardInterrupt) -> int:
     """Exit code of a command that a signal ended: 128 plus the signal's number."""
     return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+
+
+def ignore_signals() -> None:
+    """Ignore what arrives while the interpreter shuts down, when it has its default handlers back."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def print_interrupted() -> None:

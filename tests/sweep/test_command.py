@@ -77,7 +77,8 @@ def test_a_damaged_run_is_done_anew_when_told(tmp_path, shared):
     result = command(*words)
     assert result.exit_code == 1
     assert "0 runs done now, 0 before, 1 failed." in result.output
-    assert f"{about} is damaged. Use --retry-failed to start the run again." in result.output
+    assert f"{about} is damaged (" in result.output
+    assert "Use --retry-failed to start the run again." in result.output
     result = command(*words, "--retry-failed")
     assert result.exit_code == 0
     assert "1 run done now, 0 before, 0 failed." in result.output
