@@ -7,11 +7,17 @@ numbers rounded to six significant digits. Records with the key of an older one 
 import json
 import lzma
 import math
+import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy
+import sklearn
+
+import momentalign
 from momentalign._files import atomic_write
 from momentalign.runs import RunState, read_run
 
@@ -132,3 +138,14 @@ SWEEP_RUNS = RecordFile(
     sweep_lines,
 )
 """Runs of sweeps, from their folders."""
+
+
+def study_versions() -> dict[str, str]:
+    """Versions of what a study of linear models was made with."""
+    return {
+        "momentalign": momentalign.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }

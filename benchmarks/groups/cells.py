@@ -1,7 +1,6 @@
 """Cells (set × seed × method), run one after the other; each finished one is a line of a JSON lines file."""
 
 import json
-import platform
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,14 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
-import sklearn
 
-import momentalign
 from benchmarks.estimators.sets import prepare_columns
 from benchmarks.groups.methods import METHODS, FitArrays, describe_choice, fit_settings
 from benchmarks.groups.sets import read_set, split_rows
-from benchmarks.records import Line, json_lines
+from benchmarks.records import Line, json_lines, study_versions
 from momentalign.sklearn import group_report
 
 
@@ -74,7 +70,7 @@ def run_cell(cell: GroupCell, root: Path) -> Line:
         start = time.process_time()
     return {
         **cell._asdict(),
-        "versions": _versions(),
+        "versions": study_versions(),
         "groups": groups.tolist(),
         "classes": [str(parts["train"].targets[here][0]) for here in members["train"]],
         "rows": {split: [int(here.sum()) for here in members[split]] for split in parts},
@@ -108,13 +104,3 @@ def _measures(model: Any, test: FitArrays, train: FitArrays) -> dict[str, float]
         classes=model.classes_,
     )
     return report.metrics() | {"low": report.worst_group.low, "high": report.worst_group.high}
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "momentalign": momentalign.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }

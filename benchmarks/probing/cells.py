@@ -2,19 +2,15 @@
 
 import json
 import math
-import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
-import sklearn
 
-import momentalign
 from benchmarks.estimators.sets import read_npz
-from benchmarks.records import Line, json_lines
+from benchmarks.records import Line, json_lines, study_versions
 from momentalign.data import seed_hash
 from momentalign.probing import ProbeData, ProbeFeatures, ProbeSolver, find_method, method_grid, project, recipe_for
 
@@ -87,7 +83,7 @@ def run_cell(features: ProbeFeatures, cell: ProbeCell) -> Line:
         )
     return {
         **cell._asdict(),
-        "versions": _versions(),
+        "versions": study_versions(),
         "device": "cpu",
         "seconds": round(seconds, 3),
         "sources": [data.domain_names[index] for index in sources],
@@ -129,13 +125,3 @@ def run_cells(
                 with out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
                 progress(f"{domain}, split {seed}, {cell.method}: {line['seconds']:.1f} s")
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "momentalign": momentalign.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }

@@ -9,12 +9,12 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from momentalign._machine import available_cores
+from momentalign._signals import block_interrupts, deferred_signals
 from momentalign._validation import check_choice, check_count
 from momentalign.runs import RunState, record_failure
 from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute
@@ -80,7 +80,7 @@ class LocalEngine(Engine):
             worker.terminate()
         # The GPU with the fewest processes.
         used = [worker.gpu for worker in self._workers]
-        with _deferred_signals():  # a process that is not in the list would be left behind
+        with deferred_signals():  # a process that is not in the list would be left behind
             worker = _Worker(min(self.gpus, key=used.count) if self.gpus else None, self.threads)
             self._workers.append(worker)
         worker.send(job)  # a worker that dies here is detected in wait()
@@ -116,7 +116,7 @@ class LocalEngine(Engine):
 
     def close(self) -> None:
         """Terminate the processes; signals that arrive meanwhile are handled afterwards."""
-        with _deferred_signals():
+        with deferred_signals():
             for worker in self._workers:
                 worker.stop()
             for worker in self._workers:
@@ -205,7 +205,7 @@ def _serve(connection: Connection, threads: int, start_method: str) -> None:
     multiprocessing.set_start_method(start_method, force=True)
     # Ctrl-C reaches the whole process group; the parent decides how to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _block_interrupts(False)
+    block_interrupts(False)
     # From here on there may be processes that read images, which the default action would leave behind.
     signal.signal(signal.SIGTERM, lambda number, frame: _exit_with_children(128 + number))
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -260,40 +260,6 @@ def visible_gpus() -> list[str]:
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = named.split(",") if named else [str(index) for index in range(number)]
     return names[:number]
-
-
-@contextlib.contextmanager
-def _deferred_signals() -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM after this block, and block Ctrl-C in processes that start in it.
-
-    Only possible in the main thread.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, frame: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) not in (signal.SIG_IGN, None)
-    }
-    _block_interrupts(True)
-    try:
-        yield
-    finally:
-        _block_interrupts(False)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for missed in received:
-            signal.raise_signal(missed)
-
-
-def _block_interrupts(block: bool) -> None:
-    """Block or unblock SIGINT in this thread, which its new processes inherit; Windows has no such mask."""
-    if hasattr(signal, "pthread_sigmask"):
-        if block:
-            resource_tracker.ensure_running()  # it would unblock SIGINT when the first process starts
-        signal.pthread_sigmask(signal.SIG_BLOCK if block else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextlib.contextmanager
