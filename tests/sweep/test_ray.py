@@ -35,12 +35,12 @@ def plan_of(*algorithms, **options):
 @pytest.fixture(scope="module")
 def cluster():
     # Ray gives its workers the lowest priority: beside other tests they would wait for minutes.
-    os.environ["RAY_worker_niceness"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (Ray reads it so)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     yield cluster
     ray.shutdown()
     cluster.shutdown()
-    del os.environ["RAY_worker_niceness"]
+    del os.environ["RAY_worker_niceness"]  # noqa: SIM112
 
 
 def test_a_node_that_dies_loses_no_run(tmp_path, cluster, monkeypatch):
