@@ -13,6 +13,10 @@ COMMA := ,
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints-dev.txt -e ".[$(1)]" || $(PIP) -e ".[$(1)]"
 FAST = $$(grep -rL --include='test_*.py' 'pytest.mark.slow' tests)
 
+# Packages are installed without bytecode, so the first import has to leave it for the next process: without it PyTorch
+# takes three times as long, and containers often forbid it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test lint types pytest minimum generated soak mutate audit bench docs clean
 
