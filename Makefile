@@ -18,7 +18,7 @@ FAST = $$(grep -rL --include='test_*.py' 'pytest.mark.slow' tests)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint types pytest minimum generated soak mutate audit bench docs clean
+.PHONY: help setup demo check test lint types pytest minimum newest generated soak mutate audit bench docs package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,15 @@ pytest: setup
 minimum: .venv-min/.installed ## the fast tests with the lowest versions that the package allows, in .venv-min
 	OMP_NUM_THREADS=1 .venv-min/bin/pytest -q -n $(WORKERS) -W default::DeprecationWarning -W default::FutureWarning $(FAST)
 
+.venv-new/.installed: pyproject.toml
+	test -x .venv-new/bin/python || $(PYTHON) -m venv .venv-new
+	.venv-new/bin/python -m pip install --quiet --no-compile torch uv
+	.venv-new/bin/uv pip install --quiet --python .venv-new/bin/python -e ".[all,dev]"
+	@touch $@
+
+newest: .venv-new/.installed ## the fast tests with the newest versions that there are, in .venv-new
+	OMP_NUM_THREADS=1 .venv-new/bin/pytest -q -n $(WORKERS) $(FAST)
+
 generated: setup ## ten thousand generated cases, and what became of them
 	MOMENTALIGN_CASES=long OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) tests/generated
 
@@ -94,6 +103,16 @@ docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
+$(VENV)/.installed-release: $(VENV)/.installed
+	$(call install,all$(COMMA)dev$(COMMA)release)
+	@touch $@
+
+package: $(VENV)/.installed-release ## build the source archive and the wheel into dist and check them
+	$(BIN)/python -m tools.release --package
+
+release: $(VENV)/.installed-release ## check everything that a release needs, build it and tag it; uploads nothing
+	$(BIN)/python -m tools.release
+
 clean: ## remove what the other targets made, .venv included
-	rm -rf $(VENV) .venv-min docs/_build dist build .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .venv-min .venv-new docs/_build dist build .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

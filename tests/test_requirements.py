@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-APART = ("docs", "mutation", "audit")
+APART = ("docs", "mutation", "audit", "release")
 """Extras of tools that no test runs."""
 
 
