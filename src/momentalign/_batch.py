@@ -17,6 +17,7 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 _SWAPPED = " Are 'features' and 'logits' swapped? Features come first."
 _BY_CHANCE = math.log(1e6)
+_LARGE = 1e3  # features that standardising would help
 
 
 class HeadBatch(NamedTuple):
@@ -100,10 +101,12 @@ def check_finite(name: str, value: Tensor, features: Tensor, validate: bool | No
     """Check a result of finite inputs for overflow, where values are checked."""
     if checks_values(validate, features) and not value.isfinite().all():
         largest = features.abs().max().item()
-        raise ValueError(
-            f"{name} should be finite, but is {value.tolist()} in {value.dtype}: features up to {largest:.2g} are too "
-            "large for it. Standardise them, or use float64."
+        cause = (
+            f"features up to {largest:.2g} are too large for it. Standardise them, or use float64"
+            if largest > _LARGE
+            else "look for a division by 0, a root or logarithm of 0, or use float64"
         )
+        raise ValueError(f"{name} should be finite, but is {value.tolist()} in {value.dtype}: {cause}.")
 
 
 def _tensor(name: str, value: object) -> Tensor:

@@ -1,5 +1,6 @@
 """What the base class takes, refuses and shows."""
 
+import re
 import warnings
 from typing import Any
 
@@ -218,8 +219,49 @@ class Forgetful(CMA):
 
 
 def test_a_missing_term_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"Forgetful should compute the terms 'gradient', 'hessian', .* 'other'\."):
+    with pytest.raises(ValueError, match=r"Forgetful should compute the term 'hessian', .* 'gradient', 'other'\."):
         Forgetful()(*changed())
+
+
+class Own(DomainPenalty):
+    """A penalty as a user writes one: its only term is given by a function of the batch."""
+
+    def __init__(self, term: Any, **options: Any) -> None:
+        super().__init__({"mine": 1.0}, **options)
+        self.term = term
+
+    def compute_terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
+        return self.term(batch)
+
+
+BAD_TERMS = {
+    "vector": (lambda b: {"mine": b.features.mean(0)}, "is torch.float32 of shape (2,). Use .sum() or .mean()."),
+    "one number": (lambda b: {"mine": b.features.sum().reshape(1)}, "is torch.float32 of shape (1,)."),
+    "integer": (lambda b: {"mine": b.domains.sum()}, "is torch.int64 of shape ()."),
+    "float": (lambda b: {"mine": b.features.sum().item()}, "should be a scalar tensor in floating point, but is float"),
+    "detached": (lambda b: {"mine": b.features.detach().sum()}, "has no gradient"),
+    "constant": (lambda b: {"mine": torch.ones(())}, "has no gradient"),
+    "nan": (lambda b: {"mine": b.features.sum() / 0 * 0}, "should be finite, but is nan in torch.float32: look for"),
+    "overflow": (lambda b: {"mine": (1e5 * b.features).exp().sum()}, "should be finite, but is inf"),
+}
+
+
+@pytest.mark.parametrize(("term", "message"), BAD_TERMS.values(), ids=BAD_TERMS)
+def test_a_bad_term_is_an_error_with_its_name(term: Any, message: str) -> None:
+    features, logits, targets, domains = changed()
+    with pytest.raises((TypeError, ValueError), match="^Term 'mine' of Own .*" + re.escape(message)):
+        Own(term)(features.requires_grad_(), logits.requires_grad_(), targets, domains)
+
+
+def test_terms_are_checked_where_it_matters_only() -> None:
+    """A term without a gradient is fine where nothing is trained, and finiteness where values are not checked."""
+    own = Own(BAD_TERMS["detached"][0])
+    assert own(*changed()).item() == own.terms(*changed())["mine"].item() == 12
+    with torch.no_grad():
+        assert own(*changed(features=torch.ones(6, 2, requires_grad=True))).item() == 12
+    assert Own(BAD_TERMS["nan"][0], validate=False)(*changed()).isnan()
+    with pytest.raises(TypeError, match=r"Own.compute_terms\(\) should return a dict of scalars, but is a NoneType"):
+        Own(lambda batch: None)(*changed())
 
 
 SWAPPED = {

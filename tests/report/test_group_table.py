@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from momentalign.report import accuracy_table
-from momentalign.report._rendering import _best_texts
 from momentalign.report._table import ResultCell, ResultRow, TableSection
 from momentalign.selection import read_runs, select
 from momentalign.sklearn import worst_group_interval
@@ -114,4 +113,4 @@ def test_the_smallest_calibration_error_is_the_best():
     rows = tuple(ResultRow(name, name, False, (ResultCell(value),) * 2) for name, value in (("a", 4.0), ("b", 12.0)))
     columns = ("worst group", "calibration error")
     section = TableSection("x", "x", "probe", "x", (), columns, columns, rows)
-    assert [_best_texts(section, column) for column in (0, 1)] == [{"12.0"}, {"4.0"}]
+    assert [[cell.mean for cell in section.best(column)] for column in (0, 1)] == [[12.0], [4.0]]

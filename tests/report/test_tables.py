@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from momentalign.cli import app
-from momentalign.report import accuracy_table
+from momentalign.report import ResultCell, ResultRow, ResultTable, TableSection, accuracy_table
 from momentalign.report._names import dataset_labels
 from momentalign.runs import write_planned
 from momentalign.selection import read_runs, select
@@ -250,6 +250,32 @@ def test_markdown_and_latex_show_what_text_shows(tmp_path):
     assert re.findall(r"\d+\.\d ± \d+\.\d", table.to_latex().replace(r"$\pm$", "±")) == numbers
     for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
         assert table.to_latex().count(rule) == 1
+
+
+def test_latex_has_label_caption_and_the_best_within_its_uncertainty_in_bold():
+    def row(name, cells, published=False):
+        return ResultRow(name, name.upper(), published, tuple(ResultCell(*cell) for cell in cells))
+
+    rows = (
+        row("erm", [(80.0, 3.0, 3), (70.0, None, 1), (9.0, 0.1, 3)]),
+        row("erm", [(99.0,), (99.0,), (1.0,)], published=True),
+        row("cma", [(83.0, 1.0, 3), (71.0, None, 1), (8.0, 0.1, 3)]),
+        row("irm", [(79.0, 1.0, 3), (70.96, None, 1), (None,)]),
+    )
+    columns = ("a", "b", "calibration error")
+    section = TableSection("pacs", "my pacs", "finetune", "Pacs", ("A note.",), columns, columns, rows)
+    lines = ResultTable("oracle", (section,)).to_latex().splitlines()
+    assert r"\label{tab:my-pacs-oracle}" in lines
+    assert r"\caption{Pacs. Bold: the best, and what lies within the $\pm$ of the two. A note.}" in lines
+    bold = {line.split(" & ")[0]: re.findall(r"\\textbf\{(\S+)", line) for line in lines if " & " in line}
+    assert bold["ERM"] == ["80.0"]  # 3.0 below, within sqrt(3² + 1²)
+    assert bold["CMA"] == ["83.0", "71.0}", "8.0"]  # the smallest error is the best
+    assert bold["IRM"] == ["71.0}"]  # as rounded
+    assert bold[r"\quad\textit{published}"] == []
+    alone = TableSection("", "", "probe", "Pacs", (), columns, columns, rows[:1])
+    assert "textbf" not in (text := ResultTable("oracle", (alone,)).to_latex())
+    assert "Bold" not in text
+    assert r"\label{tab:all-probe-oracle}" in text
 
 
 def command(*arguments):

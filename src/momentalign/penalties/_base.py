@@ -118,7 +118,8 @@ class DomainPenalty(nn.Module, ABC):
         """The unweighted terms by name, for logging; takes what :meth:`forward` takes and updates no state."""
         batch = self._prepare(features, logits, targets, domains, callers=2)
         with torch.autocast(batch.features.device.type, enabled=False):
-            return self.compute_terms(batch, list(self.weights), update=False)
+            computed = self.compute_terms(batch, list(self.weights), update=False)
+            return self._check_terms(computed, list(self.weights), batch)
 
     @abstractmethod
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
@@ -130,7 +131,8 @@ class DomainPenalty(nn.Module, ABC):
             update: Whether to update moving averages.
 
         Returns:
-            A scalar for each name.
+            A scalar for each name. One that is not a scalar, has no gradient or, where values are checked, is not
+            finite is an error that names it.
         """
 
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
@@ -183,16 +185,38 @@ class DomainPenalty(nn.Module, ABC):
             starts = self.anneal_steps > 0 and self.initial_weight > 0
             needed = [name for name, weight in self.weights.items() if weight or starts]
             computed = self.compute_terms(batch, needed, update=self.training)
-            missing = [name for name in needed if name not in computed]
-            if missing:
-                raise ValueError(
-                    f"{type(self).__name__} should compute the terms {', '.join(map(repr, needed))}, which its weights "
-                    f"name, but computed {', '.join(map(repr, computed)) or 'none'}."
-                )
-            terms = {name: computed[name] for name in needed}
+            terms = self._check_terms(computed, needed, batch)
             total = self._total(terms, batch.features)
-            check_finite(type(self).__name__, total, batch.features, self.validate)
+            if checks_values(self.validate, batch.features) and not total.isfinite():
+                bad = [name for name, term in terms.items() if not term.isfinite()]
+                own = f"Term {bad[0]!r} of {type(self).__name__}" if bad else type(self).__name__
+                check_finite(own, terms[bad[0]] if bad else total, batch.features, self.validate)
             return total, terms
+
+    def _check_terms(self, computed: object, names: list[str], batch: HeadBatch) -> dict[str, Tensor]:
+        """The terms of these names, which should be scalars with a gradient."""
+        if not isinstance(computed, Mapping):
+            found = type(computed).__name__
+            raise TypeError(f"{type(self).__name__}.compute_terms() should return a dict of scalars, but is a {found}.")
+        if missing := [name for name in names if name not in computed]:
+            raise ValueError(
+                f"{type(self).__name__} should compute the term {missing[0]!r}, which has a weight, but computed "
+                f"{', '.join(map(repr, computed)) or 'none'}."
+            )
+        trained = batch.features.requires_grad and (self.features_only or batch.logits.requires_grad)
+        for name in names:
+            own, term = f"Term {name!r} of {type(self).__name__}", computed[name]
+            if not isinstance(term, Tensor) or term.ndim or not term.is_floating_point():
+                what = f"{term.dtype} of shape {tuple(term.shape)}" if isinstance(term, Tensor) else type(term).__name__
+                raise TypeError(
+                    f"{own} should be a scalar tensor in floating point, but is {what}. Use .sum() or .mean()."
+                )
+            if trained and torch.is_grad_enabled() and not term.requires_grad:
+                raise ValueError(
+                    f"{own} should be a function of features or logits, but has no gradient and trains nothing. "
+                    "Compute it from the batch with torch, without detach(), item() or numpy()."
+                )
+        return {name: computed[name] for name in names}
 
     def _total(self, terms: dict[str, Tensor], features: Tensor) -> Tensor:
         """Sum of the terms with the weights of this step, which is counted; reads nothing back from the device."""

@@ -37,8 +37,6 @@ _NOTES = {
 }
 ACCURACIES = (WORST_GROUP, AVERAGE, "weighted average", "balanced accuracy", "worst class")
 """Columns that are accuracies, which a chart can show on one axis."""
-ERRORS = (GROUP_MEASURES["calibration_error"],)
-"""Columns whose smallest number is the best."""
 
 
 def group_measures(sweep: Sweep, chosen: pd.DataFrame) -> pd.DataFrame:

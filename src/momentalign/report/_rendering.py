@@ -16,9 +16,7 @@ from markupsafe import Markup
 import momentalign
 from momentalign._format import printable
 from momentalign.report._chapters import Panel, TableWithChart
-from momentalign.report._group_table import ERRORS
 from momentalign.report._style import DARK, LIGHT, chart_config
-from momentalign.report._table import TableSection
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -35,7 +33,7 @@ def render_page(template: str, **values: Any) -> str:
         finalize=_without_controls,
         loader=PackageLoader(__package__, "templates"),
     )
-    environment.globals |= {"spec": _spec_json, "common": _common_notes, "best": _best_texts}
+    environment.globals |= {"spec": _spec_json, "common": _common_notes}
     script, library = _template("page.js"), vega_javascript()
     return environment.get_template(template).render(
         **values,
@@ -92,16 +90,6 @@ def _common_notes(results: list[TableWithChart]) -> list[str]:
     if len(sections) < 2:
         return []
     return [note for note in sections[0].notes if all(note in section.notes for section in sections)]
-
-
-def _best_texts(section: TableSection, column: int) -> set[str]:
-    """Texts of the best of our numbers in a column of several."""
-    cells = [row.cells[column] for row in section.rows if not row.published and row.cells[column].mean is not None]
-    if len(cells) < 2:
-        return set()
-    choose = min if section.columns[column] in ERRORS else max
-    best = choose(f"{cell.mean:.{cell.decimals}f}".rjust(9) for cell in cells)
-    return {cell.text for cell in cells if f"{cell.mean:.{cell.decimals}f}".rjust(9) == best}
 
 
 def _csp_hash(script: str) -> str:

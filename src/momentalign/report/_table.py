@@ -1,6 +1,7 @@
 """A table of results, written as text, Markdown, LaTeX or CSV."""
 
 import io
+import math
 import re
 import textwrap
 from dataclasses import dataclass
@@ -10,38 +11,15 @@ import pandas as pd
 from momentalign._csv import csv_text
 from momentalign._format import printable
 from momentalign._worst_group import GROUP_MEASURES
+from momentalign.report._escape import escape_latex, escape_markdown
 
 MISSING_MARK = "–"
 INCOMPLETE_MARK = "*"
 FOOTNOTE_MARK = "†"
 _PAD = "\ue000"  # rich strips trailing spaces; not printable, so no name contains it
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "`": r"\textasciigrave{}",
-    "[": "{[}",  # at the start of a row, "[" and "*" would be read as arguments of the preceding \\
-    "*": "{*}",
-    "±": r"$\pm$",
-    "–": "--",
-    "†": r"\dag{}",
-    "√": r"$\surd$",
-    "×": r"$\times$",
-    "²": r"\textsuperscript{2}",
-}
-_MARKDOWN = re.compile(r"([\\`*_\[\]|~$])")
+_BOLD = "Bold: the best, and what lies within the ± of the two."
+_ERRORS = (GROUP_MEASURES["calibration_error"],)  # columns whose smallest number is the best
 
 
 @dataclass(frozen=True)
@@ -124,6 +102,24 @@ class TableSection:
     heads: tuple[str, ...]
     rows: tuple[ResultRow, ...]
 
+    def best(self, column: int) -> tuple[ResultCell, ...]:
+        r"""The best of our numbers in a column of several, and those that its uncertainty does not tell from it.
+
+        That is a difference within the ± of the two, :math:`\sqrt{a^2 + b^2}`, or one that rounding hides.
+        """
+        cells = [row.cells[column] for row in self.rows if not row.published]
+        known = [(cell.mean, cell) for cell in cells if cell.mean is not None]
+        if len(known) < 2:
+            return ()
+        choose = min if self.columns[column] in _ERRORS else max
+        mean, top = choose(known, key=lambda pair: pair[0])
+        return tuple(
+            cell
+            for value, cell in known
+            if abs(value - mean) <= math.hypot(cell.error or 0.0, top.error or 0.0)
+            or f"{value:.{cell.decimals}f}" == f"{mean:.{top.decimals}f}"
+        )
+
 
 @dataclass(frozen=True)
 class ResultTable:
@@ -146,8 +142,11 @@ class ResultTable:
         return "\n".join(map(_markdown, self.sections))
 
     def to_latex(self) -> str:
-        r"""Tables for booktabs: the document needs ``\usepackage{booktabs}``."""
-        return "\n".join(map(_latex, self.sections))
+        r"""Tables for booktabs, with caption and label: the document needs ``\usepackage{booktabs}``.
+
+        The best number of a column is bold, and so are those that its uncertainty does not tell from it.
+        """
+        return "\n".join(_latex(section, self.rule) for section in self.sections)
 
     def to_csv(self) -> str:
         """One line per number, unrounded: the rows of :meth:`to_frame`."""
@@ -215,11 +214,14 @@ def _markdown(section: TableSection) -> str:
     return "\n".join([*lines, "", *(line for note in notes for line in (note, ""))])
 
 
-def _latex(section: TableSection) -> str:
+def _latex(section: TableSection, rule: str) -> str:
+    best = [section.best(index) for index in range(len(section.columns))]
+    notes = [_BOLD, *section.notes] if any(best) else section.notes
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escape_latex(' '.join((f'{section.title}.', *section.notes)))}}}",
+        rf"\caption{{{escape_latex(' '.join((f'{section.title}.', *notes)))}}}",
+        rf"\label{{{_latex_label(section, rule)}}}",
         rf"\begin{{tabular}}{{l{'r' * len(section.heads)}}}",
         r"\toprule",
         " & ".join(["", *map(escape_latex, section.heads)]).lstrip() + r" \\",
@@ -228,9 +230,18 @@ def _latex(section: TableSection) -> str:
     for row in section.rows:
         label = escape_latex(_label(row).strip())
         cells = [rf"\quad\textit{{{label}}}" if row.published else label]
-        cells += [escape_latex(cell.text) for cell in row.cells]
+        for cell, top in zip(row.cells, best, strict=True):
+            text = escape_latex(cell.text)
+            cells.append(rf"\textbf{{{text}}}" if cell in top and not row.published else text)
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _latex_label(section: TableSection, rule: str) -> str:
+    r"""A name for ``\ref``, by data set, setting if it is not fine-tuning, and rule."""
+    setting = "" if section.setting == "finetune" else section.setting
+    parts = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in (section.label or "all", setting, rule))
+    return f"tab:{'-'.join(filter(None, parts))}"
 
 
 def _numbers(section: TableSection) -> list[tuple[object, ...]]:
@@ -255,24 +266,3 @@ def _numbers(section: TableSection) -> list[tuple[object, ...]]:
 
 def _label(row: ResultRow) -> str:
     return "  published" if row.published else printable(row.label)
-
-
-def escape_latex(text: str) -> str:
-    r"""Escape text for LaTeX.
-
-    Example:
-        >>> print(escape_latex("50% & x_1"))
-        50\% \& x\_1
-    """
-    return "".join(_LATEX.get(character, character) for character in printable(text))
-
-
-def escape_markdown(text: str) -> str:
-    r"""Escape text for Markdown, HTML and pipes included.
-
-    Example:
-        >>> print(escape_markdown("<b> a|b_c"))
-        &lt;b&gt; a\|b\_c
-    """
-    safe = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKDOWN.sub(r"\\\1", safe)
