@@ -18,6 +18,7 @@ FLOORS = (
     "closed_form",
     "functional",
     "penalties",
+    "lightning",
     "linear",
     "sklearn",
     "theory",

@@ -47,6 +47,7 @@ _MODULES = (
     "data",
     "encoders",
     "functional",
+    "lightning",
     "linear",
     "penalties",
     "probing",
