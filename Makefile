@@ -100,7 +100,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	@touch $@
 
 docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -j 2 -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 $(VENV)/.installed-release: $(VENV)/.installed

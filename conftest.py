@@ -3,8 +3,8 @@
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
-# A Sphinx configuration is no module to look for doctests in, and one without them is not worth Lightning's import.
-collect_ignore = ["docs/conf.py", "docs/_build", "src/momentalign/lightning.py"]
+# Modules of the documentation need Sphinx, which the tests do without.
+collect_ignore = ["docs/conf.py", "docs/extensions", "docs/_build"]
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],

@@ -1,13 +1,31 @@
-"""Sphinx configuration: Markdown pages through MyST, the API from docstrings."""
+"""Sphinx configuration: Markdown pages through MyST, the API from docstrings, commands from the command line."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
 
 import momentalign
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 project = "momentalign"
 author = "The momentalign developers"
 copyright = author
 version = release = momentalign.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
+extensions = [
+    "commands",
+    "packages",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"momentalign {release}"
@@ -15,10 +33,36 @@ html_title = f"momentalign {release}"
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
+# Links into the pages of other projects need the network, so only hosted builds ask for them.
+if os.environ.get("MOMENTALIGN_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "torch": ("https://docs.pytorch.org/docs/stable", None),
+    "sklearn": ("https://scikit-learn.org/stable", None),
+    "pandas": ("https://pandas.pydata.org/docs", None),
+}
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 # Arguments that a docstring leaves out are not listed by their types alone.
 autodoc_typehints_description_target = "documented"
 napoleon_numpy_docstring = False
-# Docstrings use single backquotes for code.
-default_role = "code"
+napoleon_use_ivar = True
+# Docstrings use single backquotes for code; names that are documented become links.
+default_role = "py:obj"
+toc_object_entries_show_parents = "hide"
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("html-page-context", _leave_out_navigation, priority=400)
+
+
+def _leave_out_navigation(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Source pages are many, and the theme's navigation takes longer than the rest of such a page."""
+    if page.startswith("_modules/"):
+        context["toctree"] = lambda **options: ""

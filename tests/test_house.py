@@ -18,7 +18,6 @@ FLOORS = (
     "closed_form",
     "functional",
     "penalties",
-    "lightning",
     "linear",
     "sklearn",
     "theory",

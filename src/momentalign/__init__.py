@@ -47,7 +47,6 @@ _MODULES = (
     "data",
     "encoders",
     "functional",
-    "lightning",
     "linear",
     "penalties",
     "probing",

@@ -1,0 +1,56 @@
+"""Write the reference of the command line from the commands themselves: `<!-- commands -->` in a page becomes it."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the tests run without Sphinx
+    from sphinx.application import Sphinx
+
+PLACEHOLDER = "<!-- commands -->"
+
+
+def setup(app: "Sphinx") -> dict[str, Any]:
+    app.connect("source-read", _fill_in)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _fill_in(app: "Sphinx", page: str, source: list[str]) -> None:
+    if PLACEHOLDER in source[0]:
+        source[0] = source[0].replace(PLACEHOLDER, "\n".join(reference()))
+
+
+def reference() -> Iterator[str]:
+    """Yield the lines of the page."""
+    import typer.main
+
+    from momentalign.cli import app as commands
+
+    os.environ["COLUMNS"] = "100"  # usage lines as wide as a code block
+    root = typer.main.get_command(commands)
+    yield from _options(root, "momentalign")
+    for name, command in sorted(root.commands.items()):
+        yield from _command(command, f"momentalign {name}", level=2)
+
+
+def _command(command: Any, path: str, level: int) -> Iterator[str]:
+    yield from ("", "#" * level + f" {path}", "", command.help or "", "")
+    yield from _options(command, path)
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        yield from _command(child, f"{path} {name}", level + 1)
+
+
+def _options(command: Any, path: str) -> Iterator[str]:
+    """Yield the usage of a command, then a directive for each of its arguments and options."""
+    context = command.make_context(path, [], resilient_parsing=True)
+    usage = command.get_usage(context).removeprefix("Usage: ")
+    yield from ("```console", f"$ {usage}", "```", "", f":::{{program}} {path}", ":::", "")
+    for parameter in command.get_params(context):
+        names, text = parameter.get_help_record(context)
+        if names != "--help":
+            yield from (f":::{{option}} {names}", "", _escape(text), ":::", "")
+
+
+def _escape(text: str) -> str:
+    """Keep Markdown from reading a message's punctuation."""
+    return "".join("\\" + letter if letter in "\\`*_[]<>$|" else letter for letter in text)

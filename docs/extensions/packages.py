@@ -1,0 +1,113 @@
+"""Document packages by their `__all__`: `<!-- package NAME -->` in a page becomes a table of names and entries.
+
+A name is documented by the package that defines it. References to the private module where the code is, as in type
+hints, resolve to that entry.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from inspect import isclass, isroutine
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.pycode import ModuleAnalyzer
+
+PLACEHOLDER = re.compile(r"<!-- package ([\w.]+) -->")
+LONGEST_VALUE = 100
+
+_documented: dict[str, str] = {}
+"""Public name by the name of the module that has the code."""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("builder-inited", _find_names)
+    app.connect("source-read", _fill_in)
+    app.connect("missing-reference", _resolve)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _find_names(app: Sphinx) -> None:
+    for page in sorted(Path(app.srcdir).rglob("*.md")):
+        for name in PLACEHOLDER.findall(page.read_text(encoding="utf-8")):
+            list(_entries(import_module(name)))
+
+
+def _fill_in(app: Sphinx, page: str, source: list[str]) -> None:
+    source[0] = PLACEHOLDER.sub(lambda match: "\n".join(_reference(import_module(match[1]))), source[0])
+
+
+def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement) -> Any:
+    target = node.get("reftarget", "")
+    if node.get("refdomain") != "py" or not target.startswith("momentalign."):
+        return None
+    path = target.split(".")
+    for length in range(len(path), 1, -1):
+        public = _documented.get(".".join(path[:length]))
+        if public:
+            target = ".".join([public, *path[length:]])
+            return env.get_domain("py").resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
+    return None
+
+
+def _entries(package: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Yield the public names that the package defines, with their values."""
+    import momentalign
+
+    for name in package.__all__:
+        value = getattr(package, name)
+        home = getattr(value, "__module__", None) or ""
+        parts = home.split(".")
+        elsewhere = len(parts) > 1 and parts[0] == "momentalign" and not parts[1].startswith("_")
+        if name.startswith("__") or (package is not momentalign and name in momentalign.__all__):
+            continue
+        if isclass(value) or isroutine(value):
+            if elsewhere and not f"{home}.".startswith(f"{package.__name__}."):
+                continue
+            entry = f"{package.__name__}.{name}"
+            if _documented.setdefault(f"{home}.{value.__qualname__}", entry) != entry:
+                continue
+        yield name, value
+
+
+def _reference(package: ModuleType) -> Iterator[str]:
+    name = package.__name__
+    entries = list(_entries(package))
+    yield from ("```{eval-rst}", f".. automodule:: {name}", "   :no-members:", "", f".. currentmodule:: {name}", "")
+    yield from (".. list-table::", "   :widths: auto", "")
+    for public, value in entries:
+        if isclass(value) or isroutine(value):
+            summary = (value.__doc__ or "").strip().split("\n\n")[0]
+            yield from (f"   * - :py:obj:`{public}`", f"     - {' '.join(summary.split())}")
+    yield ""
+    for public, value in entries:
+        if isclass(value):
+            kind = "exception" if issubclass(value, BaseException) else "class"
+            yield from (f".. auto{kind}:: {public}", "   :members:")
+            yield from ("   :exclude-members: set_fit_request, set_score_request, get_metadata_routing", "")
+        elif isroutine(value):
+            yield from (f".. autofunction:: {public}", "")
+        else:
+            yield from _constant(package, public, value)
+    yield "```"
+
+
+def _constant(package: ModuleType, public: str, value: Any) -> Iterator[str]:
+    """Yield the entry of a constant, whose docstring follows its definition in some module of the package."""
+    yield f".. data:: {public}"
+    if len(repr(value)) <= LONGEST_VALUE and " at 0x" not in repr(value):
+        yield f"   :value: {value!r}"
+    yield ""
+    for name in [package.__name__, *(key for key in sorted(sys.modules) if key.startswith(f"{package.__name__}."))]:
+        if getattr(sys.modules[name], public, None) is value:
+            docs = ModuleAnalyzer.for_module(name).find_attr_docs().get(("", public))
+            if docs:
+                yield from (f"   {line}" for line in docs)
+                yield ""
+                return
