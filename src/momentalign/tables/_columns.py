@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.decomposition import PCA
 
 from momentalign._format import join_ends, join_first, pluralize
 from momentalign._types import Array
@@ -122,6 +121,8 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
     scale[scale == 0] = 1.0
     if components is None or numbers.shape[1] <= components:
         return TableEncoder(tuple(columns), mean, scale), encoded, notes
+    from sklearn.decomposition import PCA  # slow to import
+
     pca = PCA(
         min(components, *numbers.shape), svd_solver="covariance_eigh" if len(numbers) > 2 * components else "full"
     )

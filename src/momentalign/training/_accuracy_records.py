@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from momentalign.data import DomainDataset
 from momentalign.runs import Record
-from momentalign.sklearn import group_report
 from momentalign.training._data import DatasetRows
 
 
@@ -45,6 +44,8 @@ def accuracy_records(
     records = domain_records(rows, "accuracy", predicted == targets, step, without)
     if rows.groups is None or data.group_names is None:
         return records
+    from momentalign.sklearn import group_report  # slow to import
+
     groups, trained = rows.groups.numpy(), count_groups(data).get(data.training_split, {})
     training_rows = {index: trained[name] for index, name in enumerate(data.group_names) if name in trained}
     known = probabilities is not None and bool(np.isfinite(probabilities).all())

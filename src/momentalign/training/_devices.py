@@ -9,11 +9,12 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -54,6 +55,8 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
         asked = pluralize(devices, "CUDA device")
         raise ValueError(f"The run asks for {asked}, but torch sees {here} here. Use --device cpu.")
     check_precision(precision, accelerator)
+    if (devices, accelerator, precision) == (1, "cpu", "32"):
+        return _OneCpu()
     fabric, strategies = _lightning()
     strategy: Any = "auto"
     if devices > 1:
@@ -65,6 +68,33 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
         strategy=strategy,
         precision="bf16-mixed" if precision == "bf16" else "32-true",
     )
+
+
+class _OneCpu:
+    """Stands for the Fabric of one CPU in full precision, which does no more than this.
+
+    Importing Lightning takes as long as some hundred steps of a small network.
+    """
+
+    device = torch.device("cpu")
+    global_rank = 0
+    world_size = 1
+    strategy = SimpleNamespace(precision=SimpleNamespace(precision="32-true"))
+
+    def launch(self, function: Callable[[Any], Any]) -> Any:
+        return function(self)
+
+    def autocast(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        loss.backward()
+
+    def barrier(self) -> None:
+        pass
+
+    def all_reduce(self, tensor: Tensor, reduce_op: str) -> Tensor:
+        return tensor
 
 
 def check_precision(precision: str, accelerator: str) -> None:
