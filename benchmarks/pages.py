@@ -1,9 +1,10 @@
-"""Build the results pages from their records: `python -m benchmarks.pages [NAME ...] [--check]`.
+"""Build the results pages and the README from their records: `python -m benchmarks.pages [NAME ...] [--check]`.
 
-docs/results/NAME.md has blocks `<!-- begin BLOCK -->` ... `<!-- end BLOCK -->` that the study's module fills, on lines
-of their own or inside a sentence, and shows figures docs/figures/results/NAME-FIGURE.svg. `--check` writes nothing and
-fails with the names of what differs. `python -m benchmarks.pages add RECORDS PATH ...` takes in new records from files
-or folders that a study wrote; `expand RECORDS FOLDER` writes the runs of a sweep back as folders.
+docs/results/NAME.md, or the texts that a page names instead, have blocks `<!-- begin BLOCK -->` ... `<!-- end -->`
+that the study's module fills, on lines of their own or inside a sentence, and show figures
+docs/figures/results/NAME-FIGURE.svg. `--check` writes nothing and fails with the names of what differs.
+`python -m benchmarks.pages add RECORDS PATH ...` takes in new records from files or folders that a study wrote;
+`expand RECORDS FOLDER` writes the runs of a sweep back as folders.
 """
 
 import argparse
@@ -28,6 +29,7 @@ MODULES: Mapping[str, str] = {
     "probing": "benchmarks.probing.page",
     "selection": "benchmarks.selection.page",
     "index": "benchmarks.overview",
+    "readme": "benchmarks.readme",
 }
 """Module of each page; its `PAGE` is a :class:`StudyPage`."""
 
@@ -49,10 +51,13 @@ class StudyPage:
     Args:
         files: The files of records that it is made from, by name.
         make: Its content, from the records of these files.
+        texts: Paths of its texts from the folder of the documentation; docs/results/NAME.md if there are none. All have
+            the same blocks and figures.
     """
 
     files: Mapping[str, RecordFile]
     make: Callable[[Mapping[str, list[Line]]], PageContent]
+    texts: Sequence[str] = ()
 
 
 def study_page(name: str) -> StudyPage:
@@ -107,24 +112,32 @@ def build(name: str, docs: Path = DOCS, *, check: bool = False) -> list[str]:
     Raises:
         ValueError: If the page and its study name different blocks or figures.
     """
-    study, path = study_page(name), docs / "results" / f"{name}.md"
+    study = study_page(name)
     content = study.make({file: load_lines(file, docs) for file in study.files})
+    paths = [(docs / text).resolve() for text in study.texts or [f"results/{name}.md"]]
+    differing = []
+    for label, figure in content.figures.items():
+        file = f"figures/results/{name}-{label}.svg"
+        for path in paths:
+            if file not in path.read_text(encoding="utf-8"):
+                raise ValueError(f"{path.name}: should show {file}, which is made for it.")
+        if not figure.is_current(docs / file):
+            differing.append(f"{paths[0].name}: {Path(file).name}")
+            if not check:
+                figure.save(docs / file)
+    return [line for path in paths for line in _build_text(path, content.blocks, check=check)] + differing
+
+
+def _build_text(path: Path, blocks: Mapping[str, str], *, check: bool) -> list[str]:
+    """Fill the blocks of one text; returns those that differed."""
     text = path.read_text(encoding="utf-8")
     try:
-        filled = fill(text, content.blocks)
+        filled = fill(text, blocks)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
     old, new = ([match["text"] for match in _BLOCK.finditer(version)] for version in (text, filled))
     names = [match["name"] for match in _BLOCK.finditer(text)]
     differing = [block for block, before, now in zip(names, old, new, strict=True) if before != now]
-    for label, figure in content.figures.items():
-        file = f"figures/results/{name}-{label}.svg"
-        if f"../{file}" not in text:
-            raise ValueError(f"{path.name}: should show ../{file}, which is made for it.")
-        if not figure.is_current(docs / file):
-            differing.append(Path(file).name)
-            if not check:
-                figure.save(docs / file)
     if not check and filled != text:
         atomic_write(path, filled)
     return [f"{path.name}: {label}" for label in dict.fromkeys(differing)]

@@ -1,18 +1,25 @@
-"""The smallest training loop with an aligned head: two lines away from plain ERM, marked below.
+"""The smallest training loop with an aligned head: two lines away from plain training, marked below.
 
-Rows come from three sites. The first feature causes the label everywhere; the second only accompanies it, more or
-less closely from site to site. On a site where it misleads, the loop reaches about 53% with the two lines and 40%
-without.
+Rows come from three sites. The first feature causes the label everywhere; the second only accompanies it, more or less
+closely from site to site. On a fourth site the second feature misleads, and a model that relies on it fails there.
+
+The script trains with and without the two lines, on six seeds each, and prints every result. The accuracy on the unseen
+site rises; that on the training sites falls, because there the second feature is useful. The weights were chosen by
+looking at the unseen site, on other seeds. Where it has no labels, choose by a training site that is left out.
 
     python examples/plain_loop.py
 """
 
+import statistics
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
 
 from momentalign import CMA
+
+SEEDS = range(6, 12)
 
 
 def rows(n: int, agreement: float, site: int) -> TensorDataset:
@@ -33,31 +40,57 @@ def rows(n: int, agreement: float, site: int) -> TensorDataset:
     return TensorDataset(inputs, targets, torch.full((n,), site))
 
 
-def main() -> None:
-    """Train on three sites and report the accuracy on a fourth, where the second feature misleads."""
-    torch.manual_seed(0)
-    sites = [rows(1000, agreement, site) for site, agreement in enumerate([0.95, 0.85, 0.70])]
-    loader: DataLoader[tuple[Tensor, ...]] = DataLoader(
-        torch.utils.data.ConcatDataset(sites), batch_size=96, shuffle=True
+def train(seed: int, *, aligned: bool) -> tuple[float, float]:
+    """Train on three sites.
+
+    Args:
+        seed: Of rows, first weights and batches.
+        aligned: With the penalty.
+
+    Returns:
+        Accuracies in % on new rows of the three sites and on a fourth, where the second feature misleads.
+    """
+    torch.manual_seed(seed)
+    agreements = [0.95, 0.85, 0.70]
+    seen: ConcatDataset[tuple[Tensor, ...]] = ConcatDataset(
+        [rows(1000, agreement, site) for site, agreement in enumerate(agreements)]
     )
+    loader: DataLoader[tuple[Tensor, ...]] = DataLoader(seen, batch_size=96, shuffle=True)
     encoder = nn.Sequential(nn.Linear(2, 16), nn.ReLU())
     head = nn.Linear(16, 2)
     optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=1e-2)
-    penalty = CMA(gradient_weight=100.0, hessian_weight=1.0)  # first new line
+    penalty = CMA(gradient_weight=10.0, hessian_weight=1.0, momentum=0.95)  # first new line
 
-    for _ in range(5):
+    for _ in range(3):
         for inputs, targets, domains in loader:
             features = encoder(inputs)
             logits = head(features)
             loss = F.cross_entropy(logits, targets)
-            loss = loss + penalty(features, logits, targets, domains)  # second new line
+            if aligned:
+                loss = loss + penalty(features, logits, targets, domains)  # second new line
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
 
-    inputs, targets, _ = rows(4000, 0.1, site=3).tensors
-    correct = head(encoder(inputs)).argmax(dim=1) == targets
-    print(f"Accuracy on the unseen site: {100 * correct.double().mean():.1f}%")
+    def accuracy(site: TensorDataset) -> float:
+        inputs, targets, _ = site.tensors
+        return 100 * float((head(encoder(inputs)).argmax(dim=1) == targets).double().mean())
+
+    home = statistics.fmean(accuracy(rows(1000, agreement, site)) for site, agreement in enumerate(agreements))
+    return home, accuracy(rows(4000, 0.1, site=3))
+
+
+def main() -> None:
+    """Compare plain and aligned training on several seeds."""
+    results = {aligned: [train(seed, aligned=aligned) for seed in SEEDS] for aligned in (False, True)}
+    print("accuracy on the unseen site (on the training sites)")
+    for seed, plain, aligned in zip(SEEDS, results[False], results[True], strict=True):
+        print(
+            f"  seed {seed:2}: plain {plain[1]:.1f}% ({plain[0]:.1f}%), aligned {aligned[1]:.1f}% ({aligned[0]:.1f}%)"
+        )
+    gains = [aligned[1] - plain[1] for plain, aligned in zip(results[False], results[True], strict=True)]
+    error = statistics.stdev(gains) / len(gains) ** 0.5
+    print(f"  gain on the unseen site: {statistics.fmean(gains):+.1f} ± {error:.1f} points (mean ± standard error)")
 
 
 if __name__ == "__main__":

@@ -67,6 +67,20 @@ def test_a_page_is_filled_from_its_records(docs: Path) -> None:
     assert main(["--check"], docs) == 0
 
 
+def test_a_page_may_have_several_texts(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = pages.study_page("small").make
+    page = SimpleNamespace(PAGE=StudyPage({"numbers": NUMBERS}, make, texts=("../front.md", "results/small.md")))
+    monkeypatch.setattr(pages, "import_module", {"small_page": page}.__getitem__)
+    docs = docs.rename(docs.parent / "documents")
+    front = docs.parent / "front.md"
+    front.write_text("<!-- begin table --><!-- end table -->\n\n# <!-- begin best --><!-- end best -->\n")
+    assert main(["--check"], docs) == 2  # it does not show the figure
+    front.write_text(front.read_text() + "![Values](https://example.org/docs/figures/results/small-dots.svg)\n")
+    assert build("small", docs) == ["front.md: table", "front.md: best"]
+    assert "# <!-- begin best -->0.333333<!-- end best -->" in front.read_text()
+    assert main(["--check"], docs) == 0
+
+
 @pytest.mark.parametrize(
     ("file", "before", "after", "named"),
     [

@@ -9,7 +9,7 @@ import torch
 from momentalign.bench._linear import LINEAR_SIZES, LinearSize, linear_fits
 from momentalign.bench._penalty import BatchSize, captured_penalty_rows, growth_rows, many_tiles_rows, penalty_rows
 from momentalign.bench._results import BenchmarkGroup
-from momentalign.bench._step import captured_step_rows, mnist_cnn, step_rows, vit_small
+from momentalign.bench._step import captured_step_rows, mnist_cnn, small_mlp, step_rows, vit_small
 
 
 def standard_plan(device: torch.device, *, quick: bool, memory_limit: int) -> Iterator[BenchmarkGroup]:
@@ -57,5 +57,9 @@ def standard_plan(device: torch.device, *, quick: bool, memory_limit: int) -> It
         seconds = 0.2 if quick else 20.0
         digits = partial(step_rows, mnist_cnn, step, device, seconds, baselines=not quick)
         yield BenchmarkGroup("whole step, MNIST_CNN", digits)
+        table = BatchSize(96, 64, 2, 3)
+        yield BenchmarkGroup(
+            "whole step, small MLP", lambda: step_rows(small_mlp, table, device, budget, baselines=False)
+        )
         linear = (LinearSize(400, 10, 2),) if quick else LINEAR_SIZES
         yield BenchmarkGroup("linear fit", lambda: list(linear_fits(linear)))

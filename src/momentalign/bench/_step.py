@@ -14,7 +14,12 @@ from momentalign.encoders import MNIST_CNN
 from momentalign.penalties import CMA, CORAL, HGP, Fishr
 
 MakeEncoder = Callable[[], tuple[nn.Module, tuple[int, ...], int]]
-"""Returns an encoder, the shape of an image and the width of the features."""
+"""Returns an encoder, the shape of an input and the width of the features."""
+
+
+def small_mlp() -> tuple[nn.Module, tuple[int, ...], int]:
+    """Two hidden layers of 64 units, as for a table of 20 columns."""
+    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()), (20,), 64
 
 
 def mnist_cnn(channels: int = 2) -> tuple[nn.Module, tuple[int, ...], int]:
