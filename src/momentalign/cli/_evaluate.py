@@ -19,7 +19,6 @@ from momentalign.cli._output import (
     print_warnings,
     progress_bar,
     score_table,
-    weights_note,
 )
 
 
@@ -36,7 +35,7 @@ def evaluate_command(
     """Evaluate a trained run on any data set with its classes: accuracy per domain and of the worst group."""
     from momentalign._csv import csv_text
     from momentalign._files import atomic_write, check_output
-    from momentalign.runs import RunState, read_run
+    from momentalign.runs import RunState, read_run, weights_note
     from momentalign.training import Score, evaluate, find_position
 
     device = find_device(device)

@@ -34,9 +34,7 @@ from momentalign.cli._output import (
     make_console,
     print_line,
     print_warnings,
-    saved_records,
     score_table,
-    weights_note,
 )
 
 
@@ -89,7 +87,7 @@ def train_command(
     from momentalign._files import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
-    from momentalign.runs import read_records, read_run
+    from momentalign.runs import read_records, read_run, saved_records, weights_note
     from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_note, run
 
     console = make_console()

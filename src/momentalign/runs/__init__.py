@@ -23,6 +23,7 @@ from momentalign.runs._run_json import (
     run_state,
     write_json,
 )
+from momentalign.runs._weights import saved_records, weights_note
 
 if TYPE_CHECKING:
     from momentalign.runs._read import read_runs
@@ -49,6 +50,8 @@ __all__ = [
     "record_failure",
     "remove_planned",
     "run_state",
+    "saved_records",
+    "weights_note",
     "write_json",
     "write_planned",
 ]
