@@ -51,7 +51,7 @@ def shown_panels(page: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("light", {}), ("dark", {"dark": True}), ("phone", {"width": 400, "height": 800})],
+    [("light", {}), ("dark", {"dark": True}), ("phone", {"width": 390, "height": 800})],
 )
 def test_it_opens_and_draws_everything(name: str, options: dict[str, Any], path: Path, browser: Browser) -> None:
     page = drawn(browser.open(path, **options))
@@ -92,6 +92,29 @@ def test_measures_over_groups_are_columns(width: int, path: Path, sweep: Sweep, 
     assert "AUROC" not in drawn_columns
     assert not browser.scrolls_sideways(page)
     browser.keep(f"report-groups-{width}.png", panel.screenshot())
+
+
+HIDDEN = (
+    """() => [...document.querySelectorAll('.scroll')].filter(part => part.scrollWidth > part.clientWidth).length"""
+)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_has_to_be_scrolled_to_on_a_phone(dark: bool, path: Path, sweep: Sweep, browser: Browser) -> None:
+    page = drawn(browser.open(path, width=390, height=800, dark=dark))
+    page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    page.wait_for_function(f"({HIDDEN})() === 0")
+    assert not browser.scrolls_sideways(page)
+    browser.shoot(page, f"report-phone-{'dark' if dark else 'light'}")
+    page.get_by_role("tab", name="Worst group", exact=True).click()
+    (panel,) = shown_panels(page)
+    (section,) = accuracy_table(sweep, "worst-group").sections
+    row = panel.locator("table.results.stacked tbody tr").first
+    shown = row.evaluate("row => [...row.cells].slice(1).map(cell => [cell.dataset.head, cell.textContent])")
+    assert shown == [[head, cell.text] for head, cell in zip(section.heads, section.rows[0].cells, strict=True)]
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function("document.querySelectorAll('.stacked').length === 0")
+    assert page.evaluate(HIDDEN) == 0
 
 
 def test_tooltips_answer_with_the_numbers_of_the_table(path: Path, sweep: Sweep, browser: Browser) -> None:

@@ -29,6 +29,22 @@
     show(tabs[0]);
   }
 
+  // Tables that are wider than the window become lists, a block for each row; matrices, which have a caption, do not.
+  const needed = new WeakMap();
+  const fit = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const table = target.firstElementChild;
+      if (!table.classList.contains("stacked")) needed.set(target, table.offsetWidth);
+      table.classList.toggle("stacked", target.clientWidth > 0 && needed.get(target) > target.clientWidth);
+    }
+  });
+  for (const table of document.querySelectorAll(".scroll > table:not(:has(caption))")) {
+    const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    for (const row of table.tBodies[0].rows)
+      for (const [index, cell] of [...row.cells].entries()) if (index) cell.dataset.head = heads[index];
+    fit.observe(table.parentElement);
+  }
+
   // Charts: visible ones first, the others when idle, so that printing shows them all.
   const views = new WeakMap();
   const waiting = new Set(document.querySelectorAll(".chart"));
