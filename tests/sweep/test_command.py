@@ -187,7 +187,7 @@ def test_data_that_changed_are_not_added_to_a_sweep(tmp_path, shared, engine, mo
     rows = [f"{k},{k % 2},{'abc'[k % 3]}" for k in range(60)]
     table.write_text("\n".join(["x,y,domain", *rows]))
     words = ["sweep", str(table), "--trials", "1", "--hparams", "1", "--steps", "2", "--set", "batch_size=4"]
-    words += ["--device", "cpu", "-o", str(tmp_path / "out"), "--test-domains", "a", "--algorithms"]
+    words += ["--no-baselines", "--device", "cpu", "-o", str(tmp_path / "out"), "--test-domains", "a", "--algorithms"]
     assert CliRunner().invoke(app, [*words, "erm"]).exit_code == 0
     table.write_text("\n".join(["x,y,domain", *reversed(rows)]))
     closed = []

@@ -3,8 +3,11 @@ import itertools
 import pandas as pd
 import pytest
 
+from momentalign.algorithms import PLAIN_MODELS
+from momentalign.report import accuracy_table, write_report
 from momentalign.selection import read_runs, select
 from momentalign.sweep import make_plan, make_probe_plan
+from momentalign.sweep._jobs import Job, execute, measure_run
 from tests.runs.fake_sweep import record, write_run
 
 DOMAINS = ("+90%", "+80%", "-90%")
@@ -103,7 +106,7 @@ def test_settings_that_are_not_searched():
 
 
 def test_worst_group_is_a_grid_on_one_trial_and_five_sets_on_the_others(grouped, tmp_path):
-    plan = make_plan([grouped], ["erm", "cma"], trials=3, hparams=7, steps=5)
+    plan = make_plan([grouped], ["erm", "cma"], trials=3, hparams=7, steps=5, baselines=False)
     assert plan.rules == ("worst-group",)
     assert {(run.trial, run.test_domains) for run in plan.runs} == {(0, ())}
     assert len(plan.runs) == 2 * 7
@@ -123,7 +126,7 @@ def test_worst_group_is_a_grid_on_one_trial_and_five_sets_on_the_others(grouped,
 
 def test_finals_are_the_best_sets_by_each_rule(grouped, tmp_path):
     rules = ["worst-group", "train-groups"]
-    plan = make_plan([grouped], ["erm"], rules=rules, trials=2, hparams=8, steps=5)
+    plan = make_plan([grouped], ["erm"], rules=rules, trials=2, hparams=8, steps=5, baselines=False)
     assert plan.number_of_finals == 8
     out = tmp_path / "runs"
     for run in plan.runs:
@@ -136,6 +139,53 @@ def test_finals_are_the_best_sets_by_each_rule(grouped, tmp_path):
         ValueError, match=r"Probes cannot be selected by oracle\. Use --select worst-group, worst-class"
     ):
         make_probe_plan([grouped], ["erm"], rules=["oracle"])
+
+
+def test_plain_models_run_beside_the_algorithms_on_tables(grouped, tmp_path):
+    path = tmp_path / "two.csv"
+    pd.read_csv(grouped).drop(columns=["group", "split"]).to_csv(path, index=False)
+    options = {"trials": 2, "hparams": 3, "steps": 5}
+    plan = make_plan([str(path)], ["erm"], **options)
+    plain = [run for run in plan.runs if run.algorithm in PLAIN_MODELS]
+    assert {(run.algorithm, run.test_domains, run.trial, run.hparams_seed) for run in plain} == set(
+        itertools.product(PLAIN_MODELS, [("land",), ("water",)], range(2), [0])
+    )
+    assert len(plan.runs) == 3 * 2 * 2 + 2 * 2 * 2
+    alone = make_plan([str(path)], ["erm"], baselines=False, **options)
+    assert set(alone.runs) == set(plan.runs) - set(plain)
+    one = make_plan([str(path)], ["logistic-regression"], baselines=False, **options)
+    assert set(one.runs) == {run for run in plain if run.algorithm == "logistic-regression"}
+    assert len(make_plan([grouped], ["erm"], **options).all_runs) == 3 * 2 + 2 * 2
+    with pytest.raises(
+        ValueError, match=r"'logistic-regression' takes rows of a table, but ColoredDigits is none|none\."
+    ):
+        plan_of("erm", "logistic-regression")
+
+
+def test_a_plain_model_with_one_set_is_complete(grouped, tmp_path):
+    """Executed as any run, measured as any run, and neither marked nor listed as incomplete."""
+    path = tmp_path / "two.csv"
+    pd.read_csv(grouped).drop(columns=["group", "split"]).to_csv(path, index=False)
+    out = tmp_path / "runs"
+    plan = make_plan([str(path)], ["erm"], trials=1, hparams=2, steps=5)
+    for run in plan.runs:
+        job = Job(run, out / run.hash(), plan.domains[run.dataset])
+        if run.algorithm in PLAIN_MODELS:
+            assert measure_run(job).seconds > 0
+            assert execute(job).status == "finished"
+        else:
+            lines = [
+                record(4, "accuracy", 0.5, domain, split) for domain in ("land", "water") for split in ("in", "out")
+            ]
+            write_run(out, run.to_dict(), lines, name=run.hash(), domains=("land", "water"))
+    sweep = read_runs(out)
+    for rule in ("training-domain", "extrapolated", "oracle"):
+        (section,) = accuracy_table(sweep, rule).sections
+        assert [row.label for row in section.rows] == ["LogisticRegression", "LogisticRegressionCV", "ERM"]
+        assert all(cell.complete and cell.mean for row in section.rows for cell in row.cells)
+        assert any("scikit-learn's, fitted to the same training rows" in note for note in section.notes)
+    write_report(sweep, tmp_path / "report.html")
+    assert "lacks" not in (tmp_path / "report.html").read_text().split("<footer>")[0]
 
 
 def test_test_domains_do_not_go_with_groups(grouped):

@@ -13,7 +13,7 @@ from momentalign.algorithms._averaging import (
     make_average,
 )
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
-from momentalign.algorithms._catalogue import PRESETS, AlgorithmSpec, algorithm_names, find_algorithm
+from momentalign.algorithms._catalogue import PLAIN_MODELS, PRESETS, AlgorithmSpec, algorithm_names, find_algorithm
 from momentalign.algorithms._dann import CDANN, DANN
 from momentalign.algorithms._domain_gradients import IGA, ANDMask
 from momentalign.algorithms._erm import ERM
@@ -28,6 +28,7 @@ __all__ = [
     "DANN",
     "ERM",
     "IGA",
+    "PLAIN_MODELS",
     "PRESETS",
     "ANDMask",
     "Algorithm",

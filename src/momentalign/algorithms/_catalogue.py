@@ -132,6 +132,9 @@ _CLASSES: tuple[type[Algorithm] | type[DomainPenalty], ...] = (
 
 _CATALOGUE = {cls.name: AlgorithmSpec(cls.name, cls) for cls in _CLASSES}
 
+PLAIN_MODELS = {"logistic-regression": "LogisticRegression", "logistic-regression-cv": "LogisticRegressionCV"}
+"""scikit-learn's models that sweeps of tables run beside the algorithms, with their labels; they train no network."""
+
 
 def algorithm_names() -> tuple[str, ...]:
     """Names that :func:`find_algorithm` knows without an import path, in the order of tables."""

@@ -90,6 +90,12 @@ def sweep(
     weights: Annotated[bool, typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.")] = True,
     skip_bad_files: SkipBadFilesOption = False,
     retry_failed: RetryFailedOption = False,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines/--no-baselines", help="On tables, run LogisticRegression and LogisticRegressionCV too."
+        ),
+    ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
 ) -> None:
     """Compare algorithms: run what the selection rules need, resumably, and print the tables."""
@@ -137,6 +143,7 @@ def sweep(
                 preset=preset,
                 augment=augment,
                 holdout=holdout,
+                baselines=baselines,
                 **common,
             )
         if reach is not None and "extrapolated" not in plan.rules:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from momentalign._format import pluralize
+from momentalign.algorithms import PLAIN_MODELS
 from momentalign.published import AVERAGE, PublishedNumber, published_accuracy, published_averages
 from momentalign.report._group_table import group_measures, group_section
 from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order, domain_head
@@ -19,6 +20,7 @@ from momentalign.report._sections import (
     error_note,
     list_algorithms,
     mark_notes,
+    plain_note,
     trial_cell,
 )
 from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
@@ -90,8 +92,9 @@ def _domain_section(
     for algorithm in list_algorithms(runs):
         own = frames.chosen[frames.chosen["algorithm"] == algorithm]
         wide = own.pivot(index="trial", columns="test_domain", values="test").reindex(index=trials, columns=domains)
+        tried = 1 if algorithm in PLAIN_MODELS else sets
         complete = [
-            all(finished[cell := (algorithm, domain, trial)] and finished[cell] + diverged[cell] == sets
+            all(finished[cell := (algorithm, domain, trial)] and finished[cell] + diverged[cell] == tried
                 for trial in trials)
             for domain in domains
         ]  # fmt: skip
@@ -106,6 +109,7 @@ def _domain_section(
     notes += mark_notes(
         rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _EXTRA_RUNS.get(rule.name, "")
     )
+    notes += plain_note(rows)
     notes += [*more_notes, *diverged_note(frames.diverged)]
     notes += [PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
     heads = (*(domain_head(key.dataset, domain) for domain in domains), AVERAGE)

@@ -19,6 +19,7 @@ from momentalign.report._sections import (
     error_note,
     list_algorithms,
     mark_notes,
+    plain_note,
     trial_cell,
 )
 from momentalign.report._table import ResultCell, ResultRow, TableSection
@@ -89,6 +90,7 @@ def group_section(
         published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
     )
     rows, footnotes = with_published(rows, columns, published, decimals=2)
+    notes += plain_note(rows)
     notes += mark_notes(rows, pluralize(trials, "trial")) + diverged_note(frames.diverged)
     notes += [PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
     notes += source_notes

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath, PureWindowsPath
 
-from momentalign.algorithms import algorithm_names, find_algorithm
+from momentalign.algorithms import PLAIN_MODELS, algorithm_names, find_algorithm
 from momentalign.data import dataset_names
 from momentalign.probing import METHODS
 
 _ALGORITHMS = {name: find_algorithm(name) for name in algorithm_names()}
 _LABELS = {name: method.label for name, method in METHODS.items()}
-_LABELS |= {name: spec.label for name, spec in _ALGORITHMS.items()}
+_LABELS |= PLAIN_MODELS | {name: spec.label for name, spec in _ALGORITHMS.items()}
 _TERM_LABELS = {"cross_entropy": "cross-entropy of the batches"}
 for _spec in reversed(_ALGORITHMS.values()):
     _TERM_LABELS |= _spec.term_labels
@@ -40,11 +40,11 @@ def algorithm_label(name: str) -> str:
 
 
 def algorithm_order(name: str) -> tuple[int, str]:
-    """Sorting key: in the order of the catalogue, then others by name."""
+    """Sorting key: plain models, the catalogue in its order, then others by name."""
     # A variant follows what it is a variant of: "erm-balanced" and "erm+sma" come after "erm".
     plain = name.partition("+")[0]
     base = plain.partition("-")[0] if plain in METHODS and plain not in _ALGORITHMS else plain
-    return _rank(base, _ALGORITHMS), name
+    return _rank(base, [*PLAIN_MODELS, *_ALGORITHMS]), name
 
 
 def term_label(term: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from momentalign.algorithms import PLAIN_MODELS
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.runs import RunState
 
@@ -65,7 +66,9 @@ def missing_runs(case: Case) -> dict[str, int]:
         for method, own in case.runs.groupby("method")
     }
     every = set().union(*cells.values())
-    return {method: len(every - own) for method, own in cells.items()}
+    once = {cell for cell in every if cell[-1] == 0}  # a plain model has one set
+    plain = PLAIN_MODELS.values()
+    return {method: len((once if method in plain else every) - own) for method, own in cells.items()}
 
 
 def training_seconds(runs: pd.DataFrame) -> float:

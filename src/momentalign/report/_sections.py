@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from momentalign._format import pluralize
+from momentalign._format import join_names, pluralize
+from momentalign.algorithms import PLAIN_MODELS
 from momentalign.report._names import algorithm_order
 from momentalign.report._table import INCOMPLETE_MARK, MISSING_MARK, ResultCell, ResultRow
 
@@ -95,6 +96,12 @@ def mark_notes(rows: Sequence[ResultRow], full: str, extra: str = "") -> list[st
     if any(cell.mean is not None and not cell.complete for cell in cells):
         lines.append(f"{INCOMPLETE_MARK} over fewer finished runs than {full}.")
     return lines
+
+
+def plain_note(rows: Sequence[ResultRow]) -> list[str]:
+    """What the rows of plain models are, if there are any."""
+    labels = [row.label for row in rows if row.algorithm in PLAIN_MODELS]
+    return [f"{join_names(labels)}: scikit-learn's, fitted to the same training rows; one set each."] if labels else []
 
 
 def diverged_note(diverged: pd.DataFrame) -> list[str]:

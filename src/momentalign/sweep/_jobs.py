@@ -18,8 +18,9 @@ import torch
 from momentalign._errors import describe_error
 from momentalign._files import is_disk_full
 from momentalign._machine import is_ours
+from momentalign.algorithms import PLAIN_MODELS
 from momentalign.runs import BusyError, RunConfig, RunState, is_busy, record_failure
-from momentalign.training import estimate_run, run
+from momentalign.training import estimate_run, run, run_plain
 
 _MOST_READERS = 8  # processes that read images for one run
 _LINE_BYTES = 100  # of records.jsonl
@@ -147,6 +148,8 @@ def _train(job: Job, progress: Callable[[float], None]) -> Outcome:
             from momentalign.probing import run_probe
 
             run_probe(job.config, job.folder, progress=lambda done, steps: progress(done / steps))
+        elif job.config.algorithm in PLAIN_MODELS:
+            run_plain(job.config, job.folder, root=job.root, train_accuracy=job.train_accuracy)
         else:
             run(
                 job.config,
@@ -196,8 +199,17 @@ def _measure(job: Job) -> Outcome:
 
 
 def measure_run(job: Job) -> MeasuredCost:
-    """Cost of a run from a few steps; for probes, from a converged fit or one epoch of SGD. Nothing is written."""
+    """Cost of a run from a few steps; of probes and plain models, from fits or an epoch of SGD. Nothing is written."""
     config = job.config
+    if config.algorithm in PLAIN_MODELS:
+        few, fits = dict(config.hparams), 1.0
+        if "Cs" in few:  # one value of C in two folds, and the final fit
+            fits = (few["Cs"] * few["cv"] + 1) / 3
+            few |= {"Cs": [1.0], "cv": 2}
+        begin = time.monotonic()
+        config = dataclasses.replace(config, hparams=few)
+        records = run_plain(config, None, root=job.root, train_accuracy=job.train_accuracy)
+        return MeasuredCost(fits * (time.monotonic() - begin), len(records) * _LINE_BYTES, 0)
     if config.setting != "probe":
         cost = estimate_run(
             config,

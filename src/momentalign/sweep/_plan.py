@@ -8,11 +8,11 @@ from typing import Any
 
 from momentalign._format import join_names, pluralize
 from momentalign._validation import check_choice, check_count, check_names
-from momentalign.algorithms import find_algorithm
+from momentalign.algorithms import PLAIN_MODELS, find_algorithm
 from momentalign.data import DomainDataset, load_dataset
 from momentalign.runs import RunConfig
 from momentalign.selection import FINALISTS, GROUP_RULES, RULES, Sweep, finalists, worst_group_candidates
-from momentalign.training import make_config
+from momentalign.training import make_config, make_plain_config
 
 DEFAULT_RULES = ("training-domain", "extrapolated", "oracle")
 
@@ -85,6 +85,7 @@ def make_plan(
     test_domains: Sequence[str] | None = None,
     root: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
+    baselines: bool = True,
     **options: Any,
 ) -> Plan:
     """List the runs that selection rules need.
@@ -103,6 +104,8 @@ def make_plan(
         test_domains: Test domains; None takes each domain in turn.
         root: Data folder.
         overrides: Fixed hyper-parameters.
+        baselines: Whether plain models (:data:`momentalign.algorithms.PLAIN_MODELS`) run beside the algorithms on data
+            sets that are tables. They have no hyper-parameters to draw, so each has one set.
         **options: Of :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout, precision,
             average, preset, augment.
 
@@ -117,8 +120,11 @@ def make_plan(
     for rule in check_names("rules", rules or ()):
         check_choice("select", rule, RULES)
     _check_names(datasets, algorithms)
+    named = [algorithm for algorithm in algorithms if algorithm in PLAIN_MODELS]
+    algorithms = [algorithm for algorithm in algorithms if algorithm not in PLAIN_MODELS]
     for algorithm in algorithms:
         find_algorithm(algorithm)
+    fitted = {name: value for name, value in options.items() if name in ("steps", "record_every", "holdout")}
     builder = _PlanBuilder()
     for dataset in datasets:
         data = load_dataset(dataset, trial=0, root=root)
@@ -135,6 +141,13 @@ def make_plan(
                 root=root,
                 **options,
             )
+            builder.add(config, data.names, wanted)
+        is_table = data.training_recipe == "table"
+        if named and not is_table:
+            raise ValueError(f"'{named[0]}' takes rows of a table, but {data.name} is none. Omit it.")
+        models = list(PLAIN_MODELS) if baselines and is_table else named
+        for trial, test, model in itertools.product(range(trials), tests, models):
+            config = make_plain_config(dataset, model, test_domains=test, trial=trial, root=root, **fitted)
             builder.add(config, data.names, wanted)
     return builder.plan()
 

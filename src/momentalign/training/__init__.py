@@ -16,6 +16,7 @@ from momentalign.training._evaluation import Score, evaluate
 from momentalign.training._export import EXPORT_KINDS, export_model
 from momentalign.training._loop import run
 from momentalign.training._options import Clock, Options, Progress
+from momentalign.training._plain import make_plain_config, run_plain
 from momentalign.training._predictor import Predictor, load_run
 from momentalign.training._presets import augmentation_note, preset_note
 from momentalign.training._soup import SoupPlan, SoupScore, make_soup, plan_soups
@@ -41,9 +42,11 @@ __all__ = [
     "find_position",
     "load_run",
     "make_config",
+    "make_plain_config",
     "make_soup",
     "peak_memory",
     "plan_soups",
     "preset_note",
     "run",
+    "run_plain",
 ]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from momentalign._format import join_first, pluralize
 from momentalign._saved import MODEL, checkpoint_of, read_model
+from momentalign.algorithms import PLAIN_MODELS
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp
 from momentalign.training._accuracy_records import count_groups
@@ -90,6 +91,7 @@ def plan_soups(folders: str | Path | Iterable[str | Path], *, mix: bool = False)
     sweep = read_runs(folders)
     problems = list(sweep.problems)
     finished = sweep.finished()
+    finished = finished[~finished["algorithm"].isin(PLAIN_MODELS)]
     finished = finished[(finished["setting"] == "finetune") & ~finished.index.isin(sweep.diverged().index)]
     bare = [str(name) for name, run in finished["folder"].items() if not (checkpoint_of(run) / MODEL).exists()]
     if bare:
