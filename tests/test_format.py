@@ -5,7 +5,17 @@ from momentalign._format import format_duration, format_size, join_first, join_n
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.2, "1 s"), (75, "75 s"), (100, "2 min"), (5400, "1.5 h"), (172800, "2.0 days")],
+    [
+        (0.0002, "0.2 ms"),
+        (0.2, "0.2 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (192, "3 min 12 s"),
+        (3599.7, "1 h"),
+        (7512, "2 h 5 min"),
+        (172799, "2 days"),
+        (200000, "2 days 8 h"),
+    ],
 )
 def test_durations(seconds: float, expected: str) -> None:
     assert format_duration(seconds) == expected

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from momentalign._batch import check_batch, checks_values
-from momentalign._validation import SCALINGS, check_choice, check_count, check_decay, check_weight
+from momentalign._validation import SCALINGS, check_choice, check_count, check_decay, check_nonnegative, check_weight
 from momentalign.functional import alignment, derivative_gram, domain_derivatives, domain_gram
 
 N = 64
@@ -196,6 +196,7 @@ def test_domains_beyond_their_number() -> None:
     [
         (check_weight, -1, ValueError, r"'it' should be finite and not below 0, but is -1\. Use 0 to switch"),
         (check_weight, nan, ValueError, "but is nan"),
+        (check_nonnegative, -1, ValueError, r"'it' should be finite and not below 0, but is -1\.$"),
         (check_weight, "1", TypeError, "'it' should be a number, but is '1'"),
         (check_weight, True, TypeError, "but is True"),
         (check_decay, 1.0, ValueError, r"'it' should be below 1, but is 1\.0"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         MomentAlignment,
         VREx,
     )
+    from momentalign.tables import TableModel
     from momentalign.training import Predictor
 
 __version__ = "0.1.0"
@@ -78,17 +79,21 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES})
 
 
-def load(folder: str | Path) -> Predictor:
-    """Load the network of a run, with its preprocessing and the names of its classes.
+def load(folder: str | Path) -> Predictor | TableModel:
+    """Load the network of a run, or the linear model of a probe, with its preprocessing and the names of its classes.
 
     Only weights and a description are read; no code is loaded.
 
     Args:
-        folder: Folder of a run, from `momentalign train` or a sweep.
+        folder: Folder of a run, from `momentalign train` or a sweep, or of a model, from `momentalign probe`.
 
     Returns:
-        An `nn.Module` in evaluation mode, from inputs to logits; its `predict` returns class names.
-    """
-    from momentalign.training import load_run
+        For a run an `nn.Module` in evaluation mode, from inputs to logits; for a probe a
+        :class:`momentalign.tables.TableModel`. The `predict` of both names the class of each row.
 
-    return load_run(folder)
+    Raises:
+        ValueError: The folder is neither, or has no weights.
+    """
+    from momentalign.training import load_model
+
+    return load_model(folder)

@@ -54,12 +54,26 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in seconds, minutes, hours or days."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"
+    """Format a duration in two units at most.
+
+    Example:
+        >>> [format_duration(seconds) for seconds in (0.0042, 0.42, 12, 192, 7512, 200000)]
+        ['4.2 ms', '0.4 s', '12 s', '3 min 12 s', '2 h 5 min', '2 days 8 h']
+    """
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.2g} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole, minutes = round(seconds), round(seconds / 60)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        (first, rest), unit, smaller = divmod(whole, 60), "min", "s"
+    elif minutes < 48 * 60:
+        (first, rest), unit, smaller = divmod(minutes, 60), "h", "min"
+    else:
+        (first, rest), unit, smaller = divmod(round(seconds / 3600), 24), "days", "h"
+    return f"{first} {unit} {rest} {smaller}" if rest else f"{first} {unit}"
 
 
 def format_size(size: float) -> str:

@@ -37,12 +37,17 @@ def check_number(name: str, value: object) -> float:
     return float(value)
 
 
-def check_weight(name: str, value: object) -> float:
+def check_nonnegative(name: str, value: object, advice: str = "") -> float:
     """Return `value` as a number if it is finite and not negative."""
     number = check_number(name, value)
     if not math.isfinite(number) or number < 0:
-        raise ValueError(f"'{name}' should be finite and not below 0, but is {value!r}. Use 0 to switch the term off.")
+        raise ValueError(f"'{name}' should be finite and not below 0, but is {value!r}.{advice}")
     return number
+
+
+def check_weight(name: str, value: object) -> float:
+    """Return `value` as a number if it can be the weight of a term: finite and not negative."""
+    return check_nonnegative(name, value, " Use 0 to switch the term off.")
 
 
 def check_count(name: str, value: object, least: int) -> int:

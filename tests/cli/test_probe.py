@@ -152,7 +152,7 @@ def test_an_interruption_leaves_nothing(
             "Training rows should be of at least two domains, but all are of 'Basel'",
         ),
         (["t.csv", "--task", "regression"], "should hold numbers, but 'y' holds"),
-        (["t.csv", "--target", "z"], "'target' should name a column of t.csv, but is 'z'"),
+        (["t.csv", "--target", "z"], "t.csv should have a column 'z' (target), but has none"),
         (["t.csv", "--domain", "domains"], "Did you mean 'domain'?"),
         (["t.csv", "--group", "kinds"], "Did you mean 'kind'?"),
         (["t.csv", "--split", "kind"], "'split' should be a column of train, val and test"),

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 from momentalign.data import ColoredDigits, DomainDataset, ImageFiles, Split, Texts, load_dataset
-from momentalign.encoders import MNIST_CNN, Embedding, Encoder, build_encoder, embed
+from momentalign.encoders import MNIST_CNN, Embedding, Encoder, build_encoder, embed, read_plan
 from momentalign.encoders import _embed as module
-from momentalign.tables import read_table
+from momentalign.tables import METADATA_KEY, read_table
 from tests.encoders.models import image_dataset, save_model, text_dataset, write_images
 
 pytestmark = pytest.mark.slow
@@ -324,3 +326,12 @@ def test_bad_arguments(images: tuple[DomainDataset, Encoder], tmp_path: Path) ->
     empty = Split(torch.zeros(0, 2, 8, 8), torch.zeros(0, dtype=torch.long))
     with pytest.raises(ValueError, match="nothing should have rows, but has none"):
         embed(DomainDataset("nothing", 2, {"a": {"in": empty}}), MNIST_CNN(2, 8), tmp_path / "features.npz")
+
+
+@pytest.mark.parametrize("stored", ["nothing", "[1]", '{"plan": 3}', '{"plan": {"a": NaN}}', "[" * 5000])
+def test_a_file_with_other_metadata_has_no_plan(stored, tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.zeros((2, 1)), **{METADATA_KEY: np.array(stored)})
+    assert read_plan(tmp_path / "t.npz") == {}
+    table = pa.table({"x": [1.0]}).replace_schema_metadata({METADATA_KEY: stored})
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert read_plan(tmp_path / "t.parquet") == {}

@@ -1,12 +1,14 @@
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
 import momentalign.data._load as loading
 import momentalign.encoders._build as building
+from momentalign._files import last_complete
 from momentalign.runs import is_busy, record_failure
 from momentalign.sweep import _jobs
 from momentalign.sweep._jobs import Job, execute, measure_run, pack_folder, unpack_folder
@@ -64,6 +66,28 @@ def test_a_folder_travels_as_bytes(tmp_path):
         "checkpoint/model",
         "run.json",
     ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_a_kill_while_a_folder_is_replaced_loses_nothing(tmp_path, monkeypatch):
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder, text in ((source, "new"), (target, "before")):
+        folder.mkdir()
+        (folder / "run.json").write_text(text)
+    rename, packed = Path.rename, pack_folder(source)
+
+    def killed(path, to):
+        if to.name == "target":
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        unpack_folder(packed, target)
+    monkeypatch.setattr(Path, "rename", rename)
+    assert (last_complete(target) / "run.json").read_text() == "before"
+    unpack_folder(packed, target)
+    assert (target / "run.json").read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 

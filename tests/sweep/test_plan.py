@@ -64,9 +64,7 @@ def test_leave_one_domain_out_needs_three_domains(grouped, tmp_path):
 def test_the_column_that_probes_miss_is_named(grouped, tmp_path):
     path = tmp_path / "gas.csv"
     pd.read_csv(grouped).drop(columns="split").to_csv(path, index=False)
-    with pytest.raises(
-        ValueError, match=r"gas\.csv should have .* for probes, but has no column 'split'\. .*Found: x0"
-    ):
+    with pytest.raises(ValueError, match=r"Probes need .* splits .* gas\.csv should have a column 'split' .*Found: x0"):
         make_probe_plan([str(path)], ["erm"])
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from momentalign._table_spec import table_spec
 from momentalign.tables import fit_encoder, read_frame, read_table
 
 ROWS = {"x": [1.0, 2.0, 3.0, 4.0], "y": ["a", "b", "a", "b"], "domain": ["s", "s", "t", "t"]}
@@ -193,3 +194,53 @@ def test_a_missing_column_names_the_last_ones_too(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=r"Found: x0, x1, .*more\), .*x39, Site, label\. Did you mean 'Site'\?"):
         read_table(tmp_path / "t.csv", target="label", domain="site")
+
+
+@pytest.mark.parametrize(
+    ("name", "sep", "encoding", "options"),
+    [
+        ("t.tsv", "\t", "utf-8", {}),
+        ("t.tsv.gz", "\t", "utf-8", {}),
+        ("T.CSV", ",", "utf-8", {}),
+        ("t.csv", ";", "cp1252", {"sep": ";", "encoding": "cp1252"}),
+        ("t.csv", "\t", "utf-16", {"sep": "tab", "encoding": "utf-16"}),
+        ("t.tsv", "|", "utf-8-sig", {"sep": "|"}),
+    ],
+)
+def test_separators_and_encodings(name: str, sep: str, encoding: str, options: dict[str, str], tmp_path: Path) -> None:
+    frame = pd.DataFrame({**ROWS, "domain": ["Zürich", "Zürich", "NA", "Köln"]})
+    frame.to_csv(tmp_path / name, index=False, sep=sep, encoding=encoding)
+    for table in (read_table(tmp_path / name, **options), read_table(table_spec(tmp_path / name, **options))):
+        assert table.domains.tolist() == ["Zürich", "Zürich", "NA", "Köln"]
+        assert table.features.columns.tolist() == [column for column in ROWS if column not in ("y", "domain")]
+        assert table.path == tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("t.csv", b"x,y,domain\n1,a,s\n", {"sep": ";"}, "by semicolons, but are separated by commas.* Use --sep ','"),
+        ("t.csv", b"x\ty\tdomain\n1\ta\ts\n", {}, "by commas, but are separated by tabs.* Use --sep tab"),
+        ("t.csv", b"x,y,domain\n1,a,s\n", {"sep": ";;"}, "'--sep' should be one character"),
+        ("t.csv", b"x,y,domain\n1,a,s\n", {"sep": '"'}, "'--sep' should be one character"),
+        ("t.csv", b"x,y,domain\n1,a,s\n", {"encoding": "klingon"}, "'--encoding' should be one that Python knows"),
+        ("t.csv", b"x,y,domain\n1,a,s\n", {"encoding": "base64"}, "'--encoding' should be one that Python knows"),
+        ("t.csv", b"x,y,domain\n1,\xe9,s\n", {"encoding": "ascii"}, "should be text in ascii, but is not"),
+        ("t.npz", b"", {"sep": ";"}, "'--sep' is for CSV files, but t.npz is none"),
+        ("t.parquet", b"", {"encoding": "utf-8"}, "'--encoding' is for CSV files, but t.parquet is none"),
+    ],
+)
+def test_wrong_separators_and_encodings(
+    name: str, content: bytes, options: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / name, **options)
+
+
+@pytest.mark.parametrize("start", [b"x,y,domain\n", b""])
+def test_a_small_file_that_expands_without_bound(start: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("momentalign.tables._files._MOST_EXPANDED", 2**20)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(start + b"\n" * 2**22))
+    with pytest.raises(ValueError, match=r"expands to more than .* MiB, \d+ times its size\. .* unpack it with gunzip"):
+        read_table(tmp_path / "t.csv.gz")

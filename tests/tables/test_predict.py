@@ -43,7 +43,7 @@ def test_columns_that_identify_rows_are_copied(tmp_path: Path) -> None:
     assert found["patient"].tolist() == ["'=1+1", "-1", "p"]  # a spreadsheet would run the first
     predict_file(MODEL, rows, tmp_path / "out.parquet", id_column="patient")
     assert pd.read_parquet(tmp_path / "out.parquet")["patient"].tolist() == ["=1+1", "-1", "p"]
-    with pytest.raises(ValueError, match=r"'--id' should name a column .*, but is 'Patient'\. .*mean 'patient'"):
+    with pytest.raises(ValueError, match=r"should have a column 'Patient' \(id\), .* with --id\. .*mean 'patient'"):
         predict_file(MODEL, rows, tmp_path / "no.csv", id_column="Patient")
     clash = write(tmp_path / "clash.csv", predicted=[1, 2, 3])
     with pytest.raises(ValueError, match="another name than the predictions, but is 'predicted'"):

@@ -65,14 +65,15 @@ def test_words_that_may_be_names_are_missing_values_only_among_features_and_numb
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target": "z", "domain": "site"}, "'target' should name a column of t.csv, but is 'z'. Found: age, kind"),
+        ({"target": "z", "domain": "site"}, "should have a column 'z' (target), but has none. Name the right one with"),
+        ({"target": "z", "domain": "site"}, "--target. Found: age, kind"),
         ({"target": "y", "domain": "sites"}, "Did you mean 'site'?"),
         ({"target": "y", "domain": "y"}, "should be two columns, but are both 'y'"),
         ({"target": "nothing", "domain": "site"}, "should have rows with 'nothing' and 'site', but has none"),
     ],
 )
 def test_missing_columns(frame: pd.DataFrame, options: dict[str, str], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message.replace("?", r"\?").replace(".", r"\.")):
+    with pytest.raises(ValueError, match=re.escape(message)):
         read_table(write(frame, tmp_path / "t.csv"), **options)
 
 
@@ -80,7 +81,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"gone\.csv does not exist"):
         read_table(tmp_path / "gone.csv")
     (tmp_path / "t.xlsx").write_text("")
-    with pytest.raises(ValueError, match=r"t\.xlsx should be a \.csv, \.csv\.gz, \.parquet or \.npz file"):
+    with pytest.raises(ValueError, match=r"t\.xlsx should be a \.csv, .* or \.npz file"):
         read_table(tmp_path / "t.xlsx")
     for name in ("t.csv", "t.parquet", "t.npz"):
         (tmp_path / name).write_text("")
@@ -159,12 +160,12 @@ def test_broken_archives(tmp_path: Path) -> None:
         (b"\n\r\n", "but is empty"),
         (
             "x,y,domain\n1,0,a\n".encode("utf-16"),
-            "t.csv should be text in UTF-8, but is in another encoding, or not text.",
+            "t.csv could not be read: it should be text in UTF-8, but is in another encoding, or not text.",
         ),
-        ("x,y,domain\n1,0,Z\u00fcrich\n".encode("latin-1"), "Save it as CSV in UTF-8."),
+        ("x,y,domain\n1,0,Z\u00fcrich\n".encode("latin-1"), "Save it as CSV in UTF-8, or name its encoding"),
         (
             b"a;b;y;domain\n1;2;0;a\n",
-            "separated by commas, but are separated by semicolons: 'a;b;y;domain'. Save it with commas.",
+            "separated by commas, but are separated by semicolons: 'a;b;y;domain'. Use --sep ';'.",
         ),
         (b"a;y;domain\n1,5;0;a\n2,5;1,5;b\n", "separated by commas, but are separated by semicolons"),
         (b"a\ty\tdomain\n1\t0\ta\n", "separated by commas, but are separated by tabs"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import momentalign
-from momentalign.data import load_dataset
+from momentalign.data import load_dataset, table_spec
 from momentalign.runs import read_records
 from momentalign.training import evaluate, make_config, run
 from tests.training.problems import assert_same_weights
@@ -159,3 +159,22 @@ def test_heart_disease_of_four_hospitals(tmp_path: Path) -> None:
     ]
     assert test[-1] is not None
     assert test[-1] > 0.7
+
+
+def test_a_run_keeps_how_its_table_is_read(tmp_path: Path) -> None:
+    frame = patients(60).drop(columns="age").rename(columns={"y": "health", "domain": "town"})
+    frame.to_csv(tmp_path / "a.csv", index=False, sep=";", encoding="cp1252")
+    spec = table_spec(tmp_path / "a.csv", target="health", domain="town", sep=";", encoding="cp1252")
+    config = make_config(spec, test_domains=["Bern"], steps=2, record_every=2, hparams={"batch_size": 8})
+    assert config.dataset == f"{tmp_path / 'a.csv'}?target=health&domain=town&sep=;&encoding=cp1252"
+    records = run(config, tmp_path / "run", accelerator="cpu")
+    assert run(config, tmp_path / "run", accelerator="cpu") == records
+    own = evaluate(tmp_path / "run", tmp_path / "a.csv")
+    assert {score.domain for score in own} == {"Zurich", "Basel", "Bern", None}
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert evaluate(tmp_path / "run", tmp_path / "a.parquet") == own
+    frame.rename(columns={"town": "place"}).to_csv(tmp_path / "a.tsv", index=False, sep="\t", encoding="cp1252")
+    assert evaluate(tmp_path / "run", table_spec(tmp_path / "a.tsv", domain="place")) == own
+    frame.iloc[1:].to_csv(tmp_path / "a.csv", index=False, sep=";")
+    with pytest.raises(ValueError, match="which has changed since"):
+        run(config, tmp_path / "run", accelerator="cpu")

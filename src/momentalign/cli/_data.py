@@ -22,6 +22,7 @@ from momentalign._datasets import SPLIT_NAMES
 from momentalign._format import pluralize
 from momentalign.cli._options import RootOption, split_names
 from momentalign.cli._output import RESUME_NOTE, description_column, exit_on_interrupt, make_console, print_warnings
+from momentalign.cli._table_options import TableOptions, table_options
 
 if TYPE_CHECKING:
     from momentalign.data import ByteProgress, Source
@@ -122,23 +123,25 @@ def path_command(name: _Name, root: RootOption = None) -> None:
 
 
 @data.command("groups")
+@table_options
 def groups_command(
     name: Annotated[str, typer.Argument(help="A data set of image files, a folder domain/class/image, or a table.")],
     classes: Annotated[str, typer.Option(help="Two or more classes, separated by commas.")],
     domains: Annotated[str, typer.Option(help="As many domains; each goes with the class at its place.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="New folder for the group set.")],
+    table: TableOptions,
     share: Annotated[float, typer.Option(help="Share of a class's training rows that are of its domain.")] = 0.95,
     holdout: Annotated[float, typer.Option(help="Share of every group's rows in val, and again in test.")] = 0.2,
     trial: Annotated[int, typer.Option(help="Seed of the rows.")] = 0,
     root: RootOption = None,
 ) -> None:
     """Make a group set for the worst group: classes that go with domains in the training rows."""
-    from momentalign.data import make_group_set
+    from momentalign.data import make_group_set, table_spec
 
     console = make_console()
     with print_warnings(console):
         made = make_group_set(
-            name,
+            table_spec(name, **table),
             out,
             classes=split_names(classes),
             domains=split_names(domains),
@@ -147,13 +150,13 @@ def groups_command(
             trial=trial,
             root=root,
         )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("group", overflow="fold")
+    sizes = Table(box=None, pad_edge=False)
+    sizes.add_column("group", overflow="fold")
     for split in SPLIT_NAMES:
-        table.add_column(split, justify="right")
+        sizes.add_column(split, justify="right")
     for group, counts in zip(made.group_names, made.counts.tolist(), strict=True):
-        table.add_row(group, *map(str, counts))
-    console.print(table)
+        sizes.add_row(group, *map(str, counts))
+    console.print(sizes)
     path = shlex.quote(str(made.path))
     if made.path.is_dir():
         following = f"momentalign embed {path} --encoder FOLDER -o features.parquet"

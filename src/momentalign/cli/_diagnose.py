@@ -7,16 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from momentalign._format import format_duration
-from momentalign.cli._options import TABLE_HELP, DomainOption, GroupOption, SplitOption, TargetOption
 from momentalign.cli._output import exit_on_interrupt, make_console, print_block, print_warnings, share_bar
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, table_options, words_of
 
 
+@table_options
 def diagnose(
     path: Annotated[Path, typer.Argument(help=TABLE_HELP)],
-    target: TargetOption = "y",
-    domain: DomainOption = "domain",
-    group: GroupOption = None,
-    split: SplitOption = None,
+    table: TableOptions,
     test_domain: Annotated[
         str | None, typer.Option(help="A domain that is the unseen target instead of a source.")
     ] = None,
@@ -37,16 +35,7 @@ def diagnose(
 
     check_output(out, (".html", ".htm"), inputs=[path])
     console = make_console()
-    plan = plan_diagnosis(
-        path,
-        target=target,
-        domain=domain,
-        group=group,
-        split=split,
-        test_domain=test_domain,
-        loss=loss,
-        components=components,
-    )
+    plan = plan_diagnosis(path, test_domain=test_domain, loss=loss, components=components, **table)
     for line in plan.lines:
         console.print(line)
     settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order}
@@ -72,6 +61,5 @@ def diagnose(
     console.print()
     print_block(console, str(diagnosis.transfer))
     write_diagnosis(diagnosis, out, title=f"Domains of {path.name}", lines=plan.lines)
-    named = [("--target", target, "y"), ("--domain", domain, "domain")]
-    options = [word for option, value, default in named if value != default for word in (option, value)]
-    console.print(f"Saved the page to {out}. Next: {shlex.join(['momentalign', 'probe', str(path), *options])}")
+    following = shlex.join(["momentalign", "probe", str(path), *words_of(table)])
+    console.print(f"Saved the page to {out}. Next: {following}")

@@ -1,9 +1,11 @@
 """`momentalign evaluate`."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from momentalign.cli._options import (
     DatasetArgument,
@@ -20,11 +22,15 @@ from momentalign.cli._output import (
     progress_bar,
     score_table,
 )
+from momentalign.cli._table_options import TableOptions, table_options
+from momentalign.cli._table_scores import print_scores
 
 
+@partial(table_options, default="as in training")
 def evaluate_command(
-    run: Annotated[Path, typer.Argument(help="Folder of a trained run.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or of a model of 'probe'.", show_default=False)],
     dataset: DatasetArgument,
+    table: TableOptions,
     root: RootOption = None,
     device: DeviceOption = "auto",
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows per batch.")] = None,
@@ -32,16 +38,55 @@ def evaluate_command(
     skip_bad_files: SkipBadFilesOption = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the scores.")] = None,
 ) -> None:
-    """Evaluate a trained run on any data set with its classes: accuracy per domain and of the worst group."""
-    from momentalign._csv import csv_text
+    """Evaluate a trained model on any data set with its classes: scores per domain and of the worst group."""
     from momentalign._files import atomic_write, check_output
+    from momentalign._table_spec import spec_path
+    from momentalign.data import table_spec
+    from momentalign.training import is_linear_model
+
+    name = table_spec(dataset, **table)
+    if out is not None:
+        check_output(out, (".csv",), inputs=[Path(spec_path(dataset)).expanduser()])
+    console = make_console()
+    if is_linear_model(run):
+        text = _evaluate_model(console, run, name)
+    else:
+        options = {"root": root, "batch_size": batch_size, "workers": workers, "skip_bad_files": skip_bad_files}
+        text = _evaluate_run(console, run, name, device=find_device(device), **options)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(out, text)
+        console.print(f"Saved the scores to {out}.")
+    console.print(f"In Python: momentalign.load({str(run)!r}) loads the model with its preprocessing.")
+
+
+def _evaluate_model(console: Console, folder: Path, dataset: str) -> str:
+    """Print the scores of a linear model on a table; returns them as CSV."""
+    from momentalign._table_spec import inherit_spec, spec_path, split_spec
+    from momentalign.runs import read_run
+    from momentalign.tables import TableModel, score_file
+
+    model = TableModel.load(folder)
+    if (folder / "run.json").exists():  # of the probing protocol, whose models do not name columns
+        dataset = inherit_spec(dataset, split_spec(read_run(folder)["config"]["dataset"])[1])
+    scores, notes = score_file(model, dataset)
+    for note in notes:
+        console.print(note)
+    print_scores(console, scores, "rows with a label")
+    if model.fitted_on(spec_path(dataset)):
+        console.print(
+            f"The model was fitted to rows of this file: {folder / 'scores.csv'} has scores of held-out rows."
+        )
+    return scores.to_csv()
+
+
+def _evaluate_run(console: Console, run: Path, dataset: str, **options: Any) -> str:
+    """Print the scores of a run's network, and which weights they are of; returns them as CSV."""
+    from momentalign._csv import csv_text
+    from momentalign._table_spec import inherit_spec, resolve_spec, split_spec
     from momentalign.runs import RunState, read_run, weights_note
     from momentalign.training import Score, evaluate, find_position
 
-    device = find_device(device)
-    if out is not None:
-        check_output(out, (".csv",), inputs=[Path(dataset).expanduser()])
-    console = make_console()
     about = read_run(run)
     config = about["config"]
     with (
@@ -51,16 +96,10 @@ def evaluate_command(
     ):
         task = bar.add_task("rows")
         scores = evaluate(
-            run,
-            dataset,
-            root=root,
-            device=device,
-            batch_size=batch_size,
-            workers=workers,
-            skip_bad_files=skip_bad_files,
-            progress=lambda done, rows: bar.update(task, completed=done, total=rows),
+            run, dataset, progress=lambda done, rows: bar.update(task, completed=done, total=rows), **options
         )
-    is_own_data = config["dataset"] in (dataset, str(Path(dataset).expanduser().resolve()))
+    read_as = inherit_spec(dataset, split_spec(config["dataset"])[1])
+    is_own_data = config["dataset"] in (read_as, resolve_spec(read_as))
     shown = [score._asdict() | {"split": score.split or "all"} for score in scores]
     console.print(score_table(shown, config["test_domains"] if is_own_data else []))
     for score in scores:
@@ -68,10 +107,6 @@ def evaluate_command(
             console.print(f"  {score.split}, {score.group}: {100 * score.value:.1f} ({score.rows} rows)")
     if is_own_data:
         console.print("The run was trained on the first split of the domains without a *.")
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(out, csv_text([Score._fields, *scores]))
-        console.print(f"Saved the scores to {out}.")
     if about["status"] is not RunState.FINISHED:
         step = find_position(run).step
         console.print(f"The run is not finished: these are its weights after {step} of {config['steps']} steps.")
@@ -79,4 +114,4 @@ def evaluate_command(
         note = weights_note(about["weights"], config["steps"])
         if note is not None:
             console.print(note)
-    console.print(f"In Python: momentalign.load({str(run)!r}) loads the network with its preprocessing.")
+    return csv_text([Score._fields, *scores])

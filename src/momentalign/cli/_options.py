@@ -9,13 +9,6 @@ import typer
 DatasetArgument = Annotated[
     str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.", show_default=False)
 ]
-TABLE_HELP = "A .csv, .csv.gz, .parquet or .npz file."
-TargetOption = Annotated[str, typer.Option(help="Column of the labels.")]
-DomainOption = Annotated[str, typer.Option(help="Column of the domains.")]
-GroupOption = Annotated[str | None, typer.Option(help="Column of the groups.", show_default="group, if there is one")]
-SplitOption = Annotated[
-    str | None, typer.Option(help="Column of the splits: train, val, test.", show_default="split, if there is one")
-]
 RootOption = Annotated[
     Path | None,
     typer.Option("--root", help="Data folder.", show_default="$MOMENTALIGN_DATA, else ~/.cache/momentalign"),

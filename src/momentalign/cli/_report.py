@@ -22,7 +22,7 @@ def report(
 ) -> None:
     """Write one HTML page on a sweep: tables by selection rule, curves, costs, distances and provenance."""
     from momentalign._files import check_folder, check_output
-    from momentalign._validation import check_weight
+    from momentalign._validation import check_nonnegative
 
     try:
         from momentalign.report import write_report
@@ -35,7 +35,7 @@ def report(
     check_output(out, (".html", ".htm"))
     if figures is not None:
         check_folder(figures, "--figures")
-    reach = REACH if reach is None else check_weight("--reach", reach)
+    reach = REACH if reach is None else check_nonnegative("--reach", reach)
     console = make_console()
     sweep = read_runs(folders)
     problems = f" {pluralize(len(sweep.problems), 'problem')} found, listed on the page." if sweep.problems else ""

@@ -33,14 +33,17 @@ from momentalign.cli._options import (
 )
 from momentalign.cli._output import make_console, print_warnings
 from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
+from momentalign.cli._table_options import TableOptions, table_options
 
 if TYPE_CHECKING:
     from momentalign.sweep import Plan, Tally
 
 
+@table_options
 def sweep(
     datasets: Annotated[list[str], typer.Argument(help="Data sets: names, folders domain/class/image, or tables.")],
     algorithms: Annotated[str, typer.Option(help="Names, or package.module:Class, separated by commas.")],
+    table: TableOptions,
     trials: Annotated[
         int | None, typer.Option(help="Seeds of data, split, weights and batches.", show_default="3; 5 for probes")
     ] = None,
@@ -100,19 +103,21 @@ def sweep(
 ) -> None:
     """Compare algorithms: run what the selection rules need, resumably, and print the tables."""
     from momentalign._files import check_folder
-    from momentalign._validation import check_choice, check_weight
+    from momentalign._validation import check_choice, check_nonnegative
+    from momentalign.data import table_spec
     from momentalign.sweep import make_plan, make_probe_plan
     from momentalign.training import augmentation_note, preset_note
 
     check_folder(out)
     check_choice("--setting", setting, ("finetune", "probe"))
     if reach is not None:
-        check_weight("--reach", reach)
+        check_nonnegative("--reach", reach)
     check_choice("--engine", engine, ("local", "ray"))
     if engine == "local" and address is not None:
         raise ValueError("'--address' is for a Ray cluster. Use it with --engine ray.")
     console = make_console()
     with print_warnings(console):
+        datasets = [table_spec(dataset, **table) for dataset in datasets]
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
             ignored = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": average}

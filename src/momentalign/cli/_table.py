@@ -40,14 +40,14 @@ def table(
 ) -> None:
     """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
     from momentalign._files import atomic_write, check_output
-    from momentalign._validation import check_choice, check_weight
+    from momentalign._validation import check_choice, check_nonnegative
     from momentalign.report import accuracy_table
     from momentalign.selection import REACH, RULES, read_runs
 
     check_choice("--select", rule, RULES)
     if reach is not None and rule != "extrapolated":
         raise ValueError(f"'--reach' is for --select extrapolated, but --select is {rule}. Omit it.")
-    reach = REACH if reach is None else check_weight("--reach", reach)
+    reach = REACH if reach is None else check_nonnegative("--reach", reach)
     if form is not None:
         check_choice("--format", form, tuple(_FORMATS.values()))
     if out is not None:

@@ -36,10 +36,13 @@ from momentalign.cli._output import (
     print_warnings,
     score_table,
 )
+from momentalign.cli._table_options import TableOptions, table_options
 
 
+@table_options
 def train_command(
     dataset: DatasetArgument,
+    table: TableOptions,
     algorithm: Annotated[str, typer.Option(help="Name, or package.module:Class.")] = "erm",
     test_domain: Annotated[
         list[str] | None, typer.Option(help="Domain to hold out for testing; repeatable.", show_default=False)
@@ -87,13 +90,14 @@ def train_command(
     from momentalign._files import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
+    from momentalign.data import table_spec
     from momentalign.runs import read_records, read_run, saved_records, weights_note
     from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_note, run
 
     console = make_console()
     with print_warnings(console):
         config = make_config(
-            dataset,
+            table_spec(dataset, **table),
             algorithm,
             test_domains=test_domain or (),
             trial=check_count("--seed", seed, 0),
@@ -127,9 +131,9 @@ def train_command(
             with console.status("Measuring a few steps …"):
                 cost = estimate_run(config, **options)
             console.print(
-                f"About {format_duration(cost.seconds)}: {1000 * cost.step_seconds:.3g} ms per step, "
-                f"{cost.record_seconds:.2g} s for each of {cost.records} records; {cost.memory_gib:.2g} GiB of memory. "
-                "Nothing was written."
+                f"About {format_duration(cost.seconds)}: {format_duration(cost.step_seconds)} per step, "
+                f"{format_duration(cost.record_seconds)} for each of {cost.records} records; "
+                f"{cost.memory_gib:.2g} GiB of memory. Nothing was written."
             )
             return
         check_writable(out.absolute())

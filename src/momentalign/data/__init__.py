@@ -6,6 +6,7 @@ tensors. Images, sentences and rows of tables are :class:`Items`, which an encod
 """
 
 from momentalign._seeds import seed_hash
+from momentalign._table_spec import table_spec
 from momentalign.data._batches import DomainBatchSampler
 from momentalign.data._checksums import ByteProgress, read_lock_file
 from momentalign.data._convert import domain_dataset, table_dataset
@@ -65,6 +66,7 @@ __all__ = [
     "seed_hash",
     "split_in_out",
     "table_dataset",
+    "table_spec",
     "verify",
     "without_bad_files",
 ]

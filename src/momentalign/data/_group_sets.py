@@ -15,11 +15,12 @@ from momentalign._extras import require
 from momentalign._files import check_folder, check_writable, new_folder
 from momentalign._format import join_first, suggest
 from momentalign._seeds import seed_hash
+from momentalign._table_spec import TABLE_SUFFIXES, is_table, spec_path
 from momentalign._types import Integers
 from momentalign._validation import check_names
 from momentalign.data._items import ImageFiles
 from momentalign.data._load import load_dataset
-from momentalign.tables import TABLE_SUFFIXES, Table, label_names, read_table
+from momentalign.tables import Table, label_names, read_table
 
 _TABLE = "features.parquet"
 
@@ -57,7 +58,7 @@ def make_group_set(
     over is added to "test", so that the scarce groups are measured on as many rows as possible.
 
     Args:
-        name: A data set of image files, by name or folder, or a table with columns `y` and `domain`.
+        name: A data set of image files, by name or folder, or a table as in :func:`load_dataset`.
         out: Folder to make: images in `domain/class/` with `groups.csv`, or `features.parquet`.
         classes: Two or more classes.
         domains: As many domains.
@@ -85,9 +86,8 @@ def make_group_set(
     if not 0 < holdout < 0.5:
         raise ValueError(f"'holdout' should be above 0 and below 0.5, but is {holdout}.")
     group_names = tuple(f"{label}, {domain}" for label in classes for domain in domains)
-    path = Path(name).expanduser()
-    is_table = path.name.endswith(TABLE_SUFFIXES)
-    source: _TableRows | _ImageRows = _TableRows.read(path) if is_table else _ImageRows.read(name, root)
+    source: _TableRows | _ImageRows
+    source = _TableRows.read(str(name)) if is_table(spec_path(str(name))) else _ImageRows.read(name, root)
     y, e = source.codes("class", classes), source.codes("domain", domains)
     chosen = np.flatnonzero((y >= 0) & (e >= 0))
     splits = draw_group_splits(
@@ -205,9 +205,15 @@ class _TableRows:
         self.labels = {"class": label_names(table.target), "domain": table.domains}
 
     @classmethod
-    def read(cls, path: Path) -> "_TableRows":
+    def read(cls, name: str) -> "_TableRows":
         require("pyarrow", "Parquet files need", extra="cli")
-        return cls(path.name, read_table(path))
+        table = read_table(name)
+        if taken := {"y", "domain", "split", "group"} & set(table.features.columns):
+            raise ValueError(
+                f"{table.path.name} should not have a feature named '{min(taken)}', which is what a group set calls a "
+                "column of its own. Rename it."
+            )
+        return cls(table.path.name, table)
 
     def codes(self, what: str, names: Sequence[str]) -> Integers:
         return _codes(self.name, what, self.labels[what], names)

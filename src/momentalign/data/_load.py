@@ -7,6 +7,7 @@ from pathlib import Path
 
 from momentalign._datasets import DATASET_NAMES, GROUPS_FILE
 from momentalign._format import join_first, suggest
+from momentalign._table_spec import is_table, spec_path
 from momentalign.data._convert import table_dataset
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._digits import ColoredDigits, ColoredMNIST, RotatedDigits, RotatedMNIST
@@ -14,7 +15,7 @@ from momentalign.data._folders import read_image_folder, without_bad_files
 from momentalign.data._groups import read_celeba, read_group_folder, read_waterbirds
 from momentalign.data._multinli import read_multinli
 from momentalign.data._sources import SOURCES, data_folder
-from momentalign.tables import TABLE_SUFFIXES, MissingColumnError, read_table
+from momentalign.tables import read_table
 
 
 def _read_benchmark(name: str, trial: int, root: Path, holdout: float) -> DomainDataset:
@@ -60,7 +61,8 @@ def load_dataset(
 
     Args:
         name: One of :func:`dataset_names`, the path of a folder `domain/class/image`, of a folder of
-            images with `groups.csv`, or of a table (.csv, .csv.gz, .parquet, .npz) with columns `y` and `domain`.
+            images with `groups.csv`, or of a table with columns `y` and `domain`. :func:`table_spec` names tables with
+            other columns, separators or encodings.
         trial: The trial's seed, of the split and of everything else random about the data.
         root: Data folder; see :func:`data_folder`.
         holdout: Share of each domain in its "out" split, unless splits are published with the data.
@@ -77,7 +79,7 @@ def load_dataset(
     if name in _LOADERS:
         dataset = _LOADERS[str(name)](trial, data_folder(root), holdout)
     else:
-        dataset = _from_path(Path(name).expanduser(), trial, holdout)
+        dataset = _from_path(str(name), trial, holdout)
     if skip_bad:
         dataset = without_bad_files(dataset)
     for sentence in _unusual(dataset, holdout):
@@ -85,21 +87,15 @@ def load_dataset(
     return dataset
 
 
-def _from_path(path: Path, trial: int, holdout: float) -> DomainDataset:
+def _from_path(name: str, trial: int, holdout: float) -> DomainDataset:
+    path = Path(spec_path(name)).expanduser()
     if (path / GROUPS_FILE).is_file():
         return read_group_folder(path)
     if path.is_dir():
         return read_image_folder(path, name=path.resolve().name, trial=trial, holdout=holdout)
     if path.is_file():
-        try:
-            table = read_table(path)
-        except MissingColumnError as error:
-            raise ValueError(
-                f"{path.name} should have the labels in column 'y' and the domains in column 'domain', "
-                f"but has no column '{error.name}'. Rename it. {error.columns_note}"
-            ) from None
-        return table_dataset(table, name=path.name, trial=trial, holdout=holdout)
-    if path.name.endswith(TABLE_SUFFIXES) or len(path.parts) > 1:
+        return table_dataset(read_table(name), name=path.name, trial=trial, holdout=holdout)
+    if is_table(path) or len(path.parts) > 1:
         raise FileNotFoundError(f"{path} does not exist.")
     raise ValueError(
         f"There is no data set and no folder or file {str(path)!r}.{suggest(str(path), _LOADERS)} "

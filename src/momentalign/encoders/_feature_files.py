@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from momentalign._extras import require
 from momentalign._files import atomic_file, atomic_folder, atomic_write, check_output, is_leftover, remove_folder
+from momentalign._json import parse_json, read_json
 from momentalign.tables import METADATA_KEY, read_parquet_metadata
 
 _SUFFIXES = (".parquet", ".npz")
@@ -113,15 +114,15 @@ def check_feature_path(path: Path) -> None:
 
 def read_plan(path: Path) -> dict[str, Any]:
     """Read the plan of a feature file: format, data set and encoder; empty for a file written by something else."""
-    metadata: dict[str, Any] = {}
+    metadata: Any = {}
     if path.suffix == ".parquet":
         _pyarrow()
         with suppress(ValueError, OSError):  # not a parquet file
             metadata = read_parquet_metadata(path)
     elif zipfile.is_zipfile(path):
-        with np.load(path, allow_pickle=False) as arrays:
-            metadata = json.loads(str(arrays[METADATA_KEY])) if METADATA_KEY in arrays else {}
-    plan = metadata.get("plan", {})
+        with np.load(path, allow_pickle=False) as arrays, suppress(ValueError):  # other metadata of that name
+            metadata = parse_json(str(arrays[METADATA_KEY]).encode()) if METADATA_KEY in arrays else {}
+    plan = metadata.get("plan", {}) if isinstance(metadata, dict) else {}
     return plan if isinstance(plan, dict) else {}
 
 
@@ -203,7 +204,7 @@ def _differ_in_rows(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> boo
 
 def _read_shard_plan(path: Path) -> dict[str, Any]:
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
+        plan = read_json(path)
     except (FileNotFoundError, ValueError):
         return {}
     return plan if isinstance(plan, dict) else {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._datasets import SPLIT_NAMES
+from momentalign._table_spec import resolve_spec, spec_path
 from momentalign._validation import check_choice, check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
@@ -55,7 +56,7 @@ def make_probe_config(
     name = find_method(method).name
     check_choice("solver", solver, SOLVERS)
     plan = recipe_for(recipe)
-    path = str(dataset) if data is not None else _absolute(dataset)
+    path = str(dataset) if data is not None else resolve_spec(str(dataset))
     rows, *others = (len((data or open_data(path)).rows(split)) for split in SPLIT_NAMES)
     grid = method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others)
     if check_count("hparams_seed", hparams_seed, 0) >= len(grid):
@@ -102,17 +103,13 @@ def grid_size(
     dataset: str | Path, method: str, *, solver: str = "converged", recipe: str = "table", data: ProbeData | None = None
 ) -> int:
     """Number of hyper-parameter sets of a method; arguments as for :func:`make_probe_config`."""
-    rows = len((data or open_data(_absolute(dataset))).rows("train"))
+    rows = len((data or open_data(resolve_spec(str(dataset)))).rows("train"))
     return len(method_grid(method, solver, recipe_for(recipe), train_rows=rows))
-
-
-def _absolute(dataset: str | Path) -> str:
-    return str(Path(dataset).expanduser().resolve())
 
 
 def open_data(path: str) -> ProbeData:
     """Read a file of features; the last one is cached while the file does not change."""
-    file = Path(path)
+    file = Path(spec_path(path))
     return _read(path, file.stat().st_mtime_ns if file.exists() else 0)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._format import pluralize
+from momentalign._table_spec import inherit_spec, table_spec
 from momentalign._validation import check_blanks, check_labels
 from momentalign.tables import encode_classes, read_table
 
@@ -118,21 +119,18 @@ class ProbeData:
     def from_file(
         cls,
         path: str | Path,
-        *,
-        target: str = "y",
-        domain: str = "domain",
-        split: str = "split",
-        group: str | None = None,
+        **reading: str | None,
     ) -> Self:
-        """Read a table (.csv, .csv.gz, .parquet or .npz) by the names of its columns, by default those of `embed`.
+        """Read a table, see :func:`momentalign.tables.read_table`; by default with the columns of `embed`.
 
-        Without a group column the groups are the pairs of class and domain. Columns of text raise a ValueError.
+        There has to be a column of splits. Without one of groups these are the pairs of class and domain. Columns of
+        text raise a ValueError.
         """
-        table = read_table(path, target=target, domain=domain, group=group, split=split)
+        table = read_table(inherit_spec(table_spec(path, **reading), {"split": "split"}))
         text = [str(name) for name in table.features.columns if table.features[name].dtype.kind not in "fiub"]
         if text:
             raise ValueError(
-                f"The columns of {Path(path).name} should be numbers, but '{text[0]}' is not. 'momentalign probe' "
+                f"The columns of {table.path.name} should be numbers, but '{text[0]}' is not. 'momentalign probe' "
                 "takes categories and missing values."
             )
         single = all(dtype.kind == "f" and dtype.itemsize <= 4 for dtype in table.features.dtypes)

@@ -8,7 +8,7 @@ from typing import Any
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import ReportProgress
-from momentalign._validation import check_choice, check_count, check_weight
+from momentalign._validation import check_choice, check_count, check_nonnegative, check_weight
 from momentalign.probing._data import ProbeData, check_group_sizes, small_group
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
@@ -83,7 +83,7 @@ def run_protocol(
         chosen = [method for method in chosen if solver in method.solvers]
     plan = recipe_for(recipe)
     strength = check_weight("l2", l2 if l2 is not None else (L2 if solver == "converged" else 0.0))
-    check_weight("tol", tol)
+    check_nonnegative("tol", tol)
     check_count("max_iter", max_iter, 1)
     check_count("components", components, 1)
     fitter = ProbeSolver(solver, strength, tol, max_iter, plan.epochs)

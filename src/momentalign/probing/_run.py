@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from momentalign._datasets import SPLIT_NAMES
+from momentalign._table_spec import spec_path
 from momentalign._types import Array
 from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
 from momentalign.penalties import term_name
@@ -246,7 +247,7 @@ def feature_source(path: str | Path) -> dict[str, str]:
     """Data set and encoder of a file that `momentalign embed` wrote, by "dataset" and "encoder"; empty for others."""
     from momentalign.encoders import read_plan
 
-    plan = read_plan(Path(path))
+    plan = read_plan(Path(spec_path(str(path))))
     try:
         return {"dataset": str(plan["data set"]["name"]), "encoder": str(plan["encoder"]["name"])}
     except (KeyError, TypeError):

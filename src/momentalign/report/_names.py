@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath, PureWindowsPath
 
+from momentalign._table_spec import TABLE_SUFFIXES, spec_path
 from momentalign.algorithms import PLAIN_MODELS, algorithm_names, find_algorithm
 from momentalign.data import dataset_names
 from momentalign.probing import METHODS
@@ -16,7 +17,6 @@ for _spec in reversed(_ALGORITHMS.values()):
     _TERM_LABELS |= _spec.term_labels
 _AVERAGES = {"ema": "EMA", "sma": "SMA", "swad": "SWAD"}
 _AVERAGES |= {"uniform-soup": "uniform soup", "greedy-soup": "greedy soup"}
-_TABLES = (".csv.gz", ".csv", ".parquet", ".npz")
 # Abbreviations that are common in papers; other data sets show their domains' names in full.
 _HEADS = {
     "vlcs": {"Caltech101": "C", "LabelMe": "L", "SUN09": "S", "VOC2007": "V"},
@@ -70,8 +70,12 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
         {'pacs': 'pacs', '/data/birds.parquet': 'birds'}
         >>> list(dataset_labels(["/one/clip/birds.npz", "/two/clip/birds.npz", "/two/bert/birds.npz"]).values())
         ['one/clip/birds', 'two/clip/birds', 'bert/birds']
+        >>> list(dataset_labels(["/birds.csv?target=sex", "/birds.csv?target=age"]).values())
+        ['birds?target=sex', 'birds?target=age']
     """
-    parts = {name: _parts(name) for name in names}
+    names = list(names)
+    times_read = Counter(spec_path(name) for name in set(names))
+    parts = {name: _parts(name, times_read[spec_path(name)] > 1) for name in names}
     stems = Counter((*folders, stem) for folders, stem, _ in parts.values())
     # Files that differ in their suffix only keep it.
     ends = {name: stem if stems[*folders, stem] == 1 else last for name, (folders, stem, last) in parts.items()}
@@ -87,13 +91,18 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
             depths[name] += 1
 
 
-def _parts(name: str) -> tuple[tuple[str, ...], str, str]:
-    """Parent folders of a path, its last part without and with the suffix; a name that is not a path stays."""
-    for path in (PurePath(name), PureWindowsPath(name)):
+def _parts(name: str, with_options: bool) -> tuple[tuple[str, ...], str, str]:
+    """Parent folders of a path, its last part without and with the suffix; a name that is not a path stays.
+
+    The options of a table are left out where it is read in one way only.
+    """
+    file = spec_path(name)
+    options = name[len(file) :] if with_options else ""
+    for path in (PurePath(file), PureWindowsPath(file)):
         if path.is_absolute() and path.name:
-            ending = next((ending for ending in _TABLES if path.name.lower().endswith(ending)), "")
+            ending = next((ending for ending in TABLE_SUFFIXES if path.name.lower().endswith(ending)), "")
             stem = path.name[: len(path.name) - len(ending)] or path.name
-            return tuple(part.strip("/\\") for part in path.parts[:-1]), stem, path.name
+            return tuple(part.strip("/\\") for part in path.parts[:-1]), stem + options, path.name + options
     return (), name, name
 
 

@@ -17,6 +17,7 @@ from momentalign._datasets import DATASET_NAMES, GROUPS_FILE, is_image, walk_lin
 from momentalign._errors import describe_error
 from momentalign._files import atomic_write, is_disk_full
 from momentalign._sealed import DamagedFileError, file_digest, seal, unseal
+from momentalign._table_spec import spec_path
 from momentalign.runs._config import RunConfig, cell_of, differing_keys
 from momentalign.runs._description import check_description
 
@@ -228,7 +229,7 @@ def data_stamp(dataset: str) -> str | None:
     A folder's `groups.csv` counts as well.
     None for data sets with a name, which `momentalign data verify` checks, and for paths that do not exist.
     """
-    path = Path(dataset).expanduser()
+    path = Path(spec_path(dataset)).expanduser()
     if dataset in DATASET_NAMES or not path.exists():
         return None
     if path.is_file():

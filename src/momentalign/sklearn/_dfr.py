@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from momentalign._validation import check_choice, check_count, check_weight
+from momentalign._validation import check_choice, check_count, check_nonnegative
 from momentalign.linear import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
 from momentalign.sklearn._groups import GroupClassifier, GroupRows, check_fraction, validation_mask
 
@@ -69,7 +69,7 @@ class Reweighting(GroupClassifier):
         if not len(self.Cs):
             raise ValueError("'Cs' should hold at least one number, but is empty.")
         for C in self.Cs:
-            if check_weight("Cs", C) == 0:
+            if check_nonnegative("Cs", C) == 0:
                 raise ValueError(f"'Cs' should be above 0, but holds {C!r}.")
         if self.refits is not None:
             check_count("refits", self.refits, 1)

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentalign._types import Array
-from momentalign._validation import check_count, check_weight
+from momentalign._validation import check_count, check_nonnegative
 from momentalign.sklearn._base import DomainEstimator
 
 
@@ -46,7 +46,7 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
             The fitted transformer.
         """
         self._refuse_groups(groups)
-        check_weight("scale", self.scale)
+        check_nonnegative("scale", self.scale)
         features: Array
         targets: NDArray[Any]
         features, targets = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)

@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
 
 from momentalign._types import Array
-from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
+from momentalign._validation import SCALINGS, check_choice, check_count, check_nonnegative, check_weight
 from momentalign.linear import LinearHead
 from momentalign.sklearn._base import FitRows, LinearEstimator
 from momentalign.sklearn._candidates import Setting, explain_steps, format_candidates
@@ -86,7 +86,7 @@ class WeightSearch(LinearEstimator):
     def _check_parameters(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
         check_choice("rule", self.rule, ("cautious", "best"))
-        check_weight("tol", self.tol)
+        check_nonnegative("tol", self.tol)
         check_count("max_iter", self.max_iter, 1)
         if self.folds is not None:
             check_count("folds", self.folds, self._least_folds())

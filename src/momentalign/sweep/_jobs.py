@@ -5,7 +5,6 @@ import io
 import shutil
 import tarfile
 import time
-import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import torch
 
 from momentalign._errors import describe_error
-from momentalign._files import is_disk_full
+from momentalign._files import atomic_folder, is_disk_full
 from momentalign._machine import is_ours
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.runs import BusyError, RunConfig, RunState, is_busy, record_failure
@@ -244,11 +243,5 @@ def pack_folder(folder: Path) -> bytes:
 
 def unpack_folder(content: bytes, folder: Path) -> None:
     """Replace a folder by the files of a tar file, atomically."""
-    new = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-            archive.extractall(new, filter="data")
-        shutil.rmtree(folder, ignore_errors=True)
-        new.rename(folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    with atomic_folder(folder) as new, tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(new, filter="data")

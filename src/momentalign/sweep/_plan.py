@@ -165,7 +165,7 @@ def make_probe_plan(
     """List the probes that selection for the worst group needs.
 
     Args:
-        datasets: Feature files, as `momentalign embed` writes them.
+        datasets: Feature files, as `momentalign embed` writes them, or other tables of numbers with splits.
         algorithms: Names of probing methods.
         rules: Selection rules for data with groups.
         trials: Number of seeds.
@@ -190,10 +190,7 @@ def make_probe_plan(
         try:
             domains = ProbeData.from_file(dataset).domain_names
         except MissingColumnError as error:
-            raise ValueError(
-                f"{Path(dataset).name} should have labels in column 'y', domains in 'domain' and train, val or test in "
-                f"'split' for probes, but has no column '{error.name}'. Rename or add it. {error.columns_note}"
-            ) from None
+            raise ValueError(f"Probes need labels, domains and the splits train, val and test. {error}") from None
         for algorithm in algorithms:
             sets = grid_size(dataset, algorithm, **grid_options)
             sets = sets if hparams is None else min(sets, check_count("hparams", hparams, 1))

@@ -1,8 +1,8 @@
 """Tables: from a file to a matrix, a linear model that transfers (`probe`), differences of domains (`diagnose`).
 
-:func:`read_table` reads CSV, parquet and npz files with a label and a domain for each row. :func:`fit_encoder` learns
-on training rows how columns become numbers. :func:`plan_probe` and :func:`plan_diagnosis` do both, describe what they
-will do and return a plan to run.
+:func:`read_table` reads CSV, TSV, parquet and npz files with a label and a domain for each row. :func:`fit_encoder`
+learns on training rows how columns become numbers. :func:`plan_probe` and :func:`plan_diagnosis` do both, describe what
+they will do and return a plan to run.
 
 Models and measures are imported on first use: reading a table needs no scikit-learn, which takes seconds.
 """
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder, encode_rows, fit_encoder
 from momentalign.tables._files import (
     METADATA_KEY,
-    TABLE_SUFFIXES,
     MissingColumnError,
     read_frame,
     read_parquet_metadata,
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
     from momentalign.tables._column_shifts import ColumnShift, DomainMap
     from momentalign.tables._diagnosis import DomainDiagnosis, TableDiagnosis, plan_diagnosis
     from momentalign.tables._held_out import TableScores
-    from momentalign.tables._model import TableModel, check_model_folder
+    from momentalign.tables._model import TableModel, check_model_folder, is_model_folder
     from momentalign.tables._plain_fits import ComparedRows, Estimate, LeftOutScore, PlainFits, RemedyScore
-    from momentalign.tables._predict import PredictedRows, predict_file
-    from momentalign.tables._probe import TableProbe, TableResult, plan_probe, write_probe
+    from momentalign.tables._predict import PredictedRows, predict_file, score_file
+    from momentalign.tables._probe import TableProbe, TableResult, write_probe
+    from momentalign.tables._probe_plan import plan_probe
     from momentalign.tables._shifts import DomainShift, ShiftTest, class_shares
 
 _MODULES = {
@@ -50,15 +50,16 @@ _MODULES = {
     "TableScores": "_held_out",
     "check_model_folder": "_model",
     "class_shares": "_shifts",
+    "is_model_folder": "_model",
     "plan_diagnosis": "_diagnosis",
-    "plan_probe": "_probe",
+    "plan_probe": "_probe_plan",
     "predict_file": "_predict",
+    "score_file": "_predict",
     "write_probe": "_probe",
 }
 
 __all__ = [
     "METADATA_KEY",
-    "TABLE_SUFFIXES",
     "Column",
     "ColumnShift",
     "ComparedRows",
@@ -86,6 +87,7 @@ __all__ = [
     "encode_rows",
     "encode_targets",
     "fit_encoder",
+    "is_model_folder",
     "label_names",
     "plan_diagnosis",
     "plan_probe",
@@ -93,6 +95,7 @@ __all__ = [
     "read_frame",
     "read_parquet_metadata",
     "read_table",
+    "score_file",
     "write_probe",
 ]
 

@@ -154,25 +154,19 @@ class TableDiagnosis:
 def plan_diagnosis(
     path: str | Path,
     *,
-    target: str = "y",
-    domain: str = "domain",
-    group: str | None = None,
-    split: str | None = None,
     test_domain: str | None = None,
     loss: str = "auto",
     components: int = 50,
+    **reading: str | None,
 ) -> TableDiagnosis:
     """Read a table and plan the comparison of its domains.
 
     Args:
-        path: A .csv, .csv.gz, .parquet or .npz file.
-        target: Column of the labels.
-        domain: Column of the domains.
-        group: Column of groups, which is not a feature; None uses `group` if the table has it.
-        split: Column of splits: only training rows of the sources are compared; None uses `split` if the table has it.
+        path: A table. Of the sources only the training rows are compared, where it has splits.
         test_domain: A domain that is the unseen target instead of a source.
         loss: `"cross_entropy"`, `"squared_error"`, or `"auto"`: the latter for more than 20 distinct numbers.
         components: Principal components to keep of wider features.
+        **reading: How to read the file, see :func:`read_table`: target, domain, group, split, sep, encoding.
 
     Returns:
         The plan; its `lines` describe it, its `run` computes the diagnosis.
@@ -182,13 +176,13 @@ def plan_diagnosis(
     """
     check_choice("loss", loss, _LOSSES)
     check_count("components", components, 1)
-    table = read_table(path, target=target, domain=domain, group=group, split=split)
+    table = read_table(path, **reading)
     if test_domain is not None:
         check_choice("test_domain", test_domain, np.unique(table.domains).tolist())
     if loss == "auto":
         loss = "squared_error" if is_quantity(table.target) else "cross_entropy"
     kind = "real numbers" if loss == "squared_error" else f"{len(np.unique(table.target))} classes"
-    lines = table.describe(path, target, kind)
+    lines = table.describe(kind)
     unseen = table.domains == test_domain
     if test_domain is not None:
         lines.append(f"'{test_domain}' is the target; the others are the sources.")

@@ -1,35 +1,44 @@
-"""Read CSV, parquet and npz files as data frames, with names for labels stored as indices."""
+"""Read CSV, TSV, parquet and npz files as data frames, with names for labels stored as indices."""
 
 import csv
 import gzip
 import importlib
-import itertools
-import json
+import io
 import reprlib
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
-from momentalign._format import join_ends, suggest
+from momentalign._format import format_size, join_ends, suggest
+from momentalign._json import parse_json
+from momentalign._table_spec import TABLE_SUFFIXES, is_table, is_tsv
 
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 METADATA_KEY = "momentalign"
 """Key of a parquet file's metadata, and name of an npz file's array, that hold what `embed` stores as JSON."""
 
 _LONGEST_HEADER = 1 << 26
 _CHUNK = 1 << 20
-_NOT_TEXT = "should be text in UTF-8, but is in another encoding, or not text. Save it as CSV in UTF-8."
-_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_MOST_EXPANDED = 2**28
+_MOST_RATIO = 200
+"""A gzip file may expand to `_MOST_EXPANDED` bytes, or to this many times its size: ten times what tables do."""
 
 
-def read_frame(path: str | Path, columns: Iterable[str] = (), *, text_columns: Iterable[str] = ()) -> Any:
+def read_frame(
+    path: str | Path,
+    columns: Iterable[str] = (),
+    *,
+    text_columns: Iterable[str] = (),
+    sep: str | None = None,
+    encoding: str | None = None,
+) -> Any:
     """Read a file as a data frame.
 
     An npz file gives the columns `x0`, `x1`, … of its matrix `X`, and the arrays named by `columns`; other files are
@@ -37,31 +46,34 @@ def read_frame(path: str | Path, columns: Iterable[str] = (), *, text_columns: I
     be North America, and except None in the other named columns, where it may be a class.
 
     `columns` are those with a meaning (target, domain, …), if they exist, and `text_columns` those of them that hold
-    names. The `attrs` of the frame hold, by column, the `"names"` that a parquet or npz file has for the column's
+    names. `sep` and `encoding` are those of a CSV file: by default UTF-8, with tabs in a .tsv file, else commas.
+
+    The `attrs` of the frame hold, by column, the `"names"` that a parquet or npz file has for the column's
     indices, and the `"words"` of a CSV file's text columns that would count as missing values elsewhere.
     """
     pandas = require("pandas", "Tables need", extra="cli")
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    if not path.name.endswith(TABLE_SUFFIXES) or not path.is_file():
+    suffix = path.suffix.lower()
+    if not is_table(path) or not path.is_file():
         raise ValueError(f"{path.name} should be a {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]} file.")
+    if suffix in (".npz", ".parquet"):
+        for name, value in (("sep", sep), ("encoding", encoding)):
+            if value is not None:
+                raise ValueError(f"'--{name}' is for CSV files, but {path.name} is none. Omit it.")
+    dialect = _Dialect.of(path, sep, encoding)
     try:
-        if path.suffix == ".npz":
+        if suffix == ".npz":
             return _npz_frame(pandas, path, columns)
-        frame = (
-            _parquet_frame(pandas, path)
-            if path.suffix == ".parquet"
-            else _csv_frame(pandas, path, columns, text_columns)
-        )
+        if suffix == ".parquet":
+            return _parquet_frame(pandas, path)
+        return _csv_frame(pandas, path, columns, text_columns, dialect)
     except ModuleNotFoundError:  # pyarrow
         raise
     except Exception as error:  # pandas, pyarrow, NumPy and zipfile raise all kinds of errors for damaged files
-        if isinstance(error, UnicodeDecodeError) and path.suffix in (".csv", ".gz"):
-            raise ValueError(f"{path.name} {_NOT_TEXT}") from None
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path.name} could not be read: {reason.removesuffix('.')}.") from None
-    return frame
 
 
 def read_parquet_metadata(path: Path) -> dict[str, Any]:
@@ -69,8 +81,8 @@ def read_parquet_metadata(path: Path) -> dict[str, Any]:
     parquet = importlib.import_module("pyarrow.parquet")
     stored = (parquet.read_schema(path).metadata or {}).get(METADATA_KEY.encode())
     try:
-        return dict(json.loads(stored)) if stored else {}
-    except (ValueError, TypeError, RecursionError):
+        return dict(parse_json(stored)) if stored else {}
+    except (ValueError, TypeError):
         raise ValueError(
             f"{path.name} should have a JSON object as its metadata '{METADATA_KEY}', but has something else. Write "
             "the file again."
@@ -78,20 +90,46 @@ def read_parquet_metadata(path: Path) -> dict[str, Any]:
 
 
 class MissingColumnError(ValueError):
-    """A table lacks the column `name`; `columns_note` lists those that exist."""
+    """A table lacks a column; the message lists those that it has."""
 
     def __init__(self, option: str, name: str, columns: Iterable[str], path: Path) -> None:
         existing = list(columns)
-        self.name, self.columns_note = name, f"Found: {join_ends(existing)}." + suggest(name, existing)
-        super().__init__(f"'{option}' should name a column of {path.name}, but is '{name}'. {self.columns_note}")
+        super().__init__(
+            f"{path.name} should have a column '{name}' ({option}), but has none. Name the right one with --{option}. "
+            f"Found: {join_ends(existing)}.{suggest(name, existing)}"
+        )
 
 
-def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Iterable[str]) -> Any:
-    _check_header(path)
+class _Dialect(NamedTuple):
+    """Separator and encoding of a CSV file."""
+
+    sep: str
+    encoding: str
+
+    @classmethod
+    def of(cls, path: Path, sep: str | None, encoding: str | None) -> "_Dialect":
+        """What was given, or the default of the file's suffix."""
+        if sep is None:
+            sep = "\t" if is_tsv(path) else ","
+        sep = "\t" if sep in ("tab", "\\t") else sep
+        if len(sep) != 1 or sep in '"\r\n':
+            raise ValueError(f"'--sep' should be one character, such as ';', or 'tab', but is {sep!r}.")
+        try:
+            io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        except LookupError:
+            raise ValueError(
+                "'--encoding' should be one that Python knows, such as utf-8, latin-1, cp1252 or utf-16, but is "
+                f"{encoding!r}."
+            ) from None
+        return cls(sep, "utf-8-sig" if encoding is None or encoding.lower() in ("utf-8", "utf8") else encoding)
+
+
+def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Iterable[str], dialect: _Dialect) -> Any:
+    _check_text(path, dialect)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(path, index_col=False)
+            frame = pandas.read_csv(path, index_col=False, **dialect._asdict())
     except pandas.errors.ParserWarning:
         raise ValueError("its rows should have as many values as there are column names, but have more.") from None
     with_gaps = [
@@ -101,7 +139,7 @@ def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: It
     ]
     words = dict[str, list[str]]()
     if with_gaps:
-        raw = pandas.read_csv(path, usecols=with_gaps, dtype=str, keep_default_na=False)
+        raw = pandas.read_csv(path, usecols=with_gaps, dtype=str, keep_default_na=False, **dialect._asdict())
         for name in with_gaps:
             missing = raw[name] == "" if name in text_columns else frame[name].isna() & (raw[name] != "None")
             values = raw[name].mask(missing)
@@ -111,28 +149,56 @@ def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: It
     return frame
 
 
-def _check_header(path: Path) -> None:
-    """Refuse what pandas would accept or explain poorly: no text, no columns, duplicate columns, other separators."""
-    header = ""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        for line in iter(lambda: file.readline(_LONGEST_HEADER), b""):
-            if len(line) == _LONGEST_HEADER:
+def _check_text(path: Path, dialect: _Dialect) -> None:
+    """Refuse what pandas would accept or explain poorly: no text, no or duplicate columns, other separators, bombs."""
+    packed = path.stat().st_size if path.suffix.lower() == ".gz" else None
+    header, size = "", 0
+    try:
+        for block in _blocks(path, dialect.encoding):
+            header, size = header or block.strip("\r\n"), size + len(block)
+            if len(block) == _LONGEST_HEADER:
                 raise ValueError("its first line should hold column names, but does not end. Save the table again.")
-            if header := line.decode("utf-8-sig").strip("\r\n"):
-                break
-        for chunk in itertools.chain([header.encode()], iter(lambda: file.read(_CHUNK), b"")):
-            if b"\0" in chunk:
-                raise ValueError(f"it {_NOT_TEXT}")
+            if "\0" in block:
+                raise _not_text(dialect)
+            if packed is not None and size > max(_MOST_EXPANDED, _MOST_RATIO * packed):
+                raise ValueError(
+                    f"it expands to more than {format_size(size)}, {size / packed:.0f} times its size. If that is "
+                    "right, unpack it with gunzip first."
+                )
+    except UnicodeError:
+        raise _not_text(dialect) from None
     if not header.strip():
         raise ValueError("it should have a line of column names and rows below, but is empty. Save the table again.")
-    _check_unique(next(csv.reader([header])))
-    others = [name for separator, name in _OTHER_SEPARATORS.items() if separator in header]
-    if others and "," not in header:
+    _check_unique(next(csv.reader([header], delimiter=dialect.sep)))
+    others = [separator for separator in _SEPARATORS if separator in header]
+    if others and dialect.sep not in header:
         shown = header if len(header) <= 60 else header[:60] + "…"
+        wanted = _SEPARATORS.get(dialect.sep, repr(dialect.sep))
+        option = "tab" if others[0] == "\t" else f"'{others[0]}'"
         raise ValueError(
-            f"its columns should be separated by commas, but are separated by {others[0]}: {shown!r}. Save it with "
-            "commas."
+            f"its columns should be separated by {wanted}, but are separated by {_SEPARATORS[others[0]]}: {shown!r}. "
+            f"Use --sep {option}."
         )
+
+
+def _blocks(path: Path, encoding: str) -> Iterator[str]:
+    """The text of a file: lines up to the first that is not blank, then blocks of characters."""
+    raw: Any = gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # noqa: SIM115
+    with io.TextIOWrapper(raw, encoding=encoding) as text:
+        for line in iter(lambda: text.readline(_LONGEST_HEADER), ""):
+            yield line
+            if line.strip("\r\n"):
+                break
+        yield from iter(lambda: text.read(_CHUNK), "")
+
+
+def _not_text(dialect: _Dialect) -> ValueError:
+    if dialect.encoding == "utf-8-sig":
+        return ValueError(
+            "it should be text in UTF-8, but is in another encoding, or not text. Save it as CSV in UTF-8, or name its "
+            "encoding: --encoding cp1252 is usual on Windows."
+        )
+    return ValueError(f"it should be text in {dialect.encoding}, but is not. Use another --encoding.")
 
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:

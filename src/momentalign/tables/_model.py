@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 import momentalign
@@ -18,7 +19,7 @@ from momentalign._files import (
     is_leftover,
     replace_files,
 )
-from momentalign._sealed import FILES, DamagedFileError, check_file, digests_of, seal, unseal
+from momentalign._sealed import FILES, DamagedFileError, check_file, digests_of, file_digest, seal, unseal
 from momentalign._types import Array
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder
 
@@ -26,6 +27,8 @@ _FORMAT = 1
 _KIND = "momentalign probe"
 SOURCE = "source"
 """Key of what a model was fitted on: table, columns and options."""
+READING = "reading"
+"""Key of the separator and the encoding of the file, where they were given."""
 _READS = 3
 _WEIGHTS, _ABOUT = "model.safetensors", "model.json"
 
@@ -64,6 +67,22 @@ class TableModel:
             return np.hstack([expit(-logits), expit(logits)])
         probabilities: Array = softmax(logits, axis=1)
         return probabilities
+
+    def decide(self, logits: Array) -> NDArray[Any]:
+        """Class names, or numbers, for outputs of the linear model: (n, o) to (n,)."""
+        if self.classes is None:
+            return logits[:, 0]
+        names: NDArray[Any] = np.array(self.classes)[self.probabilities(logits).argmax(1)]
+        return names
+
+    def predict(self, frame: Any) -> NDArray[Any]:
+        """Class names, or numbers, for rows of a data frame with the columns of the table, in any order; shape (n,)."""
+        return self.decide(self.logits(frame)[0])
+
+    def fitted_on(self, path: str | Path) -> bool:
+        """Whether the model was fitted to rows of a file, by the file's content."""
+        digest = self.about.get(SOURCE, {}).get("table")
+        return digest is not None and digest == file_digest(Path(path).expanduser())
 
     def save(self, folder: Path, more: Mapping[str, str] | None = None) -> None:
         """Write `model.safetensors` and `model.json`, and `more` text files by name, all or none of them."""
@@ -141,6 +160,11 @@ class TableModel:
         for name, (array, shape) in arrays.items():
             if array.shape != shape:
                 raise ValueError(f"'{name}' should have shape {shape}, but has shape {array.shape}.")
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether `momentalign probe` wrote a model to a folder."""
+    return file_in(folder, _ABOUT).is_file()
 
 
 def check_model_folder(out: Path) -> None:

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from momentalign._sealed import file_digest
 from momentalign._types import Array, Integers, ReportProgress
-from momentalign._validation import check_blanks, check_choice, check_count
 from momentalign.sklearn import (
     GroupReport,
     MomentAlignedClassifier,
@@ -24,12 +22,10 @@ from momentalign.sklearn import (
     group_report,
 )
 from momentalign.tables._columns import TableEncoder, fit_encoder
-from momentalign.tables._held_out import Fold, TableScores, make_folds, score_predictions
-from momentalign.tables._labels import TASKS, encode_targets
+from momentalign.tables._held_out import Fold, TableScores, score_predictions
 from momentalign.tables._model import SOURCE, TableModel, check_same_model
-from momentalign.tables._table import Table, read_table
+from momentalign.tables._table import Table
 
-_WIDE = 500
 _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
 _SEARCH_FOLDS = 10
@@ -210,99 +206,9 @@ class TableProbe:
         }
 
 
-def plan_probe(
-    path: str | Path,
-    *,
-    target: str = "y",
-    domain: str = "domain",
-    group: str | None = None,
-    split: str | None = None,
-    test_domain: str | None = None,
-    task: str = "auto",
-    components: int | None = None,
-    seed: int = 0,
-) -> TableProbe:
-    """Read a table and plan the fits of both models.
-
-    Args:
-        path: A .csv, .csv.gz, .parquet or .npz file.
-        target: Column of the labels.
-        domain: Column of the domains.
-        group: Column of the groups whose worst decides; None uses `group` if the table has it.
-        split: Column of train, val and test; None uses `split` if the table has it.
-        test_domain: Domain to hold out.
-        task: `"classification"`, `"regression"`, or `"auto"`: regression for more than 20 distinct numbers.
-        components: Principal components to keep of wider features; None keeps all columns.
-        seed: Of folds and of rows held out at random.
-
-    Returns:
-        The plan; its `lines` describe it, its `run` executes it.
-    """
-    check_choice("task", task, TASKS)
-    if components is not None:
-        check_count("components", components, 1)
-    table = read_table(path, target=target, domain=domain, group=group, split=split)
-    if test_domain is not None:
-        check_choice("test_domain", test_domain, np.unique(table.domains).tolist())
-    classes, targets = encode_targets(table.target, task, names=table.names.get("target", ()), column_name=target)
-    folds, notes = make_folds(table, test_domain, seed)
-    for fold in folds:
-        _check_fold(fold, table, classes, targets)
-    rows = np.unique(np.concatenate([fold.train for fold in folds]))
-    encoder, encoded, encoder_notes = fit_encoder(table.features.iloc[rows], components)
-    lines = [
-        *table.describe(path, target, "a number" if classes is None else f"{len(classes)} classes"),
-        *notes,
-        *encoded.describe("training rows"),
-        *encoder_notes,
-    ]
-    if table.groups is not None:
-        check_blanks(group or "group", np.unique(table.groups).tolist())
-        lines.append(
-            "Groups are not used for a regression."
-            if classes is None
-            else "The model is chosen by the worst group in folds of the training rows: plain, aligned or a remedy."
-        )
-    searches = "One search" if len(folds) == 1 else f"{len(folds) + 1} searches"
-    lines.append(
-        f"{searches} over weights on up to {len(rows)} rows of {encoder.width} numbers."
-        + (" Wide features take long: --components 100 is faster." if encoder.width > _WIDE else "")
-    )
-    about = {
-        "target": target,
-        "domain": domain,
-        "task": "regression" if classes is None else "classification",
-        SOURCE: {
-            "table": file_digest(Path(path)),
-            "target": target,
-            "domain": domain,
-            "group": group,
-            "split": split,
-            "test domain": test_domain,
-            "task": task,
-            "components": components,
-            "seed": seed,
-        },
-    }
-    features = encoder.transform(encoded.matrix)
-    return TableProbe(table, classes, targets, folds, rows, encoder, features, components, seed, lines, about)
-
-
 def write_probe(result: TableResult, out: Path) -> None:
     """Write `scores.csv` and the model, both or nothing."""
     result.model.save(out, {"scores.csv": result.scores.to_csv()})
-
-
-def _check_fold(fold: Fold, table: Table, classes: tuple[str, ...] | None, targets: NDArray[Any]) -> None:
-    present = np.unique(table.domains[fold.train])
-    if len(present) < 2:
-        problem = f"all are of '{present[0]}'" if len(present) else "there are none"
-        raise ValueError(f"Training rows should be of at least two domains, but {problem}. There is nothing to align.")
-    if classes is not None and len(np.unique(targets[fold.train])) < 2:
-        only = classes[int(targets[fold.train][0])]
-        raise ValueError(f"Training rows should be of at least two classes, but all are of '{only}'.")
-    if not len(fold.test):
-        raise ValueError("There should be rows to test on, but there are none. Name a '--test-domain'.")
 
 
 def _is_aligned(chosen: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._format import join_names, plain_name, pluralize
+from momentalign._table_spec import split_spec, table_spec
 from momentalign.tables._columns import check_decimal_points
 from momentalign.tables._files import MissingColumnError, read_frame
 from momentalign.tables._labels import label_names, name_indices
@@ -29,6 +30,8 @@ class Table:
     """Rows of a table; rows without a label or domain are dropped.
 
     Args:
+        path: The file.
+        columns: Names of the columns by `"target"`, `"domain"`, `"group"` and `"split"`, the latter two if any.
         features: Data frame of the feature columns, (n, columns).
         target: Labels, shape (n,).
         domains: Domain names, shape (n,).
@@ -39,6 +42,8 @@ class Table:
             if the file has them.
     """
 
+    path: Path
+    columns: Mapping[str, str]
     features: Any
     target: NDArray[Any]
     domains: NDArray[np.str_]
@@ -54,13 +59,13 @@ class Table:
             return np.ones(len(self.domains), dtype=bool)
         return np.isin(self.splits, ("train", "in"))
 
-    def describe(self, path: str | Path, target: str, kind: str) -> list[str]:
+    def describe(self, kind: str) -> list[str]:
         """Sentences for the user: size, kind of target, domains, notes."""
         names, counts = np.unique(self.domains, return_counts=True)
         sizes = ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True))
         rows, columns = self.features.shape
         return [
-            f"{Path(path).name}: {rows} rows, {columns} columns, '{target}' taken as {kind}.",
+            f"{self.path.name}: {rows} rows, {columns} columns, '{self.columns['target']}' taken as {kind}.",
             f"Domains: {sizes}.",
             *self.notes,
         ]
@@ -69,10 +74,12 @@ class Table:
 def read_table(
     path: str | Path,
     *,
-    target: str = "y",
-    domain: str = "domain",
+    target: str | None = None,
+    domain: str | None = None,
     group: str | None = None,
     split: str | None = None,
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> Table:
     """Read a table with a column for the label and one for the domain; all other columns are features.
 
@@ -81,22 +88,35 @@ def read_table(
     for `y`, `domains` for `domain`, `group_names` for `group`), the names are used.
 
     Args:
-        path: A .csv, .csv.gz, .parquet or .npz file.
-        target: Column of the labels.
-        domain: Column of the domains.
+        path: A .csv, .tsv (both also .gz), .parquet or .npz file; options may follow, as in
+            `sites.csv?target=outcome&domain=hospital`, see :func:`momentalign.data.table_spec`.
+        target: Column of the labels; None for `y`.
+        domain: Column of the domains; None for `domain`.
         group: Column of the groups; None uses `group` if the table has it.
         split: Column of train, val and test, of 0, 1, 2, or of in and out; None uses `split` if the table has it.
+        sep: Separator of a CSV file, one character or `tab`; None for a tab in a .tsv file, else a comma.
+        encoding: Of a CSV file; None for UTF-8.
 
     Raises:
         ValueError: Not such a file, no such column, or no rows left.
     """
-    path = Path(path)
+    spec = table_spec(path, target=target, domain=domain, group=group, split=split, sep=sep, encoding=encoding)
+    name_of_file, options = split_spec(spec)
+    path = Path(name_of_file).expanduser()
+    target, domain, group, split = (options.get(option) for option in ("target", "domain", "group", "split"))
+    target, domain = target or "y", domain or "domain"
     chosen = {"target": target, "domain": domain, "group": group, "split": split}
     for (first, name), (second, other) in combinations(chosen.items(), 2):
         if name is not None and name == other:
             raise ValueError(f"'{first}' and '{second}' should be two columns, but are both '{name}'.")
     text_columns = [chosen[option] or option for option in ("domain", "group")]
-    frame = read_frame(path, [name or option for option, name in chosen.items()], text_columns=text_columns)
+    frame = read_frame(
+        path,
+        [name or option for option, name in chosen.items()],
+        text_columns=text_columns,
+        sep=options.get("sep"),
+        encoding=options.get("encoding"),
+    )
     notes = []
     for option in ("group", "split"):
         if chosen[option] is None and option in frame.columns and option not in (target, domain, group, split):
@@ -130,6 +150,8 @@ def read_table(
         if column.dtype.kind not in "biuf":
             notes += _similar_names(columns[option], column)
     return Table(
+        path,
+        columns,
         features.reset_index(drop=True),
         values["target"],
         labels["domain"],

@@ -17,7 +17,7 @@ from momentalign.training._export import EXPORT_KINDS, export_model
 from momentalign.training._loop import run
 from momentalign.training._options import Clock, Options, Progress
 from momentalign.training._plain import make_plain_config, run_plain
-from momentalign.training._predictor import Predictor, load_run
+from momentalign.training._predictor import Predictor, is_linear_model, load_model, load_run
 from momentalign.training._presets import augmentation_note, preset_note
 from momentalign.training._soup import SoupPlan, SoupScore, make_soup, plan_soups
 
@@ -40,6 +40,8 @@ __all__ = [
     "evaluate",
     "export_model",
     "find_position",
+    "is_linear_model",
+    "load_model",
     "load_run",
     "make_config",
     "make_plain_config",

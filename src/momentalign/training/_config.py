@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._search_space import PROTOCOL_STEPS
+from momentalign._table_spec import resolve_spec
 from momentalign._validation import check_choice, check_count, check_names, check_number
 from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
@@ -40,7 +41,8 @@ def make_config(
     """Make a configuration: defaults resolved, hyper-parameters drawn, names checked against the data set.
 
     Args:
-        dataset: Name or path of a data set, or a data set of your own (give it to :func:`run` as well).
+        dataset: Name or path of a data set (of a table: see :func:`momentalign.data.table_spec`), or a data set of your
+            own (give it to :func:`run` as well).
         algorithm: Name or import path of an algorithm.
         test_domains: Domains that are not trained on.
         trial: Seed of data, split, first weights, batches and augmentation.
@@ -72,7 +74,7 @@ def make_config(
         if check_count(name, seed, 0) >= 2**63:
             raise ValueError(f"'{name}' should be below 2^63, but is {seed}.")
     if isinstance(dataset, str) and dataset not in dataset_names():
-        dataset = _resolved(dataset)
+        dataset = resolve_spec(dataset)
     data = facts_of(dataset) if isinstance(dataset, DomainDataset) else load_facts(dataset, root)
     if data.is_regression:
         raise ValueError(
@@ -111,7 +113,7 @@ def make_config(
     warn_large_weights(drawn)
     check_count("batch_size", drawn["batch_size"], 1)
     if encoder is not None and encoder not in ("mnist-cnn", "mlp"):
-        encoder = _resolved(encoder)
+        encoder = resolve_spec(encoder)
     return RunConfig(
         dataset=data.name if isinstance(dataset, DomainDataset) else dataset,
         algorithm=algorithm,
@@ -129,12 +131,6 @@ def make_config(
         preset=preset,
         augment=resolve_augmentation(augment, data),
     )
-
-
-def _resolved(name: str) -> str:
-    """A path that means the same in every folder, where the name is a path."""
-    path = Path(name).expanduser()
-    return str(path.resolve()) if path.exists() else name
 
 
 def _steps_of_epochs(data: DataFacts, held_out: Sequence[str], rows: int) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from momentalign._format import join_first
+from momentalign._table_spec import inherit_spec, split_spec
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
 from momentalign.encoders import TablePreprocessing
@@ -59,7 +60,8 @@ def evaluate(
 
     Args:
         folder: Folder of the run.
-        dataset: Name or path of a data set, or one of your own.
+        dataset: Name or path of a data set, or one of your own. A table is read like the run's own, with the same
+            columns, separator and encoding, unless it names others (:func:`momentalign.data.table_spec`).
         root: Data folder.
         device: Where to compute.
         batch_size: Rows at a time; None for a default by kind of rows and device.
@@ -74,7 +76,11 @@ def evaluate(
     model = load_run(folder).to(device)
     if not isinstance(dataset, DomainDataset):
         dataset = load_dataset(
-            dataset, trial=config["trial"], root=root, holdout=config["holdout"], skip_bad=skip_bad_files
+            inherit_spec(str(dataset), split_spec(config["dataset"])[1]),
+            trial=config["trial"],
+            root=root,
+            holdout=config["holdout"],
+            skip_bad=skip_bad_files,
         )
     data = _with_classes_of(model, dataset)
     rows = open_rows(data, model.preprocessing, torch.device(device))

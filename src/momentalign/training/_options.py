@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from momentalign._machine import available_cores
-from momentalign._validation import check_choice, check_count, check_weight
+from momentalign._validation import check_choice, check_count, check_nonnegative
 from momentalign.algorithms import Algorithm
 from momentalign.runs import Record, RunConfig
 from momentalign.selection import REACH
@@ -102,7 +102,7 @@ class Options:
             check_count("checkpoint_every", self.checkpoint_every, 1)
         check_choice("keep", self.keep, KEEP_RULES)
         check_loggers(self.loggers)
-        check_weight("reach", self.reach)
+        check_nonnegative("reach", self.reach)
         check_choice("compile", self.compile, ("none", "penalty", "all"))
         if self.workers is not None:
             check_count("workers", self.workers, 0)

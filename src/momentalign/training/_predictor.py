@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from momentalign._format import pluralize
 from momentalign._saved import read_model
 from momentalign.algorithms import Network
 from momentalign.data import ImageFiles, Items, TableRows, Texts
@@ -19,6 +20,7 @@ from momentalign.encoders import (
     preprocessing_from_config,
 )
 from momentalign.runs import read_run
+from momentalign.tables import TableModel, is_model_folder
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
@@ -109,6 +111,34 @@ class Predictor(nn.Module):
                 raise TypeError("'inputs' should be sentences, or a tensor of tokens (n, 3, length).")
             return Texts(list(inputs))
         raise TypeError(f"'inputs' should be a tensor for this model, but is a {type(inputs).__name__}.")
+
+
+def load_model(folder: str | Path) -> Predictor | TableModel:
+    """Load the network of a run, or the linear model of `momentalign probe` or of a run of the probing protocol.
+
+    Args:
+        folder: Folder of a run or of a model.
+
+    Raises:
+        ValueError: The folder is neither, or has no weights.
+    """
+    return TableModel.load(folder) if is_linear_model(folder) else load_run(folder)
+
+
+def is_linear_model(folder: str | Path) -> bool:
+    """Whether a folder holds a linear model rather than the network of a run; raises ValueError if it holds neither."""
+    folder = Path(folder)
+    if (folder / "run.json").exists():
+        return bool(read_run(folder)["config"].get("setting") == "probe")
+    if is_model_folder(folder):
+        return True
+    runs = sorted(path.parent.name for path in folder.glob("*/run.json")) if folder.is_dir() else []
+    found = "has neither run.json nor model.json" if folder.is_dir() else "is a file" if folder.exists() else ""
+    found = f"holds {pluralize(len(runs), 'run')}. Name one, such as {folder / runs[0]}" if runs else found
+    raise ValueError(
+        f"{folder} should be the folder of a run ('momentalign train') or of a model ('momentalign probe'), but "
+        f"{found or 'does not exist'}."
+    )
 
 
 def load_run(folder: str | Path) -> Predictor:

@@ -1,0 +1,56 @@
+"""Options of all commands that read tables: names of columns, separator, encoding."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+TABLE_HELP = "A .csv, .tsv (both also .gz), .parquet or .npz file."
+TableOptions = Mapping[str, str]
+"""The options that were given, by name."""
+_TABLE = "Tables"
+_OPTIONS = {
+    "target": ("Column of the labels.", "y"),
+    "domain": ("Column of the domains.", "domain"),
+    "group": ("Column of the groups.", "group, if there is one"),
+    "split": ("Column of the splits: train, val, test.", "split, if there is one"),
+    "sep": ("Separator of a CSV file: one character, or tab.", "comma; tab for .tsv"),
+    "encoding": ("Encoding of a CSV file.", "utf-8"),
+}
+
+
+def table_options(command: Callable[..., None], *, default: str | None = None) -> Callable[..., None]:
+    """Replace the parameter `table` of a command, a :data:`TableOptions`, by an option for each of its keys.
+
+    `default` is what help shows as the default of all of them, instead of that of a table.
+    """
+    signature = inspect.signature(command)
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None, typer.Option(help=text, show_default=default or own, rich_help_panel=_TABLE)
+            ],
+        )
+        for name, (text, own) in _OPTIONS.items()
+    ]
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "table"]
+
+    @functools.wraps(command)
+    def with_table(**values: Any) -> None:
+        given = {name: values.pop(name) for name in _OPTIONS}
+        command(**values, table={name: value for name, value in given.items() if value is not None})
+
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    with_table.__signature__ = signature.replace(parameters=[*keyword_only, *options])  # type: ignore[attr-defined]
+    with_table.__annotations__ = {item.name: item.annotation for item in (*own, *options)}
+    return with_table
+
+
+def words_of(table: TableOptions) -> list[str]:
+    """The options as words of a command line."""
+    return [word for name, value in table.items() for word in (f"--{name}", value)]

@@ -1,0 +1,69 @@
+"""Tables of the scores of linear models: by domain, and over groups."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from momentalign.sklearn import GroupReport
+    from momentalign.tables import TableScores
+
+
+def print_scores(console: Console, scores: "TableScores", rows: str) -> None:
+    """Print scores by domain, of the rows called `rows`, and the measures over groups if there are some."""
+    console.print(_table(scores, rows))
+    if scores.groups:
+        _print_groups(console, scores.groups, rows)
+
+
+def _table(scores: "TableScores", rows: str) -> Table:
+    percent = scores.metrics == ("accuracy",)
+    titles = {"accuracy": "", "r2": " R²", "rmse": " RMSE"}
+    table = Table(title=("Accuracy in %" if percent else "R² and RMSE") + f" on {rows}", title_justify="left")
+    table.add_column("")
+    table.add_column("rows", justify="right")
+    for metric in scores.metrics:
+        for name in scores.models:
+            table.add_column(name + titles[metric], justify="right")
+    domains = sum(kind == "domain" for kind, _, _ in scores.rows)
+    for number, ((_, name, size), values) in enumerate(zip(scores.rows, scores.values, strict=True), 1):
+        cells = [_number(value, percent) for value in values.T.ravel()]
+        table.add_row(name, str(size), *cells, end_section=number == domains)
+    return table
+
+
+def _print_groups(console: Console, groups: "Mapping[str, GroupReport]", rows_name: str) -> None:
+    """Measures over groups of each model, then the accuracy of each group."""
+    from momentalign._worst_group import GROUP_MEASURES
+
+    reports = list(groups.values())
+    first, rows = reports[0], sum(group.rows for group in reports[0].groups)
+    table = Table(title=f"Measures over groups in % on {rows_name}", title_justify="left")
+    table.add_column("")
+    table.add_column("rows", justify="right")
+    for name in groups:
+        table.add_column(name, justify="right")
+    for metric, label in GROUP_MEASURES.items():
+        values = [_number(report.metrics().get(metric, math.nan), percent=True) for report in reports]
+        table.add_row(label, str(rows), *values, end_section=metric == "calibration_error")
+        if metric == "worst_group_accuracy":
+            ends = [f"{100 * report.worst_group.low:.1f} to {100 * report.worst_group.high:.1f}" for report in reports]
+            table.add_row(f"  {100 * first.confidence:g}% interval", "", *ends)
+            table.add_row("  which", "", *(report.worst_group.name for report in reports))
+    for number, group in enumerate(first.groups):
+        values = [_number(report.groups[number].accuracy, percent=True) for report in reports]
+        table.add_row(group.name, str(group.rows), *values)
+    console.print(table)
+    console.print(
+        "average: over all rows. weighted average: of the groups, by their shares of the training rows. balanced "
+        f"accuracy: mean over classes. calibration error: {first.bins} bins of equal width."
+    )
+    for note in dict.fromkeys(note for report in reports for note in report.notes):
+        console.print(note)
+
+
+def _number(value: float, percent: bool) -> str:
+    return "–" if value != value else f"{100 * value:.1f}" if percent else f"{value:.4g}"
