@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         MomentAlignment,
         VREx,
     )
+    from momentalign.runs import read_runs
     from momentalign.tables import TableModel
     from momentalign.training import Predictor
 
@@ -40,6 +41,7 @@ __all__ = [
     "VREx",
     "__version__",
     "load",
+    "read_runs",
 ]
 
 _MODULES = (
@@ -67,9 +69,11 @@ _MODULES = (
 if not TYPE_CHECKING:  # so that a type checker still reports names that do not exist
 
     def __getattr__(name: str) -> Any:
-        """Import penalties and modules on first access."""
+        """Import penalties, modules and functions with heavy packages on first access."""
         if name in _MODULES:
             return import_module(f"momentalign.{name}")
+        if name == "read_runs":
+            return import_module("momentalign.runs").read_runs
         if name in __all__:
             return getattr(import_module("momentalign.penalties"), name)
         raise AttributeError(f"module 'momentalign' has no attribute {name!r}")

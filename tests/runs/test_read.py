@@ -2,8 +2,10 @@ import hashlib
 import json
 import shutil
 
+import pandas as pd
 import pytest
 
+import momentalign
 from momentalign.selection import read_runs
 from tests.runs.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
 
@@ -269,3 +271,42 @@ def test_data_that_changed_between_runs_are_named(tmp_path):
         (folder / "run.json").write_text(json.dumps(about | {"data": data, "started": started}))
     (problem,) = [line for line in read_runs(tmp_path).problems if "changed" in line]
     assert "changed between runs, which should not be compared: 1 of 2 are on its later content: r1." in problem
+
+
+def test_results_are_one_row_a_run(tmp_path):
+    def write(name, test, values, **more):
+        config = make_config(dataset="toy", test_domains=test, hparams={"lr": 0.1, **more.pop("hparams", {})})
+        lines = [record(step, "accuracy", value, *where) for step, *where, value in values]
+        write_run(tmp_path, config, lines + more.pop("lines", []), name=name, domains=("a", "b", "c"), **more)
+
+    times = {"started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T00:01:30+00:00"}
+    first = [
+        (0, "a", "out", 0.1),
+        (9, "a", "out", 0.8),
+        (9, "b", "out", 0.6),
+        (9, "c", "in", 0.5),
+        (9, "c", "out", 0.4),
+    ]
+    write("one", ["c"], first, lines=[record(9, "loss", 2.0)], hparams={"weight": 3}, **times)
+    write("two", ["a", "b"], [(4, "a", "in", 0.2), (4, "b", "in", 0.4), (4, "c", "out", 0.9)], status="running")
+    write("lost", ["b"], first, lines=[record(9, "loss", None)])
+    worst = [record(9, "worst_group_accuracy", value, split=split) for split, value in (("val", 0.7), ("test", 0.3))]
+    write("worst", [], [(9, "a", "test", 0.9)], lines=worst)
+    write("bare", ["a"], [], status="failed")
+    frame = read_runs(tmp_path).to_frame()
+    assert frame.index.name == "run"
+    assert list(frame)[:8] == [
+        *("dataset", "setting", "algorithm", "test_domain", "trial", "hparams_seed", "status", "seconds")
+    ]
+    assert frame["test_domain"].to_dict() == {"one": "c", "two": "a, b", "lost": "b", "worst": "", "bare": "a"}
+    one = frame.loc["one"]
+    assert (one["step"], one["loss"], one["seconds"], one["status"]) == (9, 2.0, 90.0, "finished")
+    assert (one["hparams.lr"], one["hparams.weight"]) == (0.1, 3)
+    expected = {"one": (0.7, 0.5), "two": (0.9, 0.3), "lost": (None, None), "worst": (0.7, 0.3), "bare": (None, None)}
+    for name, (validation, test) in expected.items():
+        for column, value in (("validation", validation), ("test", test)):
+            assert (
+                frame.at[name, column] == pytest.approx(value) if value is not None else pd.isna(frame.at[name, column])
+            )
+    assert pd.isna(frame.at["bare", "step"])
+    assert momentalign.read_runs(tmp_path).to_frame().equals(frame)

@@ -40,6 +40,34 @@ class Sweep:
     problems: list[str] = field(default_factory=list)
     planned: pd.DataFrame = field(default_factory=lambda: planned_frame({}))
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row a run, with its last record.
+
+        Returns:
+            The index is `run`. Columns: dataset, setting, algorithm, test_domain (several joined by ", "; empty without
+            one), trial, hparams_seed, status, seconds (from start to end, of a finished run), step (of the last
+            record), loss, validation, test, and `hparams.NAME` for each hyper-parameter. `validation` is the mean
+            accuracy on the training domains' "out" splits, `test` the mean on the test domains' "in" splits; for data
+            with groups, the worst group's accuracy on "val" and "test". Accuracies are in 0 to 1, NaN where a run has
+            none or has diverged. This is what was recorded last; :func:`momentalign.selection.select` chooses.
+        """
+        runs = self.runs
+        frame = runs[["dataset", "setting", "algorithm", "trial", "hparams_seed"]].copy()
+        frame.insert(3, "test_domain", [", ".join(names) for names in runs["test_domains"]])
+        frame["status"] = [str(status) for status in runs["status"]]
+        times = [pd.to_datetime(runs[name], errors="coerce", utc=True) for name in ("started", "finished")]
+        frame["seconds"] = (times[1] - times[0]).dt.total_seconds()
+        last = self.records[self.records["step"] == self.records.groupby("run", observed=True)["step"].transform("max")]
+        last = last.astype({"run": object})
+        frame["step"] = last.groupby("run")["step"].max().reindex(runs.index).astype("Int64")
+        loss = last[(last["metric"] == "loss") & last["domain"].isna() & last["split"].isna()]
+        frame["loss"] = loss.groupby("run")["value"].last().reindex(runs.index)
+        for name, values in _last_accuracies(last, runs).items():
+            frame[name] = values.where(~runs.index.isin(self.diverged().index))
+        names = dict.fromkeys(name for hparams in runs["hparams"] for name in hparams)
+        values = {f"hparams.{name}": [hparams.get(name) for hparams in runs["hparams"]] for name in names}
+        return pd.concat([frame, pd.DataFrame(values, index=runs.index).infer_objects()], axis=1)
+
     def finished(self) -> pd.DataFrame:
         """The finished runs. Only these are selected."""
         return self.runs[self.runs["status"] == RunState.FINISHED]
@@ -57,6 +85,23 @@ class Sweep:
         """The step at which divergence ended runs: probes by SGD fail there without recording the loss."""
         steps = self.runs.loc[self.runs["status"] == RunState.FAILED, "diverged_at"]
         return steps[steps.notna()].astype("int64")
+
+
+def _last_accuracies(last: pd.DataFrame, runs: pd.DataFrame) -> dict[str, pd.Series]:
+    """`validation` and `test` of each run, from the records of its last step."""
+    tested = [domain in runs.at[run, "test_domains"] for run, domain in zip(last["run"], last["domain"], strict=True)]
+    plain = (last["metric"] == "accuracy") & last["domain"].notna()
+    worst = (last["metric"] == "worst_group_accuracy") & last["domain"].isna()
+    held_out = {
+        "validation": ("out", "val", ~np.array(tested, dtype=bool)),
+        "test": ("in", "test", np.array(tested, dtype=bool)),
+    }
+    found = {}
+    for name, (split, group_split, wanted) in held_out.items():
+        by_group = last[worst & (last["split"] == group_split)].groupby("run")["value"].mean()
+        by_domain = last[plain & (last["split"] == split) & wanted].groupby("run")["value"].mean()
+        found[name] = by_group.combine_first(by_domain).reindex(runs.index).astype(float)
+    return found
 
 
 def runs_frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
