@@ -30,6 +30,7 @@ MODULES: Mapping[str, str] = {
     "selection": "benchmarks.selection.page",
     "index": "benchmarks.overview",
     "readme": "benchmarks.readme",
+    "which-method": "benchmarks.which_method",
 }
 """Module of each page; its `PAGE` is a :class:`StudyPage`."""
 

@@ -92,12 +92,13 @@ def difference_table(sweep: Sweep) -> str:
     chosen = {rule: {d.algorithm: d for d in paired_differences(select(sweep, rule))} for rule in RULES}
     rows = []
     for name in dict.fromkeys(name for differences in chosen.values() for name in differences):
-        cells = [_shown(chosen[rule].get(name)) for rule in RULES]
+        cells = [difference_text(chosen[rule].get(name)) for rule in RULES]
         rows.append([_label(name), *cells])
     return table(["difference from ERM", *RULES], rows, left=(0,))
 
 
-def _shown(difference: PairedDifference | None) -> str:
+def difference_text(difference: PairedDifference | None) -> str:
+    """A difference in points with half its 95% interval, bold where that excludes 0."""
     if difference is None or difference.points is None:
         return ""
     text = f"{difference.points:+.1f}".replace("-", "−")
