@@ -18,6 +18,7 @@ FLOORS = (
     "closed_form",
     "functional",
     "penalties",
+    "lightning",
     "linear",
     "sklearn",
     "theory",
@@ -33,6 +34,7 @@ FLOORS = (
     "report",
     "reproduce",
     "bench",
+    "hub",
     "cli",
 )
 """From top to bottom: a floor imports only floors above it. Top-level private modules serve all floors."""

@@ -50,6 +50,8 @@ _MODULES = (
     "data",
     "encoders",
     "functional",
+    "hub",
+    "lightning",
     "linear",
     "penalties",
     "probing",

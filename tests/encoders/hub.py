@@ -1,5 +1,6 @@
-"""A hub on this machine: as much of its interface as a download asks for, with folders for models."""
+"""A hub on this machine: as much of its interface as downloads and uploads ask for, with folders for models."""
 
+import base64
 import hashlib
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +15,15 @@ class Hub:
     Args:
         models: Folder of each model's revisions, by name and by revision.
         discussions: What a model's list of discussions says, by name.
+        uploads: Folder for models that are uploaded; without it none can be.
     """
 
-    def __init__(self, models: dict[str, dict[str, Path]], discussions: dict[str, list[dict[str, Any]]]) -> None:
+    def __init__(
+        self,
+        models: dict[str, dict[str, Path]],
+        discussions: dict[str, list[dict[str, Any]]],
+        uploads: Path | None = None,
+    ) -> None:
         self.requests: list[str] = []
         hub = self
 
@@ -30,8 +37,15 @@ class Hub:
             def do_GET(self) -> None:
                 self._answer(body=True)
 
+            def do_POST(self) -> None:
+                sent = self.rfile.read(int(self.headers["Content-Length"]))
+                assert uploads is not None
+                self._send(*accept(self.path.partition("?")[0], sent, models, uploads, hub.address), body=True)
+
             def _answer(self, body: bool) -> None:
-                status, content, headers = answer(self.path.partition("?")[0], models, discussions)
+                self._send(*answer(self.path.partition("?")[0], models, discussions), body=body)
+
+            def _send(self, status: int, content: bytes, headers: dict[str, str], *, body: bool) -> None:
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
@@ -44,7 +58,7 @@ class Hub:
         self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, daemon=True).start()
+        Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,7 +85,7 @@ def answer(
             folder = revisions[by_commit.get(revision, revision)]
             sha = commit(name, by_commit.get(revision, revision))
             quoted = revision.replace("/", "%2F")
-            files = sorted(file.name for file in folder.iterdir())
+            files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
             if path in (f"/api/models/{name}", f"/api/models/{name}/revision/{quoted}"):
                 siblings = [{"rfilename": file} for file in files]
                 return _json({"id": name, "modelId": name, "sha": sha, "siblings": siblings, "private": False})
@@ -89,6 +103,33 @@ def answer(
     known = any(name in path for name in models)
     code = "RevisionNotFound" if known and "/revision/" in path else "EntryNotFound" if known else "RepoNotFound"
     return 404, b"{}", {"X-Error-Code": code}
+
+
+def accept(
+    path: str, sent: bytes, models: dict[str, dict[str, Path]], uploads: Path, address: str
+) -> tuple[int, bytes, dict[str, str]]:
+    """Make a repository, or take in a commit whose files are all small."""
+    lines = [json.loads(line) for line in sent.splitlines()]
+    if path == "/api/validate-yaml":
+        return _json({"errors": [], "warnings": []})
+    if path == "/api/repos/create":
+        name = f"{lines[0]['organization']}/{lines[0]['name']}"
+        folder = models.setdefault(name, {"main": uploads / name})["main"]
+        folder.mkdir(parents=True, exist_ok=True)
+        return _json({"url": f"{address}/{name}"})
+    _, _, _, user, model, task, revision = path.split("/")
+    if task == "preupload":
+        files = [file["path"] for file in lines[0]["files"]]
+        return _json({"files": [{"path": file, "uploadMode": "regular", "shouldIgnore": False} for file in files]})
+    folder = models[f"{user}/{model}"][revision]
+    for line in lines:
+        if line["key"] == "file":
+            (folder / line["value"]["path"]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / line["value"]["path"]).write_bytes(base64.b64decode(line["value"]["content"]))
+        elif line["key"] == "deletedFile":
+            (folder / line["value"]["path"]).unlink()
+    sha = commit(f"{user}/{model}", revision)
+    return _json({"commitUrl": f"{address}/{user}/{model}/commit/{sha}", "commitOid": sha})
 
 
 def _json(value: Any) -> tuple[int, bytes, dict[str, str]]:

@@ -25,6 +25,7 @@ from momentalign.cli._embed import embed_command
 from momentalign.cli._evaluate import evaluate_command
 from momentalign.cli._export import export_command
 from momentalign.cli._probe import probe
+from momentalign.cli._push import push
 from momentalign.cli._report import report
 from momentalign.cli._reproduce import reproduce
 from momentalign.cli._soup import soup
@@ -81,6 +82,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate_command,
     "export": export_command,
     "probe": probe,
+    "push": push,
     "report": report,
     "reproduce": reproduce,
     "soup": soup,

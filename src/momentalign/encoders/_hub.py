@@ -1,14 +1,9 @@
 """Download models from the Hugging Face hub."""
 
-import importlib
-import os
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-from momentalign._extras import require
-from momentalign.encoders._huggingface import first_line
+from momentalign._hub import hub_library, readable_errors, why_unreachable
 
 _FILES = (
     "config.json",
@@ -29,7 +24,6 @@ _FILES = (
 _CONVERSION = "Adding `safetensors` variant of this model"
 _CONVERTER = "SFconvertbot"
 """Title and author of the pull request with safetensors of a model that only has other weights."""
-_TIMEOUT = 5
 
 
 def fetch_model(name: str, revision: str | None = None) -> Path:
@@ -38,28 +32,22 @@ def fetch_model(name: str, revision: str | None = None) -> Path:
     A cached model is used as it is, without a request. `revision` is a branch, tag, commit or pull request
     ("refs/pr/15"), by default the main branch.
     """
-    hub = _hub()
+    hub = hub_library("Hugging Face encoders need", extra="train")
     if (folder := _cached(hub, name, revision)) is not None:
         return folder
-    _check_reachable(hub, name)
-    try:
+    if (reason := why_unreachable(hub)) is not None:
+        raise ValueError(
+            f"'{name}' is not in the local cache, and {reason}. Use the path of a folder with the model, or run again "
+            "with access to the hub."
+        )
+    missing = (
+        f"The hub has no public model '{name}'. Names look like google/vit-base-patch16-224; use a path for a local "
+        "folder."
+    )
+    with readable_errors(hub, name, "downloaded from the hub", missing, revision):
         folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=list(_FILES)))
         if revision is None and not _has_weights(folder) and (reference := _conversion(hub, name)) is not None:
             folder = Path(hub.snapshot_download(name, revision=reference, allow_patterns=list(_FILES)))
-    except hub.errors.GatedRepoError:
-        raise ValueError(
-            f"Access to '{name}' is restricted: accept its terms at {hub.constants.ENDPOINT}/{name} and run "
-            "'hf auth login'."
-        ) from None
-    except hub.errors.RepositoryNotFoundError:
-        raise ValueError(
-            f"The hub has no public model '{name}'. Names look like google/vit-base-patch16-224; use a path for a "
-            "local folder."
-        ) from None
-    except hub.errors.RevisionNotFoundError:
-        raise ValueError(f"The hub's model '{name}' has no revision '{revision}'.") from None
-    except (hub.errors.HFValidationError, hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError) as error:
-        raise ValueError(f"'{name}' cannot be downloaded from the hub: {first_line(error)}") from None
     return folder
 
 
@@ -90,26 +78,3 @@ def _conversion(hub: Any, name: str) -> str | None:
         if (discussion.title, discussion.author) == (_CONVERSION, _CONVERTER) and discussion.is_pull_request:
             return str(discussion.git_reference)
     return None
-
-
-def _check_reachable(hub: Any, name: str) -> None:
-    """Raise ValueError if the hub cannot be reached: the library would retry for half a minute."""
-    elsewhere = "Use the path of a folder with the model, or run again with access to the hub."
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        raise ValueError(f"'{name}' is not in the local cache, and HF_HUB_OFFLINE is set. {elsewhere}")
-    request = urllib.request.Request(hub.constants.ENDPOINT, method="HEAD")
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT):
-            pass
-    except urllib.error.HTTPError:
-        pass  # a response all the same
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        raise ValueError(
-            f"'{name}' is not in the local cache, and {hub.constants.ENDPOINT} does not respond ({reason}). {elsewhere}"
-        ) from None
-
-
-def _hub() -> Any:
-    require("huggingface_hub.errors", "Hugging Face encoders need", extra="train")
-    return importlib.import_module("huggingface_hub")

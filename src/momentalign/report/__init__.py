@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from momentalign.report._accuracy_table import accuracy_table
     from momentalign.report._comparison import PairedDifference, paired_differences
     from momentalign.report._diagnosis_page import write_diagnosis
+    from momentalign.report._escape import escape_markdown
+    from momentalign.report._names import algorithm_label
     from momentalign.report._page import write_report
     from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 
@@ -20,6 +22,8 @@ _MODULES = {
     "ResultTable": "_table",
     "TableSection": "_table",
     "accuracy_table": "_accuracy_table",
+    "algorithm_label": "_names",
+    "escape_markdown": "_escape",
     "paired_differences": "_comparison",
     "write_diagnosis": "_diagnosis_page",
     "write_report": "_page",
@@ -32,6 +36,8 @@ __all__ = [
     "ResultTable",
     "TableSection",
     "accuracy_table",
+    "algorithm_label",
+    "escape_markdown",
     "paired_differences",
     "write_diagnosis",
     "write_report",

@@ -11,7 +11,7 @@ from momentalign.runs._config import RunConfig, cell_of
 from momentalign.runs._folder import RunFolder
 from momentalign.runs._locks import BusyError, Claims, is_busy
 from momentalign.runs._planned import remove_planned, write_planned
-from momentalign.runs._records import AVERAGED, Record, read_records
+from momentalign.runs._records import AVERAGED, Record, is_intact, read_records
 from momentalign.runs._run_json import (
     DivergedError,
     RunState,
@@ -44,6 +44,7 @@ __all__ = [
     "data_stamp",
     "find_clashes",
     "is_busy",
+    "is_intact",
     "read_records",
     "read_run",
     "read_runs",

@@ -1,0 +1,18 @@
+"""Names of data and encoders that may leave this machine."""
+
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+
+def public_name(name: str) -> str:
+    """A name as it is; of an absolute path, which may tell of people and machines, the last part alone.
+
+    Example:
+        >>> public_name("/home/ada/patients.csv"), public_name("hf:google/vit"), public_name("hf:/models/vit")
+        ('patients.csv', 'hf:google/vit', 'hf:vit')
+    """
+    kind, colon, rest = name.partition(":")
+    prefix, path = (f"{kind}:", rest) if colon and kind in ("hf", "hf-config") else ("", name)
+    if Path(path).expanduser().is_absolute() or PureWindowsPath(path).is_absolute():
+        windows = PureWindowsPath(path).is_absolute()
+        return prefix + (PureWindowsPath(path) if windows else PurePosixPath(path)).name
+    return name

@@ -1,0 +1,227 @@
+"""Models from a folder to the hub, which here is a server on this machine, and back."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from huggingface_hub import constants
+from typer.testing import CliRunner
+
+import momentalign
+from momentalign._sealed import seal, unseal
+from momentalign.cli import app
+from momentalign.hub import files_to_upload, from_pretrained, model_card, push_to_hub
+from momentalign.tables import Column, TableEncoder, TableModel
+from momentalign.training import Predictor, make_config, run
+from tests.encoders.hub import Hub
+
+pytestmark = pytest.mark.slow
+
+RUN_FILES = ["README.md", "checkpoint/model.json", "checkpoint/model.safetensors", "records.jsonl", "run.json"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hub") / "run"
+    hparams = {"batch_size": 8}
+    config = make_config("colored-digits", "cma", test_domains=["-90%"], steps=2, hparams=hparams, average="ema")
+    run(config, folder, keep="training-domain")
+    return folder
+
+
+@pytest.fixture
+def finished(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Path:
+    columns = (Column("age", 1.0, None), Column("a|b", 0.0, None))
+    encoder = TableEncoder(columns, np.zeros(2), np.ones(2), None)
+    about = {
+        "target": "ill",
+        "domain": "hospital",
+        "task": "classification",
+        "source": {"test domain": "Bern"},
+        "chosen": {"l2": 0.5},
+        "reason": "It was best.",
+    }
+    scores = "kind,name,rows,model,metric,value\n" + "".join(
+        f"domain,Bern,40,{model},accuracy,{value}\n" for model, value in (("plain", 0.51234567), ("chosen model", 0.75))
+    )
+    model = TableModel(encoder, np.array([[1.0, -1.0]]), np.zeros(1), ("no", "yes"), about)
+    model.save(tmp_path / "probe", {"scores.csv": scores})
+    return tmp_path / "probe"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with Hub({}, {}, tmp_path / "uploads") as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.address)
+        template = server.address + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        yield server
+
+
+def uploaded(tmp_path: Path, name: str) -> list[str]:
+    folder = tmp_path / "uploads" / name
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+
+
+def front(card: str) -> dict[str, Any]:
+    return dict(huggingface_hub.ModelCard(card).data.to_dict())
+
+
+def test_a_run_goes_to_the_hub_and_comes_back(hub: Hub, finished: Path, tmp_path: Path) -> None:
+    address = push_to_hub(finished, "ada/digits", licence="mit", token="hf_x")
+    assert address.startswith(f"{hub.address}/ada/digits/commit/")
+    assert uploaded(tmp_path, "ada/digits") == RUN_FILES
+    (tmp_path / "uploads/ada/digits/modeling.py").write_text("raise SystemExit('code was run')")
+    (tmp_path / "uploads/ada/digits/pytorch_model.bin").write_bytes(b"not wanted")
+    model = from_pretrained("ada/digits", cache_dir=tmp_path / "cache", token="hf_x")
+    assert isinstance(model, Predictor)
+    rows = torch.rand(3, 2, 14, 14)
+    torch.testing.assert_close(model(rows), momentalign.load(finished)(rows))
+    assert not any(name in request for request in hub.requests for name in ("modeling.py", ".bin", "README"))
+    hub.stop()  # the cache does without it
+    assert torch.equal(from_pretrained("ada/digits", cache_dir=tmp_path / "cache")(rows), model(rows))
+    with pytest.raises(ValueError, match=r"'ada/other' is not in the local cache, and http\S+ does not respond"):
+        from_pretrained("ada/other", cache_dir=tmp_path / "cache")
+    with pytest.raises(ValueError, match=r"'ada/digits' cannot be uploaded: http\S+ does not respond"):
+        push_to_hub(finished, "ada/digits")
+
+
+def test_a_probe_replaces_a_run_in_its_repository(hub: Hub, finished: Path, probe: Path, tmp_path: Path) -> None:
+    push_to_hub(finished, "ada/model", token="hf_x")
+    push_to_hub(probe, "ada/model", token="hf_x", card="My own words.")
+    assert uploaded(tmp_path, "ada/model") == ["README.md", "model.json", "model.safetensors", "scores.csv"]
+    assert (tmp_path / "uploads/ada/model/README.md").read_text() == "My own words."
+    model = from_pretrained("ada/model", cache_dir=tmp_path / "cache")
+    assert isinstance(model, TableModel)
+    assert model.predict(pd.DataFrame({"age": [3, -3], "a|b": [0, 0]})).tolist() == ["yes", "no"]
+
+
+def test_what_is_damaged_on_the_hub_is_not_loaded(hub: Hub, finished: Path, tmp_path: Path) -> None:
+    push_to_hub(finished, "ada/digits", token="hf_x")
+    weights = tmp_path / "uploads/ada/digits/checkpoint/model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(ValueError, match=r"model.safetensors does not match its checksum"):
+        from_pretrained("ada/digits", cache_dir=tmp_path / "cache")
+
+
+def test_what_is_not_a_model_of_ours(hub: Hub, finished: Path, tmp_path: Path) -> None:
+    push_to_hub(finished, "ada/digits", token="hf_x")
+    (tmp_path / "uploads/ada/digits/run.json").unlink()
+    with pytest.raises(ValueError, match=r"'ada/digits' should be a model of momentalign, but has neither run\.json"):
+        from_pretrained("ada/digits", cache_dir=tmp_path / "cache")
+    with pytest.raises(ValueError, match="The hub has no model 'ada/none' that you may read"):
+        from_pretrained("ada/none", cache_dir=tmp_path / "cache")
+    with pytest.raises(ValueError, match="'two words' cannot be downloaded from the hub"):
+        from_pretrained("two words", cache_dir=tmp_path / "cache")
+
+
+def test_the_card_of_a_run(finished: Path) -> None:
+    card = model_card(finished, "ada/digits", licence="mit")
+    data = front(card)
+    assert (data["library_name"], data["license"]) == ("momentalign", "mit")
+    assert data["tags"] == ["domain-generalization", "cma"]
+    info, last = json.loads((finished / "run.json").read_text()), (finished / "records.jsonl").read_text().splitlines()
+    step = info["weights"]["step"]
+    records = [record for record in map(json.loads, last) if record["step"] == step]
+    recorded = {
+        (record["domain"], record["split"]): record["value"]
+        for record in records
+        if record["metric"] == "averaged_accuracy"
+    }
+    found = {
+        (result["dataset"]["config"], result["dataset"]["split"]): result["metrics"][0]["value"]
+        for result in data["model-index"][0]["results"]
+    }
+    assert found == {(domain, "out"): round(recorded[domain, "out"], 4) for domain in info["domains"]}
+    for line in (
+        "| algorithm | CMA |",
+        "| training domains | +90%, +80% |",
+        "| held-out domains | -90% |",
+        "| held-out rows | 20% of each training domain |",
+        "| classes | 5-9, 0-4 |",
+        f"| -90% (not trained on) | {100 * recorded['-90%', 'in']:.1f} | {100 * recorded['-90%', 'out']:.1f} |",
+    ):
+        assert line in card.splitlines()
+    assert f"those of step {step} of 2, averaged (ema): the best record by training-domain selection" in card
+    assert f"momentalign {momentalign.__version__}, python " in card
+    assert 'from_pretrained("ada/digits")' in card
+
+
+def test_the_licence_is_left_to_the_user(finished: Path, probe: Path) -> None:
+    assert "license" not in front(model_card(finished, "ada/digits"))
+    assert "license" not in front(model_card(probe, "ada/probe"))
+
+
+def test_the_card_of_a_probe(probe: Path) -> None:
+    card = model_card(probe, "ada/probe")
+    assert front(card)["pipeline_tag"] == "tabular-classification"
+    assert front(card)["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.75
+    for line in (
+        "| predicts | ill (classification) |",
+        "| columns | age, a\\|b |",
+        "| held-out domain | Bern |",
+        "| Bern | 40 | 0.5123 | 0.75 |",
+    ):
+        assert line in card.splitlines()
+
+
+def test_names_of_the_data_cannot_break_the_card(finished: Path) -> None:
+    path = finished / "run.json"
+    info = unseal(path)
+    odd = "a\n---\n| <b> x: [1]"
+    info["domains"] = [odd if domain == "+90%" else domain for domain in info["domains"]]
+    path.write_text(seal(info))
+    card = model_card(finished, "ada/digits")
+    assert card.count("\n---\n") == 1
+    assert "<b>" not in card
+
+
+def test_absolute_paths_stay_here(finished: Path, tmp_path: Path) -> None:
+    for file, keys in (("run.json", ("config", "dataset")), ("checkpoint/model.json", ("dataset",))):
+        content = unseal(finished / file)
+        inner = content if len(keys) == 1 else content[keys[0]]
+        inner[keys[-1]] = "/home/ada/secret/digits"
+        (finished / file).write_text(seal(content))
+    contents = files_to_upload(finished)
+    for content in (*contents.values(), model_card(finished, "ada/digits").encode()):
+        assert b"secret" not in (content if isinstance(content, bytes) else content.read_bytes())
+    assert b'"dataset": "digits"' in contents["run.json"]  # type: ignore[operator]
+
+
+def test_only_whole_models_are_uploaded(finished: Path, tmp_path: Path) -> None:
+    with (finished / "records.jsonl").open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(ValueError, match=r"records\.jsonl does not match its checksum"):
+        push_to_hub(finished, "ada/digits")
+    info = unseal(finished / "run.json")
+    (finished / "run.json").write_text(seal(info | {"status": "running"}))
+    with pytest.raises(ValueError, match="should be a finished run, but is running"):
+        push_to_hub(finished, "ada/digits")
+    with pytest.raises(ValueError, match=r"run\.json does not exist"):
+        push_to_hub(tmp_path, "ada/digits")
+
+
+def test_the_command(hub: Hub, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_x")
+    dry = CliRunner().invoke(app, ["push", str(finished), "ada/digits", "--dry-run"])
+    assert (dry.exit_code, hub.requests) == (0, [])
+    assert "checkpoint/model.safetensors: " in dry.output
+    assert "| algorithm | CMA |\n" in dry.output
+    done = CliRunner().invoke(app, ["push", str(finished), "ada/digits", "--licence", "mit", "--private"])
+    assert done.exit_code == 0
+    assert uploaded(tmp_path, "ada/digits") == RUN_FILES
+    assert "from_pretrained('ada/digits')" in done.output
