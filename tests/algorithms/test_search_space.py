@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -149,3 +150,10 @@ def test_values_get_the_type_of_the_default() -> None:
 def test_bad_arguments(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("cma-momentum", 500, 4500), ("fishr", 0, 5000)])
+def test_uniform_annealing_has_the_ends_of_the_protocol(name: str, low: int, high: int) -> None:
+    draw = find_algorithm(name).space("mnist", STEPS)["anneal_steps"].draw
+    assert draw(SimpleNamespace(uniform=lambda low, high: low)) == low
+    assert draw(SimpleNamespace(uniform=lambda low, high: high)) == high

@@ -41,3 +41,5 @@ def test_it_is_bounded_where_the_loss_is_not() -> None:
     right, wrong = (LinearHead(np.array([[sign]]), np.zeros(1), 0.0, 0, True) for sign in (1.0, -1.0))
     assert rescale(right, X, y, l2=0.0)[1] == 1e3
     assert rescale(wrong, X, y, l2=0.0)[1] == 1e-3
+    nothing = LinearHead(np.zeros((1, 1)), np.zeros(1), 0.0, 0, True)
+    assert rescale(nothing, X, y, l2=0.0)[1] == 1e-3

@@ -146,3 +146,11 @@ def test_the_way_is_observed_and_every_setting_ticks() -> None:
     ticks: list[int] = []
     solve_path(objective, [{}, {"gradient": 1.0}], tol=1e-4, max_iter=100, tick=lambda: ticks.append(1))
     assert len(ticks) == 2
+
+
+def test_a_fit_that_is_watched_starts_from_zero_with_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("momentalign.linear._path._SUBSET", 100)
+    objective = AlignmentObjective(SortedRows.sort(*rows_of(make_problem(2, n=2000)), None, bias=False), 2, l2=0.01)
+    seen: list[np.ndarray] = []
+    solve_path(objective, [{}], tol=1e-4, max_iter=100, watch=lambda value, head: seen.append(head))
+    assert not seen[0].any()

@@ -102,3 +102,7 @@ def test_a_term_has_one_label() -> None:
 
 def test_every_penalty_is_among_the_cases() -> None:
     assert {type(case.make()) for case in CASES} == set(PENALTIES)
+
+
+def test_a_penalty_of_ones_own_is_not_captured_unless_it_says_so() -> None:
+    assert not DomainPenalty.capturable

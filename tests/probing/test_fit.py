@@ -217,3 +217,10 @@ def test_fishr_with_all_rows_ends_where_a_larger_weight_without_average_does() -
     plain = objective(head.ravel())[1]
     objective.set_weights(method.weights({"weight": 10.0, "momentum": 0.9}))
     np.testing.assert_allclose(gradient.numpy().ravel(), objective(head.ravel())[1] - plain, rtol=1e-8, atol=1e-12)
+
+
+def test_sgd_ticks_after_every_setting_where_it_is_asked_to() -> None:
+    ticks: list[int] = []
+    for tick in (None, lambda: ticks.append(1)):
+        SGD.fit(FEW, find_method("vrex"), [{"weight": 1.0}, {"weight": 10.0}], 0, tick)
+    assert len(ticks) == 2

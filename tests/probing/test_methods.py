@@ -78,3 +78,31 @@ def test_names() -> None:
         find_method("group-dro")
     with pytest.raises(ValueError, match="'recipe' should be one of"):
         recipe_for("birds")
+
+
+@pytest.mark.parametrize(
+    ("method", "grid"),
+    [
+        ("hgp", {"gradient_weight": (0.1, 1, 10, 100, 1e3), "hessian_weight": tuple(10.0**k for k in range(-3, 6))}),
+        ("irm", {"weight": (1, 10, 100, 1e3, 1e4)}),
+        ("fishr", {"weight": (10, 100, 1e3, 1e4), "momentum": (0.9, 0.9225, 0.945, 0.9675, 0.99)}),
+        ("cma", dict.fromkeys(("gradient_weight", "hessian_weight"), (1, 10, 100, 1000, 2000, 5000, 10000))),
+        ("cma-relative", dict.fromkeys(("gradient_weight", "hessian_weight"), (0.1, 1, 10, 100, 1e3))),
+        (
+            "moment-alignment",
+            dict.fromkeys(("gradient_weight", "hessian_weight"), (1, 1000, 10000))
+            | {"third_weight": (1, 10, 100, 1e3)},
+        ),
+        ("groupdro", {"eta": (1e-3, 1e-2, 1e-1)}),
+        ("groupdro-groups", {"eta": (1e-3, 1e-2, 1e-1)}),
+        ("afr", {"gamma": (0, 0.5, 1, 2, 4, 8, 16), "distance_weight": (0.01, 0.1, 1)}),
+        ("jtt", {"first_l2_factor": (1, 30, 1000), "upweight": (2, 5, 10, 20, 50, 100)}),
+    ],
+)
+def test_the_values_that_are_searched(method: str, grid: dict[str, tuple[float, ...]]) -> None:
+    assert METHODS[method].grid == grid
+
+
+def test_rows_that_a_method_needs_of_every_group() -> None:
+    needed = {name: method.least for name, method in METHODS.items() if method.least}
+    assert needed == {"subsampled": {"train": 2}, "dfr": {"val": 2}, "dfr-train": {"train": 2, "val": 1}}

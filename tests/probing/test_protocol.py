@@ -95,6 +95,7 @@ def test_results_can_be_had_again_and_progress_goes_up() -> None:
     assert runs[0].to_frame().equals(runs[1].to_frame())
     assert shares[: len(shares) // 2] == sorted(shares)[::2]
     assert shares[-1] == 1
+    assert shares[0] == pytest.approx(1 / (5 + 1))  # five sets, and one of them again with another seed
 
 
 def test_sgd_and_one_seed() -> None:

@@ -147,3 +147,10 @@ def test_reading_and_choosing_do_without_torch(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_records_of_a_domain_that_is_not_the_runs_count_for_none(tmp_path):
+    run(tmp_path, "honest", (0.2, 0.4), (0.7, 0.6), test=("a",))
+    with (tmp_path / "honest" / "records.jsonl").open("a") as file:
+        file.writelines(json.dumps(record(100, "accuracy", 1.0, "other", split)) + "\n" for split in ("in", "out"))
+    assert chosen(tmp_path, "oracle") == [("honest", 100, 0.4)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from momentalign.theory._inputs import as_features
-from momentalign.theory._render import _heat_map
+from momentalign.theory._render import _NAME_WIDTH, _heat_map, _short
 from momentalign.theory._tables import DomainMatrix
 
 
@@ -39,3 +39,8 @@ def test_the_colour_is_the_share_of_the_largest_entry() -> None:
 def test_the_first_row_that_is_not_finite_is_named(value: object, row: int) -> None:
     with pytest.raises(ValueError, match=f"first in row {row}"):
         as_features("X", value)
+
+
+def test_long_names_are_cut_to_a_width_with_a_sign() -> None:
+    assert _short("x" * _NAME_WIDTH) == "x" * _NAME_WIDTH
+    assert _short("x" * (_NAME_WIDTH + 1)) == "x" * (_NAME_WIDTH - 1) + "…"

@@ -141,6 +141,7 @@ def test_target_in_the_hull() -> None:
     assert plain.hull.sentence[:30] in str(plain)
     assert plain.target is None
     report = make(target=target, target_labels=labels)
+    assert report.target.from_sources.shape == (len(report.names),)
     assert report.hull is not None
     assert report.hull.labelled
     errors = report.target
