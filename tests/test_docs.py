@@ -12,6 +12,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS / "extensions"))
 
 import commands  # noqa: E402  (after its folder is on the path)
+import offline  # noqa: E402
 
 
 def test_every_package_has_a_page() -> None:
@@ -26,3 +27,17 @@ def test_command_reference_is_complete() -> None:
         for child in [command, *getattr(command, "commands", {}).values()]:
             for parameter in child.params:
                 assert all(option in reference for option in [*parameter.opts, *parameter.secondary_opts])
+
+
+def test_pages_that_fetch_from_other_hosts_are_found(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        '<a href="https://links.example/">a link</a> <img src="figure.svg">'
+        '<script async="async" src="https://scripts.example/x.js"></script>'
+        '<link href="//styles.example/y.css" rel="stylesheet"><link rel="canonical" href="https://links.example/">'
+    )
+    (tmp_path / "site.css").write_text('@font-face { src: url("https://fonts.example/z.woff2"), url("ours.woff2") }')
+    assert offline.outside_addresses(tmp_path) == [
+        "page.html: https://scripts.example/x.js",
+        "page.html: //styles.example/y.css",
+        "site.css: https://fonts.example/z.woff2",
+    ]

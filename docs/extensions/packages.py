@@ -80,7 +80,7 @@ def _reference(package: ModuleType) -> Iterator[str]:
     name = package.__name__
     entries = list(_entries(package))
     yield from ("```{eval-rst}", f".. automodule:: {name}", "   :no-members:", "", f".. currentmodule:: {name}", "")
-    yield from (".. list-table::", "   :widths: auto", "")
+    yield from (".. list-table::", "   :widths: auto", "   :class: names", "")
     for public, value in entries:
         if isclass(value) or isroutine(value):
             summary = (value.__doc__ or "").strip().split("\n\n")[0]

@@ -1,29 +1,24 @@
 import errno
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from momentalign.cli import main
+from momentalign.cli import app, main
 from tests.runs.fake_sweep import write_fake_sweep
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = Path(sys.executable).with_name("momentalign")
 
-
-def run(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    words = [str(PROGRAM), "report", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, cwd=folder, env=os.environ | {"COLUMNS": "100"})
-
-
-def test_page_and_figures(tmp_path: Path) -> None:
+def test_page_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     write_fake_sweep(tmp_path / "runs", algorithms=("erm",), domains=("a", "b"), trials=1, hparams=1, failed=1)
-    done = run("runs", "-o", "deep/report.html", "--figures", "deep/figures", "--title", "Mine", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    words = ["report", "runs", "-o", "deep/report.html", "--figures", "deep/figures", "--title", "Mine"]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "100"})
+    assert done.exit_code == 0, done.output
     assert "2 runs, 1 finished. 1 problem found, listed on the page." in done.stdout
     assert "deep/report.html" in done.stdout
     assert "<h1>Mine</h1>" in (tmp_path / "deep" / "report.html").read_text()

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from momentalign.cli import app, main
 from momentalign.probing import GROUP_METHODS
 from momentalign.reproduce import SweepRecipe
+from tests.sweep.engines import Here
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +58,7 @@ def test_missing_data_are_named_with_the_command(tmp_path: Path) -> None:
 def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
     monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda *arguments: recipe)
+    monkeypatch.setattr("momentalign.cli._reproduce.make_engine", lambda *_, **__: Here())
     out = tmp_path / "out"
     code, output = run("colored-mnist", "--out", out, "--jobs", 1, "--device", "cpu")
     assert code == 0, output
@@ -73,6 +75,7 @@ def test_failed_runs_are_reported_and_retried_on_request(tmp_path: Path, monkeyp
     algorithms = ("erm", "tests.sweep.algorithms:Raises")
     recipe = SweepRecipe("one", "One.", ("colored-digits",), algorithms, hparams=1, trials=1, steps=2)
     monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda *arguments: recipe)
+    monkeypatch.setattr("momentalign.cli._reproduce.make_engine", lambda *_, **__: Here())
     words = ("one", "--out", tmp_path, "--jobs", 1, "--device", "cpu")
     for more in ((), ("--retry-failed",)):
         code, output = run(*words, *more)

@@ -14,29 +14,10 @@ import momentalign.training._loop as loop
 from momentalign._files import DiskFullError, is_disk_full
 from momentalign.probing import run_probe
 from momentalign.runs import read_run, record_failure, run_state
-from momentalign.sweep import Engine, make_plan, make_probe_plan, remaining, run_sweep
-from momentalign.sweep._jobs import execute
+from momentalign.sweep import make_plan, make_probe_plan, remaining, run_sweep
+from tests.sweep.engines import Here
 
 pytestmark = pytest.mark.slow
-
-
-class Here(Engine):
-    """Jobs done in this process, where tests can take its disk away."""
-
-    slots, description = 1, "this process"
-
-    def __init__(self):
-        self.done = []
-
-    def submit(self, job):
-        self.done.append(execute(job))
-
-    def wait(self, seconds):
-        done, self.done = self.done, []
-        return done
-
-    def close(self):
-        pass
 
 
 def no_room(number):
@@ -47,7 +28,8 @@ def no_room(number):
 
 
 def plan_of(**options):
-    return make_plan(["colored-digits"], ["erm"], trials=1, hparams=1, steps=3, test_domains=["-90%"], **options)
+    rows = str(Path(__file__).with_name("rows.csv"))
+    return make_plan([rows], ["erm"], trials=1, hparams=1, steps=3, test_domains=["c"], **options)
 
 
 def is_full_device(path):
