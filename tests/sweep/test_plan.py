@@ -214,3 +214,21 @@ def test_a_string_is_no_list_of_names(make, grouped):
         make([grouped], "erm")
     with pytest.raises(TypeError, match="'datasets' should be a list of names"):
         make(grouped, ["erm"])
+
+
+def test_a_table_is_swept_as_it_is_named(grouped, tmp_path):
+    frame = pd.read_csv(grouped).drop(columns=["group", "split"]).rename(columns={"y": "bird", "domain": "place"})
+    frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
+    plan = make_plan([f"{tmp_path}/t.tsv?target=bird&domain=place"], ["erm"], rules=["oracle"], trials=1, hparams=1)
+    assert set(plan.domains) == {f"{tmp_path}/t.tsv?target=bird&domain=place"}
+    assert {run.test_domains for run in plan.runs} == {("land",), ("water",)}
+    frame[frame["place"] == "land"].to_csv(tmp_path / "one.tsv", index=False, sep="\t")
+    with pytest.raises(ValueError, match=r"one\.tsv has only 'land'\. Two domains at least"):
+        make_plan([f"{tmp_path}/one.tsv?target=bird&domain=place"], ["erm"])
+
+
+def test_probes_of_a_table_with_other_columns(grouped, tmp_path):
+    path = tmp_path / "t.csv"
+    pd.read_csv(grouped).rename(columns={"y": "bird", "split": "part"}).to_csv(path, index=False, sep=";")
+    plan = make_probe_plan([f"{path}?target=bird&split=part&sep=;"], ["erm"], trials=1, hparams=1)
+    assert {run.dataset for run in plan.runs} == {f"{path}?target=bird&split=part&sep=;"}

@@ -135,3 +135,17 @@ def test_wide_features_are_reduced(tmp_path: Path) -> None:
     frame.assign(y=[0, 1] * 15, domain=["a", "a", "b"] * 10).to_csv(tmp_path / "t.csv", index=False)
     lines = plan_diagnosis(tmp_path / "t.csv", components=3).lines
     assert any("8 columns were reduced to 3 principal components" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a"] * 60, "Column 'label' should hold at least two classes, but all rows are of 'a'"),
+        ([f"text {k}" for k in range(60)], "Column 'label' should hold classes, but has 60 different texts in 60 rows"),
+    ],
+)
+def test_targets_that_are_no_classes(labels: list[str], message: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": np.arange(60.0), "label": labels, "domain": ["s", "t", "u"] * 20})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=message):
+        plan_diagnosis(tmp_path / "t.csv", target="label")

@@ -201,3 +201,16 @@ def test_columns_of_the_same_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('a,"y",domain,y\n1,0,x,1\n')
     with pytest.raises(ValueError, match=r"t.csv could not be read: .* different names, but 'y' occurs twice"):
         read_table(tmp_path / "t.csv")
+
+
+def test_all_missing_columns_are_named_at_once(frame: pd.DataFrame, tmp_path: Path) -> None:
+    path = write(frame.rename(columns={"y": "label"}), tmp_path / "t.csv")
+    with pytest.raises(
+        ValueError, match=r"columns 'y' \(target\) and 'domain' \(domain\), .* with --target and --domain"
+    ):
+        read_table(path)
+
+
+def test_many_domains_are_not_all_listed(tmp_path: Path) -> None:
+    pd.DataFrame({"x": range(100), "y": [0, 1] * 50, "domain": range(100)}).to_csv(tmp_path / "t.csv", index=False)
+    assert read_table(tmp_path / "t.csv").describe("2 classes")[1].endswith("and 70 more.")

@@ -161,7 +161,7 @@ def groups_command(
     if made.path.is_dir():
         following = f"momentalign embed {path} --encoder FOLDER -o features.parquet"
     else:
-        following = f"momentalign sweep {path} --setting probe --algorithms erm,balanced,dfr"
+        following = f"momentalign probe {path}"
     console.print(f"Saved the group set to {made.path}. Next: {following}")
 
 

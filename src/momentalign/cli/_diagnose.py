@@ -40,7 +40,9 @@ def diagnose(
         console.print(line)
     settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order}
     if dry_run:
-        console.print(f"Estimated time: {format_duration(plan.seconds(**settings))}. Nothing was written.")
+        with print_warnings(console):
+            seconds = plan.seconds(**settings)
+        console.print(f"Estimated time: {format_duration(seconds)}. Nothing was written.")
         return
     try:
         from momentalign.report import write_diagnosis

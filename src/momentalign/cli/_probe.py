@@ -60,7 +60,8 @@ def probe(
         plan.check_output(folder)
     for line in plan.lines:
         console.print(line)
-    console.print(f"Estimated time: {format_duration(plan.seconds())}.")
+    with print_warnings(console):
+        console.print(f"Estimated time: {format_duration(plan.seconds())}.")
     if dry_run:
         console.print("Nothing was written.")
         return

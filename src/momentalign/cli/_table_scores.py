@@ -47,6 +47,8 @@ def _print_groups(console: Console, groups: "Mapping[str, GroupReport]", rows_na
     for name in groups:
         table.add_column(name, justify="right")
     for metric, label in GROUP_MEASURES.items():
+        if all(metric not in report.metrics() for report in reports):
+            continue
         values = [_number(report.metrics().get(metric, math.nan), percent=True) for report in reports]
         table.add_row(label, str(rows), *values, end_section=metric == "calibration_error")
         if metric == "worst_group_accuracy":

@@ -26,7 +26,7 @@ def table_dataset(table: Table, *, name: str, trial: int = 0, holdout: float = 0
     Domains are in order of first appearance. `trial` seeds the split, and `holdout` is the share of each domain in its
     "out" split.
     """
-    classes, labels = encode_targets(table.target)
+    classes, labels = encode_targets(table.target, column_name=table.columns["target"])
     targets = torch.from_numpy(labels).long() if classes is not None else torch.from_numpy(labels).float()
     groups, group_names = None, None
     if table.groups is not None:

@@ -70,12 +70,17 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
         {'pacs': 'pacs', '/data/birds.parquet': 'birds'}
         >>> list(dataset_labels(["/one/clip/birds.npz", "/two/clip/birds.npz", "/two/bert/birds.npz"]).values())
         ['one/clip/birds', 'two/clip/birds', 'bert/birds']
-        >>> list(dataset_labels(["/birds.csv?target=sex", "/birds.csv?target=age"]).values())
+        >>> list(dataset_labels(["/birds.csv?target=sex&domain=lake", "/birds.csv?target=age&domain=lake"]).values())
         ['birds?target=sex', 'birds?target=age']
     """
-    names = list(names)
-    times_read = Counter(spec_path(name) for name in set(names))
-    parts = {name: _parts(name, times_read[spec_path(name)] > 1) for name in names}
+    readings: dict[str, dict[str, list[str]]] = {}
+    for name in names:
+        readings.setdefault(spec_path(name), {})[name] = name[len(spec_path(name)) + 1 :].split("&")
+    parts = {}
+    for path, options in readings.items():
+        for name, pairs in options.items():  # of the options of a table, those in which its readings differ
+            differing = [pair for pair in pairs if pair and any(pair not in other for other in options.values())]
+            parts[name] = _parts(path, f"?{'&'.join(differing)}" if differing else "")
     stems = Counter((*folders, stem) for folders, stem, _ in parts.values())
     # Files that differ in their suffix only keep it.
     ends = {name: stem if stems[*folders, stem] == 1 else last for name, (folders, stem, last) in parts.items()}
@@ -91,19 +96,14 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
             depths[name] += 1
 
 
-def _parts(name: str, with_options: bool) -> tuple[tuple[str, ...], str, str]:
-    """Parent folders of a path, its last part without and with the suffix; a name that is not a path stays.
-
-    The options of a table are left out where it is read in one way only.
-    """
-    file = spec_path(name)
-    options = name[len(file) :] if with_options else ""
-    for path in (PurePath(file), PureWindowsPath(file)):
+def _parts(name: str, options: str) -> tuple[tuple[str, ...], str, str]:
+    """Parent folders of a path, its last part without and with the suffix; a name that is not a path stays."""
+    for path in (PurePath(name), PureWindowsPath(name)):
         if path.is_absolute() and path.name:
             ending = next((ending for ending in TABLE_SUFFIXES if path.name.lower().endswith(ending)), "")
             stem = path.name[: len(path.name) - len(ending)] or path.name
             return tuple(part.strip("/\\") for part in path.parts[:-1]), stem + options, path.name + options
-    return (), name, name
+    return (), name + options, name + options
 
 
 def domain_head(dataset: str, domain: str) -> str:

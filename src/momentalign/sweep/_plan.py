@@ -261,6 +261,11 @@ def _test_domains(data: DomainDataset, rules: Sequence[str], chosen: Sequence[st
         if chosen:
             raise ValueError(f"{data.name} is evaluated by its worst group on all domains. Omit --test-domains.")
         return [()]
+    if len(data.names) < 2:
+        raise ValueError(
+            f"A sweep trains without one domain at a time, but {data.name} has only '{data.names[0]}'. Two domains at "
+            "least are needed; of a table, name their column with --domain."
+        )
     names = [check_choice("test-domains", name, data.names) for name in chosen or data.names]
     tests: list[tuple[str, ...]] = [(name,) for name in dict.fromkeys(names)]
     if "leave-one-domain-out" in rules:

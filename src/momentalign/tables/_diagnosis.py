@@ -15,7 +15,7 @@ from momentalign._validation import check_choice, check_count
 from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domains, rank_columns
 from momentalign.tables._columns import Column, fit_encoder
 from momentalign.tables._findings import advise, describe_findings
-from momentalign.tables._labels import encode_classes, is_quantity
+from momentalign.tables._labels import check_classes, encode_classes, is_quantity
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
@@ -181,7 +181,16 @@ def plan_diagnosis(
         check_choice("test_domain", test_domain, np.unique(table.domains).tolist())
     if loss == "auto":
         loss = "squared_error" if is_quantity(table.target) else "cross_entropy"
-    kind = "real numbers" if loss == "squared_error" else f"{len(np.unique(table.target))} classes"
+    kind = "real numbers"
+    if loss == "cross_entropy":
+        check_classes(table.target, table.columns["target"])
+        classes = np.unique(table.target)
+        if len(classes) < 2:
+            raise ValueError(
+                f"Column '{table.columns['target']}' should hold at least two classes, but all rows are of "
+                f"'{classes[0]}'."
+            )
+        kind = f"{len(classes)} classes"
     lines = table.describe(kind)
     unseen = table.domains == test_domain
     if test_domain is not None:

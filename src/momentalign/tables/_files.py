@@ -8,7 +8,7 @@ import reprlib
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
-from momentalign._format import format_size, join_ends, suggest
+from momentalign._format import format_size, join_ends, join_names, suggest
 from momentalign._json import parse_json
 from momentalign._table_spec import TABLE_SUFFIXES, is_table, is_tsv
 
@@ -90,13 +90,17 @@ def read_parquet_metadata(path: Path) -> dict[str, Any]:
 
 
 class MissingColumnError(ValueError):
-    """A table lacks a column; the message lists those that it has."""
+    """A table lacks columns, given as name by option; the message lists those that it has."""
 
-    def __init__(self, option: str, name: str, columns: Iterable[str], path: Path) -> None:
+    def __init__(self, missing: Mapping[str, str], columns: Iterable[str], path: Path) -> None:
         existing = list(columns)
+        names = join_names([f"'{name}' ({option})" for option, name in missing.items()])
+        options = join_names([f"--{option}" for option in missing])
+        several = len(missing) > 1
         super().__init__(
-            f"{path.name} should have a column '{name}' ({option}), but has none. Name the right one with --{option}. "
-            f"Found: {join_ends(existing)}.{suggest(name, existing)}"
+            f"{path.name} should have {'columns' if several else 'a column'} {names}, but has none. Name the right "
+            f"{'ones' if several else 'one'} with {options}. Found: {join_ends(existing)}."
+            + "".join(suggest(name, existing) for name in missing.values())
         )
 
 

@@ -42,11 +42,24 @@ def encode_targets(
 
     Classes are in the order of `names` if those cover all labels, else numbers ascending and text alphabetical. Task
     `"auto"` is a regression for more than 20 distinct numbers. Text and infinite values in the target of a regression
-    raise a ValueError.
+    raise a ValueError, and so does text that is different in most rows.
     """
     if task == "regression" or (task == "auto" and is_quantity(column)):
         return None, _numbers(column, column_name)
+    check_classes(column, column_name)
     return encode_classes(column, names)
+
+
+def check_classes(column: NDArray[Any], name: str) -> None:
+    """Raise ValueError for a column of text whose values are different in most rows, such as names or sentences."""
+    if column.dtype.kind in "biuf":
+        return
+    values = len(np.unique(column.astype(str)))
+    if values > max(_MAX_NUMERIC_CLASSES, len(column) // 2):
+        raise ValueError(
+            f"Column '{name}' should hold classes, but has {values} different texts in {len(column)} rows. Name "
+            "another column with --target."
+        )
 
 
 def encode_classes(column: NDArray[Any], names: Sequence[str] = ()) -> tuple[tuple[str, ...], NDArray[np.int64]]:

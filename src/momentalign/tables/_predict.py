@@ -1,6 +1,7 @@
 """Predict the rows of a file with a saved model, and score them where they have labels."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +61,7 @@ def predict_file(
     rows = _Rows.read(model, path, kept, reading)
     check_output(out, (".csv", ".parquet"), inputs=[rows.path])
     if id_column is not None and id_column not in rows.frame.columns:
-        raise MissingColumnError("id", id_column, rows.frame.columns, rows.path)
+        raise MissingColumnError({"id": id_column}, rows.frame.columns, rows.path)
     logits, encoded = model.logits(rows.frame)
     columns: dict[str, object] = {name: rows.frame[name].to_numpy() for name in kept if name in rows.frame.columns}
     more: dict[str, Array] = {}
@@ -89,7 +90,7 @@ def score_file(model: TableModel, path: str | Path, **reading: str | None) -> tu
     """
     rows = _Rows.read(model, path, (), reading)
     if rows.columns["target"] not in rows.frame.columns:
-        raise MissingColumnError("target", rows.columns["target"], rows.frame.columns, rows.path)
+        raise MissingColumnError({"target": rows.columns["target"]}, rows.frame.columns, rows.path)
     logits, encoded = model.logits(rows.frame)
     scores, notes = rows.score(model, logits)
     if scores is None:
@@ -170,10 +171,11 @@ class _Rows(NamedTuple):
 def _measure_groups(model: TableModel, truth: NDArray[np.str_], logits: Array, groups: NDArray[np.str_]) -> GroupReport:
     assert model.classes is not None
     probabilities = model.probabilities(logits)
-    return group_report(
+    report = group_report(
         np.array([model.classes.index(label) for label in truth.tolist()]),
         probabilities.argmax(1),
         groups,
         probabilities=probabilities,
         classes=np.arange(len(model.classes)),
     )
+    return replace(report, notes=())  # on the weighted average, which needs the training rows

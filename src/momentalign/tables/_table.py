@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._format import join_names, plain_name, pluralize
+from momentalign._format import join_first, join_names, plain_name, pluralize
 from momentalign._table_spec import split_spec, table_spec
 from momentalign.tables._columns import check_decimal_points
 from momentalign.tables._files import MissingColumnError, read_frame
@@ -23,6 +23,8 @@ _SPLITS = {
     "out": ("out",),
 }
 """Accepted spellings of each split; 0, 1 and 2 are those of the group-labelled benchmarks."""
+_LISTED = 30
+"""Most domains that are listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,7 @@ class Table:
     def describe(self, kind: str) -> list[str]:
         """Sentences for the user: size, kind of target, domains, notes."""
         names, counts = np.unique(self.domains, return_counts=True)
-        sizes = ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True))
+        sizes = join_first([f"{name} ({count})" for name, count in zip(names, counts, strict=True)], _LISTED)
         rows, columns = self.features.shape
         return [
             f"{self.path.name}: {rows} rows, {columns} columns, '{self.columns['target']}' taken as {kind}.",
@@ -123,9 +125,8 @@ def read_table(
             chosen[option] = option
             notes.append(f"Column '{option}' was taken as the rows' {option}s, not as a feature.")
     columns = {option: name for option, name in chosen.items() if name is not None}
-    for option, name in columns.items():
-        if name not in frame.columns:
-            raise MissingColumnError(option, name, frame.attrs.get("arrays", frame.columns), path)
+    if missing := {option: name for option, name in columns.items() if name not in frame.columns}:
+        raise MissingColumnError(missing, frame.attrs.get("arrays", frame.columns), path)
     used = list(columns.values())
     for name, words in frame.attrs.get("words", {}).items():
         if name in used:

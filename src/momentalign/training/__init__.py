@@ -14,11 +14,11 @@ from momentalign.training._cost import RunCost, estimate_run
 from momentalign.training._devices import check_installed, check_precision, peak_memory
 from momentalign.training._evaluation import Score, evaluate
 from momentalign.training._export import EXPORT_KINDS, export_model
-from momentalign.training._loop import run
 from momentalign.training._options import Clock, Options, Progress
 from momentalign.training._plain import make_plain_config, run_plain
 from momentalign.training._predictor import Predictor, is_linear_model, load_model, load_run
 from momentalign.training._presets import augmentation_note, preset_note
+from momentalign.training._run import run
 from momentalign.training._soup import SoupPlan, SoupScore, make_soup, plan_soups
 
 __all__ = [

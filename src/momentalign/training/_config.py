@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from momentalign._format import join_names
 from momentalign._search_space import PROTOCOL_STEPS
 from momentalign._table_spec import resolve_spec
 from momentalign._validation import check_choice, check_count, check_names, check_number
@@ -81,7 +82,9 @@ def make_config(
             f"Training needs classes, but the targets of {data.name} are numbers. Use 'momentalign probe'."
         )
     if data.num_classes < 2:
-        raise ValueError(f"Training needs two classes at least, but {data.name} has {data.num_classes}.")
+        raise ValueError(
+            f"Training needs two classes at least, but {data.name} has {data.num_classes}: {join_names(data.classes)}."
+        )
     trained = default_encoder(data.name, data.recipe) if encoder is None else encoder  # raises where there is none
     if data.recipe == "mnist" and not is_small_network(trained):
         # The learning rates of small networks would ruin a pretrained one, however small the images.

@@ -13,9 +13,9 @@ from momentalign.data import DomainDataset, Split
 from momentalign.runs import RunConfig
 from momentalign.training._data import open_dataset
 from momentalign.training._devices import takes_cuda
-from momentalign.training._loop import run
 from momentalign.training._model import training_domains, warn_unusual
 from momentalign.training._options import Clock
+from momentalign.training._run import run
 
 _FEW, _MORE = 4, 21
 """Steps of the first measurement, and of a second one if that was quick, or on CUDA, where libraries load only once."""

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from momentalign._format import pluralize
 from momentalign._saved import read_model
 from momentalign.algorithms import Network
 from momentalign.data import ImageFiles, Items, TableRows, Texts
@@ -132,12 +131,14 @@ def is_linear_model(folder: str | Path) -> bool:
         return bool(read_run(folder)["config"].get("setting") == "probe")
     if is_model_folder(folder):
         return True
-    runs = sorted(path.parent.name for path in folder.glob("*/run.json")) if folder.is_dir() else []
-    found = "has neither run.json nor model.json" if folder.is_dir() else "is a file" if folder.exists() else ""
-    found = f"holds {pluralize(len(runs), 'run')}. Name one, such as {folder / runs[0]}" if runs else found
+    found = "is a file" if folder.is_file() else "has neither run.json nor model.json"
+    if not folder.exists():
+        found = "does not exist"
+    elif inner := sorted({path.parent for name in ("run.json", "model.json") for path in folder.glob(f"*/{name}")}):
+        found = f"is the parent of {len(inner)} such. Name one of them, for instance {inner[0]}"
     raise ValueError(
         f"{folder} should be the folder of a run ('momentalign train') or of a model ('momentalign probe'), but "
-        f"{found or 'does not exist'}."
+        f"{found}."
     )
 
 

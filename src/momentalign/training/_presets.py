@@ -2,9 +2,11 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from momentalign._format import join_first
+from momentalign._table_spec import spec_path
 from momentalign._validation import check_choice
 from momentalign.algorithms import PRESETS, AlgorithmSpec
 from momentalign.encoders import AUGMENTATIONS
@@ -52,8 +54,9 @@ def preset_note(config: RunConfig, asked: str = "auto") -> str | None:
         return f"Preset released for {config.algorithm}: annealing as in the public code of CMA."
     why = ""
     if asked == "auto":
+        name = Path(spec_path(config.dataset)).name
         encoder = f" with {config.encoder}" if config.encoder else ""
-        why = f", because the paper has no weights for {config.dataset}{encoder}; --preset published takes the paper's"
+        why = f", because the paper has no weights for {name}{encoder}; --preset published takes the paper's"
     momentum = f" and momentum {config.hparams['momentum']:.3g}" if config.hparams["momentum"] else ""
     return f"Preset safe for {config.algorithm}: {config.hparams['scaling']} scaling{momentum}{why}."
 
