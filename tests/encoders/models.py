@@ -101,9 +101,9 @@ def write_images(root: Path, per_class: int = 3, *, size: int = 40) -> Path:
     return root
 
 
-def image_dataset(root: Path, per_class: int = 3) -> DomainDataset:
+def image_dataset(root: Path, per_class: int = 3, *, size: int = 40) -> DomainDataset:
     """The same as a data set, without a split by trials."""
-    write_images(root, per_class)
+    write_images(root, per_class, size=size)
     domains = {}
     for domain in ("day", "night"):
         paths = sorted((root / domain).rglob("*.png"))

@@ -58,7 +58,7 @@ def test_images_and_texts_need_a_name(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"animals has no default encoder. Choose one, for instance '--encoder hf:google"
     ):
-        build_encoder(None, image_dataset(tmp_path))
+        build_encoder(None, image_dataset(tmp_path, size=70))
     with pytest.raises(ValueError, match=r"pairs has no default encoder. Choose one, for instance '--encoder hf:bert"):
         build_encoder(None, text_dataset())
 

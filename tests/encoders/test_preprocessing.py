@@ -181,7 +181,7 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="three numbers each"):
         ImagePreprocessing(16, mean=(0.5,))
     with pytest.raises(
-        ValueError, match="'kind' of preprocessing should be one of tensor, table, image, text, but is 'sound'"
+        ValueError, match="'kind' of preprocessing should be one of tensor, table, image, pixels, text, but is 'sound'"
     ):
         preprocessing_from_config({"kind": "sound"})
     with pytest.raises(ValueError, match="of kind 'image' should have 'mean'"):

@@ -137,5 +137,5 @@ def test_encoder_learns_from_the_rows_that_it_is_given() -> None:
     )
     with pytest.raises(ValueError, match=r"should have rows to train on, but has none"):
         build_encoder(None, data, [])
-    with pytest.raises(ValueError, match=r"'mnist-cnn' takes images as tensors .*, but the rows are rows of a table"):
+    with pytest.raises(ValueError, match=r"'mnist-cnn' takes image files, .* but the rows are rows of a table"):
         build_encoder("mnist-cnn", data)

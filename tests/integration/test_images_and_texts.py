@@ -56,7 +56,7 @@ def test_images_that_are_decoded_once_give_the_same_run(
 ) -> None:
     config = make_config(str(images), "cma", steps=3, hparams=SMALL, encoder=vit)
     run(config, tmp_path / "read", workers=0, accelerator="cpu")
-    monkeypatch.setattr(_data, "_fits", lambda parts, device: bool(parts))  # as on a GPU
+    monkeypatch.setattr(_data, "_fits", lambda parts, device, **_: bool(parts))  # as on a GPU
     monkeypatch.setattr(DatasetRows, "read", None)
     run(config, tmp_path / "kept", accelerator="cpu")
     assert_same_weights(tmp_path / "read", tmp_path / "kept")

@@ -22,12 +22,12 @@ from momentalign.cli._output import exit_on_interrupt, make_console, print_warni
 def embed_command(
     dataset: DatasetArgument,
     encoder: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or the folder of a trained run.",
-            show_default=False,
+            help="hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, the folder of a trained run, or pixels.",
+            show_default="pixels for small images",
         ),
-    ],
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Feature file: .parquet or .npz.")] = Path(
         "features.parquet"
     ),
@@ -53,6 +53,13 @@ def embed_command(
     console = make_console()
     with print_warnings(console):
         data = load_dataset(dataset, root=root, skip_bad=skip_bad_files)
+        if encoder is None:
+            if data.training_recipe != "mnist":
+                raise ValueError(
+                    f"{data.name} has no default encoder, which images of at most 64 pixels a side have: pixels. "
+                    "Choose one, for instance '--encoder hf:openai/clip-vit-base-patch32', pixels, or a trained run."
+                )
+            encoder = "pixels"
         model = build_encoder(encoder, data)
         if workers is None:
             workers = 0 if device == "cpu" else min(8, available_cores())

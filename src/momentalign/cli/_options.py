@@ -16,7 +16,8 @@ RootOption = Annotated[
 EncoderOption = Annotated[
     str | None,
     typer.Option(
-        "--encoder", help="mnist-cnn, mlp, hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or a run."
+        "--encoder",
+        help="mnist-cnn, mlp, pixels, hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or a run.",
     ),
 ]
 SettingsOption = Annotated[

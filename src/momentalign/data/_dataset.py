@@ -75,8 +75,8 @@ class DomainDataset:
         classes: Names of the classes; "0", "1", ... if not given.
         group_names: Names of the groups, if rows have groups.
         training_recipe: Defaults of search and training loop: "mnist", "image", "text" or "table". By default chosen
-            by the inputs: "mnist" for small images as tensors, "image" for image files and for colour images as tensors
-            with a side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
+            by the inputs: "mnist" for small images, "image" for image files and for colour images as tensors with a
+            side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
         notes: What was done to the rows, one sentence each.
 
     Attributes:
@@ -139,6 +139,11 @@ class DomainDataset:
         return tuple(self.domains)
 
     @property
+    def image_side(self) -> int | None:
+        """Larger side in pixels of the domains' first image files; None for other rows, or if one cannot be read."""
+        return _image_side(self.domains)
+
+    @property
     def split_names(self) -> tuple[str, ...]:
         """Names of the splits that any domain has, in order."""
         return tuple(dict.fromkeys(split for splits in self.domains.values() for split in splits))
@@ -189,13 +194,27 @@ class DomainDataset:
 def _recipe(domains: Mapping[str, Mapping[str, Split]]) -> str:
     inputs = next((rows.inputs for splits in domains.values() for rows in splits.values()), None)
     if isinstance(inputs, ImageFiles):
-        return "image"
+        side = _image_side(domains)
+        return "image" if side is None or side > _SMALL else "mnist"
     if isinstance(inputs, Texts):
         return "text"
     if not isinstance(inputs, Tensor) or inputs.ndim != 4:
         return "table"
     # Pretrained encoders take three channels; images of one or two can only be for a small network.
     return "image" if inputs.shape[1] == 3 and max(inputs.shape[2:]) > _SMALL else "mnist"
+
+
+def _image_side(domains: Mapping[str, Mapping[str, Split]]) -> int | None:
+    """Of the first file of each domain by name, the same for every split into parts."""
+    sides: list[int | None] = []
+    for splits in domains.values():
+        files = [rows.inputs for rows in splits.values() if isinstance(rows.inputs, ImageFiles) and len(rows)]
+        firsts = [(min(range(len(part)), key=part.names.__getitem__), part) for part in files]
+        if firsts:
+            index, part = min(firsts, key=lambda first: first[1].names[first[0]])
+            sides.append(part.side(index))
+    known = [side for side in sides if side is not None]
+    return max(known) if known and len(known) == len(sides) else None
 
 
 def holdout_indices(n: int, trial: int, domain: int, *, fraction: float = 0.2) -> tuple[Tensor, Tensor]:

@@ -88,6 +88,15 @@ class ImageFiles(Items):
             resized = image.resize((size, size), resample=_pillow().Resampling.BILINEAR)
         return torch.from_numpy(np.array(resized)).permute(2, 0, 1).contiguous()
 
+    def side(self, index: int) -> int | None:
+        """Larger side of one image in pixels, from the head of its file; None if it cannot be read."""
+        try:
+            with _open(self.root / self.names[index]) as image:
+                width, height = image.size
+                return int(max(width, height))
+        except (ValueError, ModuleNotFoundError):
+            return None
+
     def decode_all(self, size: int) -> Tensor:
         """Decode every file in parallel, shape (n, 3, size, size)."""
         _pillow()

@@ -8,8 +8,8 @@ from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessi
 from momentalign.encoders._build import build_encoder, default_encoder, encoder_from_folder, is_small_network
 from momentalign.encoders._embed import Embedding, embed
 from momentalign.encoders._feature_files import read_plan
-from momentalign.encoders._images import AUGMENTATIONS, DecodedImages, ImagePreprocessing
-from momentalign.encoders._networks import MLP, MNIST_CNN
+from momentalign.encoders._images import AUGMENTATIONS, DecodedImages, ImagePreprocessing, PixelPreprocessing
+from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
 from momentalign.encoders._reading import read_rows
 from momentalign.encoders._run import encoder_from_config, encoder_from_run, preprocessing_from_config
 from momentalign.encoders._table import TablePreprocessing
@@ -26,6 +26,8 @@ __all__ = [
     "HuggingFaceText",
     "HuggingFaceVision",
     "ImagePreprocessing",
+    "PixelPreprocessing",
+    "Pixels",
     "Preprocessing",
     "TablePreprocessing",
     "TensorPreprocessing",

@@ -58,7 +58,7 @@ class TensorPreprocessing(Preprocessing):
     def __init__(self, shape: Sequence[int | None]) -> None:
         self.shape = tuple(shape)
 
-    def open(self, inputs: Tensor | Items) -> Tensor:
+    def open(self, inputs: Tensor | Items) -> Tensor | Dataset[Tensor]:
         """Check the shape of the rows and return them unchanged."""
         if isinstance(inputs, Items):
             other = "mlp" if isinstance(inputs, TableRows) else "hf:NAME or a folder in Hugging Face format"

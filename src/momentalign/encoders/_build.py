@@ -10,12 +10,12 @@ from torch import Tensor
 
 from momentalign._format import suggest
 from momentalign._saved import MODEL, checkpoint_of, read_values
-from momentalign.data import DomainDataset, Items, Split, TableRows
+from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._hub import fetch_model
 from momentalign.encoders._images import ImagePreprocessing
-from momentalign.encoders._networks import MLP, MNIST_CNN
+from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
 from momentalign.encoders._run import encoder_from_run
 from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import text_from_folder
@@ -25,15 +25,19 @@ from momentalign.encoders._vision import takes_images, vision_from_folder
 _SMALL = 16
 """Image size below which MNIST_CNN has a quarter of its width."""
 
+_SIDES = {"mnist-cnn": (8, 64), "pixels": (1, 16)}
+"""Least and largest side that image files have by default; in between they keep theirs."""
+
 
 def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[Split] | None = None) -> Encoder:
     """Build an encoder for a data set.
 
     Args:
-        spec: `mnist-cnn`; `mlp`; `hf:NAME` of a model on the hub, optionally `hf:NAME@REVISION`; a folder in Hugging
-            Face format, or `hf:FOLDER`; `hf-config:FOLDER` for that architecture with random weights; the folder of a
-            finished run. `?size=112` after a vision model's name or folder sets the size of its images. None for the
-            default of the data set: `mnist-cnn` for small images that are tensors, `mlp` for tables.
+        spec: `mnist-cnn`; `mlp`; `pixels`, which are no network; `hf:NAME` of a model on the hub, optionally
+            `hf:NAME@REVISION`; a folder in Hugging Face format, or `hf:FOLDER`; `hf-config:FOLDER` for that
+            architecture with random weights; the folder of a finished run. `?size=112` after a vision model's name or
+            folder, `mnist-cnn` or `pixels` sets the size of its images. None for the default of the data set:
+            `mnist-cnn` for small images, `mlp` for tables.
         dataset: Gives the shape of the inputs.
         training: The rows it will be trained on, from which the columns of a table are learned; None takes the "train"
             or "in" split of every domain.
@@ -48,7 +52,7 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
     if spec == "mlp" and isinstance(inputs, TableRows):
         encoder = _table_encoder(dataset, training)
     else:
-        encoder = _encoder_by_name(spec, inputs)
+        encoder = _encoder_by_name(spec, inputs, dataset)
     try:
         encoder.preprocessing.open(rows.rows(torch.arange(0)).inputs)
     except ValueError as error:
@@ -64,23 +68,24 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
 
 
 def default_encoder(name: str, recipe: str) -> str:
-    """Default encoder of a data set by its training recipe; images and texts have none."""
+    """Default encoder of a data set by its training recipe; large images and texts have none."""
     specs = {"mnist": "mnist-cnn", "table": "mlp"}
     if recipe in specs:
         return specs[recipe]
     example = "bert-base-uncased" if recipe == "text" else "google/vit-base-patch16-224"
+    small = "" if recipe == "text" else ", or 'mnist-cnn?size=32' for a small network on images of 32 × 32"
     raise ValueError(
         f"{name} has no default encoder. Choose one, for instance '--encoder hf:{example}' or a folder in Hugging Face "
-        "format."
+        f"format{small}."
     )
 
 
 def is_small_network(spec: str) -> bool:
-    """Whether `spec` is `mnist-cnn`, `mlp` or a run of one of them, which are trained from scratch.
+    """Whether `spec` is `mnist-cnn`, `mlp`, `pixels` or a run of one of them, which are trained from scratch.
 
     Nothing is built or downloaded.
     """
-    if spec in _SMALL_NETWORKS:
+    if spec.partition("?")[0] in _SMALL_NETWORKS:
         return True
     description = checkpoint_of(Path(spec.removeprefix("hf:")).expanduser()) / MODEL
     try:
@@ -100,9 +105,18 @@ def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int |
     return _from_folder(Path(folder), weights=weights, size=size, source=str(folder))
 
 
-def _encoder_by_name(spec: str, inputs: Tensor | Items) -> Encoder:
-    if spec in _SMALL_NETWORKS:
-        return _SMALL_NETWORKS[spec](_row_shape(spec, inputs))
+def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset) -> Encoder:
+    name, size = _size_suffix(spec, spec) if spec.partition("?")[0] in _SMALL_NETWORKS else ("", None)
+    if name:
+        if isinstance(inputs, ImageFiles) and name in _SIDES:
+            least, most = _SIDES[name]
+            side = size or min(max(least, dataset.image_side or most), most)
+            if side < least:
+                raise ValueError(f"Encoder '{name}' takes images of {least} × {least} at least, not '{spec}'.")
+            return _SMALL_NETWORKS[name]((3, side, side), side)
+        if size is not None:
+            raise ValueError(f"'?size=' sets the size of image files, but {dataset.name} has none. Use '{name}'.")
+        return _SMALL_NETWORKS[name](_row_shape(name, inputs), None)
     kind, colon, rest = spec.partition(":")
     if not colon or kind not in ("hf", "hf-config"):
         kind, rest = "", spec
@@ -170,15 +184,17 @@ def _size_suffix(path: str, spec: str) -> tuple[str, int | None]:
 
 
 def _row_shape(spec: str, inputs: Tensor | Items) -> tuple[int, ...]:
-    ndim = {"mnist-cnn": 3, "mlp": 1}[spec]
+    ndim = 1 if spec == "mlp" else 3
     if isinstance(inputs, Items) or inputs.ndim - 1 != ndim:
         kind = inputs.kind if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
-        wanted = "images as tensors (channels, height, width)" if ndim == 3 else "rows of numbers"
+        wanted = "image files, or tensors (channels, height, width)" if ndim == 3 else "rows of numbers"
         raise ValueError(f"Encoder '{spec}' takes {wanted}, but the rows are {kind}.")
     return tuple(inputs.shape[1:])
 
 
-_SMALL_NETWORKS: Mapping[str, Callable[[tuple[int, ...]], Encoder]] = {
-    "mnist-cnn": lambda shape: MNIST_CNN(shape[0], 16 if max(shape[1:]) < _SMALL else 64),
-    "mlp": lambda shape: MLP(shape[0]),
+# Shape of a row, size that image files are resized to -> encoder.
+_SMALL_NETWORKS: Mapping[str, Callable[[tuple[int, ...], int | None], Encoder]] = {
+    "mnist-cnn": lambda shape, size: MNIST_CNN(shape[0], 16 if max(shape[1:]) < _SMALL else 64, size),
+    "mlp": lambda shape, size: MLP(shape[0]),
+    "pixels": lambda shape, size: Pixels(shape, files=size is not None),
 }

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from momentalign._extras import require
 from momentalign._validation import check_count
 from momentalign.data import ImageFiles, Items
-from momentalign.encoders._base import Preprocessing
+from momentalign.encoders._base import Preprocessing, TensorPreprocessing
 from momentalign.encoders._huggingface import read_config
 
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -149,6 +149,30 @@ class ImagePreprocessing(Preprocessing):
             self._constants[images.device] = mean, std
         mean, std = self._constants[images.device]
         return (images / pixel - mean) / std
+
+
+class PixelPreprocessing(TensorPreprocessing):
+    """Small colour images for a network that is trained from scratch: resized, scaled to [0, 1], never augmented.
+
+    Args:
+        size: Height and width.
+
+    Example:
+        >>> PixelPreprocessing(28).shape
+        (3, 28, 28)
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = check_count("size", size, 1)
+        super().__init__((3, size, size))
+
+    def open(self, inputs: Tensor | Items) -> Tensor | Dataset[Tensor]:
+        """Return a lazy data set of bytes (3, size, size) for image files, and tensors of that shape unchanged."""
+        return DecodedImages(inputs, self.size) if isinstance(inputs, ImageFiles) else super().open(inputs)
+
+    def config(self) -> dict[str, Any]:
+        """Describe the preprocessing, in values that JSON can hold."""
+        return {"kind": "pixels", "size": self.size}
 
 
 class DecodedImages(Dataset[Tensor]):

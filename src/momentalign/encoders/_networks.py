@@ -1,5 +1,7 @@
-"""The small networks of this package, trained from scratch: DomainBed's MNIST_CNN and an MLP."""
+"""The small networks of this package, trained from scratch: DomainBed's MNIST_CNN, an MLP, and plain pixels."""
 
+import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from momentalign._validation import check_count
 from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
 from momentalign.encoders._fused_norm import can_fuse, relu_group_norm
+from momentalign.encoders._images import PixelPreprocessing
 from momentalign.encoders._table import TablePreprocessing
 
 
@@ -23,6 +26,7 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         in_channels: Channels of the images: 2 for coloured digits, 1 for grey ones.
         width: Channels of the first convolution, a multiple of 8: 64 for MNIST, 16 for 8×8 digits. The features
             have twice as many.
+        size: Side that image files are resized to; None for images that are tensors already.
 
     Example:
         >>> import torch
@@ -33,13 +37,13 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
 
     capturable = True
 
-    def __init__(self, in_channels: int, width: int = 64) -> None:
+    def __init__(self, in_channels: int, width: int = 64, size: int | None = None) -> None:
         if width <= 0 or width % 8:
             raise ValueError(f"'width' should be a positive multiple of 8, for GroupNorm's 8 groups, but is {width}.")
         super().__init__()
-        self.in_channels, self.width = in_channels, width
+        self.in_channels, self.width, self.size = in_channels, width, size
         self.num_features = 2 * width
-        self.preprocessing = TensorPreprocessing((in_channels, None, None))
+        self.preprocessing = image_rows((in_channels, None, None), size)
         self.source = "mnist-cnn"
         self.layers = nn.Sequential(
             *_block(in_channels, width),
@@ -72,7 +76,44 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
 
     def config(self) -> dict[str, Any]:
         """Describe the architecture, in values that JSON can hold."""
-        return {"kind": "mnist-cnn", "in_channels": self.in_channels, "width": self.width}
+        config = {"kind": "mnist-cnn", "in_channels": self.in_channels, "width": self.width}
+        return config if self.size is None else {**config, "size": self.size}
+
+
+class Pixels(Encoder):
+    """No network: the features of an image are its pixels, scaled to [0, 1].
+
+    Args:
+        shape: Channels, height and width.
+        files: Whether the images are files, which are resized to that shape.
+
+    Example:
+        >>> import torch
+        >>> Pixels((2, 8, 8))(torch.zeros(5, 2, 8, 8)).shape
+        torch.Size([5, 128])
+    """
+
+    capturable = True
+
+    def __init__(self, shape: Sequence[int], files: bool = False) -> None:
+        super().__init__()
+        self.shape, self.files = tuple(shape), files
+        self.num_features = math.prod(self.shape)
+        self.preprocessing = image_rows(self.shape, self.shape[-1] if files else None)
+        self.source = "pixels"
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Flatten images, shape (n, channels, height, width)."""
+        return inputs.flatten(1)
+
+    def config(self) -> dict[str, Any]:
+        """Describe the architecture, in values that JSON can hold."""
+        return {"kind": "pixels", "shape": list(self.shape), "files": self.files}
+
+
+def image_rows(shape: Sequence[int | None], size: int | None) -> TensorPreprocessing:
+    """Preprocessing of image files of a size, or of images that are tensors of a shape."""
+    return TensorPreprocessing(shape) if size is None else PixelPreprocessing(size)
 
 
 class MLP(Encoder):

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from momentalign._saved import MODEL, read_model
 from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
-from momentalign.encoders._images import ImagePreprocessing
-from momentalign.encoders._networks import MLP, MNIST_CNN
+from momentalign.encoders._images import ImagePreprocessing, PixelPreprocessing
+from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
 from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import TextPreprocessing, text_from_config
 from momentalign.encoders._vision import HuggingFaceVision, vision_from_config
@@ -16,7 +16,8 @@ _PREFIX = "encoder."
 _T = TypeVar("_T")
 
 _ENCODERS: dict[str, Callable[[dict[str, Any]], Encoder]] = {
-    "mnist-cnn": lambda config: MNIST_CNN(config["in_channels"], config["width"]),
+    "mnist-cnn": lambda config: MNIST_CNN(config["in_channels"], config["width"], config.get("size")),
+    "pixels": lambda config: Pixels(config["shape"], config["files"]),
     "mlp": lambda config: MLP(
         config["in_features"],
         config["width"],
@@ -30,6 +31,7 @@ _PREPROCESSING: dict[str, Callable[[dict[str, Any]], Preprocessing]] = {
     "tensor": lambda config: TensorPreprocessing(config["shape"]),
     "table": TablePreprocessing.from_config,
     "image": lambda config: ImagePreprocessing(config["size"], config["mean"], config["std"]),
+    "pixels": lambda config: PixelPreprocessing(config["size"]),
     "text": lambda config: TextPreprocessing(config["tokenizer"], tuple(config["padding"]), config["length"]),
 }
 

@@ -86,10 +86,10 @@ def make_config(
             f"Training needs two classes at least, but {data.name} has {data.num_classes}: {join_names(data.classes)}."
         )
     trained = default_encoder(data.name, data.recipe) if encoder is None else encoder  # raises where there is none
-    if data.recipe == "mnist" and not is_small_network(trained):
-        # The learning rates of small networks would ruin a pretrained one, however small the images.
-        chosen = isinstance(dataset, DomainDataset) and dataset.recipe_is_chosen
-        data = data if chosen else data._replace(recipe="image")
+    is_chosen = isinstance(dataset, DomainDataset) and dataset.recipe_is_chosen
+    if data.recipe in ("mnist", "image") and not is_chosen:
+        # The learning rates of small networks would ruin a pretrained one, however small the images, and conversely.
+        data = data._replace(recipe="mnist" if is_small_network(trained) else "image")
     named = [check_choice("test_domain", name, data.names) for name in check_names("test_domains", test_domains)]
     held_out = tuple(name for name in data.names if name in named)
     if len(held_out) == len(data.names):
@@ -115,7 +115,7 @@ def make_config(
     drawn = draw_hyperparameters(spec.space(data.recipe, steps, preset), hparams_seed, hparams)
     warn_large_weights(drawn)
     check_count("batch_size", drawn["batch_size"], 1)
-    if encoder is not None and encoder not in ("mnist-cnn", "mlp"):
+    if encoder is not None and encoder.partition("?")[0] not in ("mnist-cnn", "mlp", "pixels"):
         encoder = resolve_spec(encoder)
     return RunConfig(
         dataset=data.name if isinstance(dataset, DomainDataset) else dataset,

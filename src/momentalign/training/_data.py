@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset
 
 from momentalign.data import DomainDataset, dataset_names, load_dataset
-from momentalign.encoders import DecodedImages, Preprocessing, read_rows
+from momentalign.encoders import DecodedImages, PixelPreprocessing, Preprocessing, read_rows
 
 IMAGE_BYTES = 4 * 2**30
-"""Most memory of a GPU that decoded images are kept in; more are decoded whenever they are read."""
+"""Most memory that decoded images are kept in; more are decoded whenever they are read."""
 
 
 class DataFacts(NamedTuple):
@@ -136,7 +136,8 @@ def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.devic
             groups.append(rows.groups)
     if not opened:
         raise ValueError(f"{data.name} should have rows, but has none.")
-    if _fits([part for part in opened if isinstance(part, DecodedImages)], device):
+    images = [part for part in opened if isinstance(part, DecodedImages)]
+    if _fits(images, device, small=isinstance(preprocessing, PixelPreprocessing)):
         opened = [part.load() if isinstance(part, DecodedImages) else part for part in opened]
     raw: Tensor | Dataset[Tensor]
     raw = torch.cat(opened).to(device) if isinstance(opened[0], Tensor) else ConcatDataset(opened)
@@ -145,9 +146,11 @@ def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.devic
     return DatasetRows(raw, torch.cat(targets).to(device), together, spans)
 
 
-def _fits(images: Sequence[DecodedImages], device: torch.device) -> bool:
-    """Whether image files are decoded once and kept on a GPU: where they take little of its memory."""
-    if not images or device.type != "cuda":
+def _fits(images: Sequence[DecodedImages], device: torch.device, *, small: bool) -> bool:
+    """Whether image files are decoded once and kept: on a GPU of which they take little memory, or small ones."""
+    if not images or (device.type != "cuda" and not small):
         return False
+    if device.type != "cuda":
+        return sum(part.nbytes for part in images) <= IMAGE_BYTES
     free, _ = torch.cuda.mem_get_info(device)
     return sum(part.nbytes for part in images) <= min(IMAGE_BYTES, free // 4)

@@ -12,6 +12,7 @@ from momentalign.algorithms import Network
 from momentalign.data import ImageFiles, Items, TableRows, Texts
 from momentalign.encoders import (
     ImagePreprocessing,
+    PixelPreprocessing,
     Preprocessing,
     TablePreprocessing,
     TextPreprocessing,
@@ -100,7 +101,7 @@ class Predictor(nn.Module):
             if not hasattr(inputs, "columns"):
                 raise TypeError(f"'inputs' should be a data frame for this model, but is a {type(inputs).__name__}.")
             return TableRows(inputs)
-        if isinstance(self.preprocessing, ImagePreprocessing):
+        if isinstance(self.preprocessing, ImagePreprocessing | PixelPreprocessing):
             if not all(isinstance(path, str | Path) for path in inputs):
                 raise TypeError("'inputs' should be paths of images or a tensor of bytes (n, 3, height, width).")
             paths = [Path(path).absolute() for path in inputs]
