@@ -6,12 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
+DATA, MACHINE, TRAINING = "Data", "Machine", "Training"
+"""Panels of the help, beside that of what most people need."""
 DatasetArgument = Annotated[
     str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.", show_default=False)
 ]
 RootOption = Annotated[
     Path | None,
-    typer.Option("--root", help="Data folder.", show_default="$MOMENTALIGN_DATA, else ~/.cache/momentalign"),
+    typer.Option(
+        "--root", help="Data folder.", show_default="$MOMENTALIGN_DATA, else ~/.cache/momentalign", rich_help_panel=DATA
+    ),
 ]
 EncoderOption = Annotated[
     str | None,
@@ -34,11 +38,20 @@ ReachOption = Annotated[
         show_default="2",
     ),
 ]
-RecordEveryOption = Annotated[int | None, typer.Option("--record-every", help="Steps between records.")]
-HoldoutOption = Annotated[float, typer.Option("--holdout", help="Fraction of each domain held out from training.")]
-PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.")]
+RecordEveryOption = Annotated[
+    int | None, typer.Option("--record-every", help="Steps between records.", rich_help_panel=TRAINING)
+]
+HoldoutOption = Annotated[
+    float, typer.Option("--holdout", help="Fraction of each domain held out from training.", rich_help_panel=DATA)
+]
+PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.", rich_help_panel=MACHINE)]
 AverageOption = Annotated[
-    str, typer.Option("--average", help="Average of the weights to record beside them: none, ema, sma or swad.")
+    str,
+    typer.Option(
+        "--average",
+        help="Average of the weights to record beside them: none, ema, sma or swad.",
+        rich_help_panel=TRAINING,
+    ),
 ]
 PresetOption = Annotated[
     str,
@@ -47,6 +60,7 @@ PresetOption = Annotated[
         help="Search space of alignment penalties: published, safe (relative scaling), released "
         "(annealing of the public code), or auto for the published one where the paper has weights for data set and "
         "encoder.",
+        rich_help_panel=TRAINING,
     ),
 ]
 AugmentOption = Annotated[
@@ -54,23 +68,32 @@ AugmentOption = Annotated[
     typer.Option(
         "--augment",
         help="Of images: none, domainbed, no-flip, or auto for domainbed without flips of digits and letters.",
+        rich_help_panel=DATA,
     ),
 ]
-AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.")]
-WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes that read images.")]
-SkipBadFilesOption = Annotated[bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded.")]
+AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", rich_help_panel=MACHINE)]
+DeviceOption = Annotated[
+    str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.", rich_help_panel=MACHINE)
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", help="Processes that read images.", rich_help_panel=MACHINE)
+]
+SkipBadFilesOption = Annotated[
+    bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded.", rich_help_panel=DATA)
+]
 TrainAccuracyOption = Annotated[
     bool,
     typer.Option(
         "--train-accuracy/--no-train-accuracy",
         help="Record the accuracy on rows that are trained on too; no selection rule needs it.",
+        rich_help_panel=TRAINING,
     ),
 ]
 JobsOption = Annotated[
-    int | None, typer.Option("--jobs", help="Runs at once.", show_default="one per core, or per GPU")
+    int | None,
+    typer.Option("--jobs", help="Runs at once.", show_default="one per core, or per GPU", rich_help_panel=MACHINE),
 ]
-PerGpuOption = Annotated[int, typer.Option("--per-gpu", help="Runs that share a GPU.")]
+PerGpuOption = Annotated[int, typer.Option("--per-gpu", help="Runs that share a GPU.", rich_help_panel=MACHINE)]
 RetryFailedOption = Annotated[bool, typer.Option("--retry-failed", help="Retry failed runs.")]
 SolverOption = Annotated[str, typer.Option("--solver", help="For probes: converged, or sgd as in the paper.")]
 

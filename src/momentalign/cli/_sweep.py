@@ -10,6 +10,8 @@ from rich.console import Console
 
 from momentalign._format import pluralize
 from momentalign.cli._options import (
+    MACHINE,
+    TRAINING,
     AcceleratorOption,
     AugmentOption,
     AverageOption,
@@ -79,18 +81,25 @@ def sweep(
     holdout: HoldoutOption = 0.2,
     out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the runs' folders.")] = Path("runs/sweep"),
     root: RootOption = None,
-    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.", rich_help_panel=MACHINE)
+    ] = "local",
     jobs: JobsOption = None,
     device: AcceleratorOption = "auto",
     per_gpu: PerGpuOption = 1,
     address: Annotated[
         str | None,
         typer.Option(
-            help="Address of a Ray cluster: host:port, ray://host:port or auto.", show_default="a new local one"
+            help="Address of a Ray cluster: host:port, ray://host:port or auto.",
+            show_default="a new local one",
+            rich_help_panel=MACHINE,
         ),
     ] = None,
-    cpus: Annotated[int, typer.Option(help="Cores per run on a Ray cluster.")] = 1,
-    weights: Annotated[bool, typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.")] = True,
+    cpus: Annotated[int, typer.Option(help="Cores per run on a Ray cluster.", rich_help_panel=MACHINE)] = 1,
+    weights: Annotated[
+        bool,
+        typer.Option("--weights/--no-weights", help="Keep the weights of finished runs.", rich_help_panel=TRAINING),
+    ] = True,
     skip_bad_files: SkipBadFilesOption = False,
     retry_failed: RetryFailedOption = False,
     baselines: Annotated[

@@ -38,16 +38,18 @@ def table_options(command: Callable[..., None], *, default: str | None = None) -
         )
         for name, (text, own) in _OPTIONS.items()
     ]
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "table"]
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        is_table = parameter.name == "table"
+        parameters += options if is_table else [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
 
     @functools.wraps(command)
     def with_table(**values: Any) -> None:
         given = {name: values.pop(name) for name in _OPTIONS}
         command(**values, table={name: value for name, value in given.items() if value is not None})
 
-    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    with_table.__signature__ = signature.replace(parameters=[*keyword_only, *options])  # type: ignore[attr-defined]
-    with_table.__annotations__ = {item.name: item.annotation for item in (*own, *options)}
+    with_table.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_table.__annotations__ = {item.name: item.annotation for item in parameters}
     return with_table
 
 

@@ -9,6 +9,8 @@ import typer
 
 from momentalign._format import format_duration, join_names, pluralize
 from momentalign.cli._options import (
+    MACHINE,
+    TRAINING,
     AcceleratorOption,
     AugmentOption,
     AverageOption,
@@ -55,7 +57,9 @@ def train_command(
         Path | None, typer.Option("--out", "-o", help="Folder of the run.", show_default="runs/HASH")
     ] = None,
     encoder: EncoderOption = None,
-    devices: Annotated[int, typer.Option(help="Processes, one device each, that share every mini-batch.")] = 1,
+    devices: Annotated[
+        int, typer.Option(help="Processes, one device each, that share every mini-batch.", rich_help_panel=MACHINE)
+    ] = 1,
     device: AcceleratorOption = "auto",
     precision: PrecisionOption = "32",
     preset: PresetOption = "auto",
@@ -66,14 +70,21 @@ def train_command(
     keep: Annotated[
         str,
         typer.Option(
-            help="Record whose weights are saved: last, or the best by training-domain, extrapolated or worst-group."
+            help="Record whose weights are saved: last, or the best by training-domain, extrapolated or worst-group.",
+            rich_help_panel=TRAINING,
         ),
     ] = "last",
     reach: Annotated[
-        float | None, typer.Option(help="For --keep extrapolated: 0 for the worst domain.", show_default="2")
+        float | None,
+        typer.Option(
+            help="For --keep extrapolated: 0 for the worst domain.", show_default="2", rich_help_panel=TRAINING
+        ),
     ] = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(help="Records between checkpoints.", show_default="about every ten seconds")
+        int | None,
+        typer.Option(
+            help="Records between checkpoints.", show_default="about every ten seconds", rich_help_panel=TRAINING
+        ),
     ] = None,
     holdout: HoldoutOption = 0.2,
     root: RootOption = None,
@@ -81,9 +92,15 @@ def train_command(
     workers: WorkersOption = None,
     logger: Annotated[
         list[str] | None,
-        typer.Option(help="Also log to csv, tensorboard, mlflow or wandb; repeatable.", show_default=False),
+        typer.Option(
+            help="Also log to csv, tensorboard, mlflow or wandb; repeatable.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    compile_: Annotated[bool, typer.Option("--compile", help="Compile the network, for long or many runs.")] = False,
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Compile the network, for long or many runs.", rich_help_panel=MACHINE)
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, print the cost, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and evaluate it on the others."""
