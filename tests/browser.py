@@ -45,6 +45,7 @@ class Browser:
             self.complaints.append(f"dialog: {dialog.message}")
             dialog.dismiss()
 
+        page.set_default_timeout(200_000)  # other tests may leave it little of the machine
         page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         page.on("dialog", talked)

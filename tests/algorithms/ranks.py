@@ -21,7 +21,7 @@ def work(rank: int, folder: str) -> None:
     warnings.simplefilter("error")
     torch.set_num_threads(1)
     alone = {name: train(name, rank=None) for name in algorithm_names() if build(name).distributed}
-    meeting = {"init_method": f"file://{folder}/meeting", "timeout": timedelta(seconds=60)}
+    meeting = {"init_method": f"file://{folder}/meeting", "timeout": timedelta(seconds=300)}
     dist.init_process_group("gloo", rank=rank, world_size=2, **meeting)
     failures = []
     for name, (losses, parameters) in alone.items():

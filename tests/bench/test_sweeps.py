@@ -29,7 +29,7 @@ def test_reading_tables_and_page_are_measured() -> None:
 
 
 def test_the_engine_is_compared_with_plain_calls() -> None:
-    called, swept, first = engine_rows(2)
+    called, swept, first = engine_rows(1)
     assert called.time_ratio == 1
     assert swept.seconds is not None
     assert "s a run" in swept.note

@@ -72,7 +72,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Build
     with Hub(models, {"some/old": [somebodys, converters]}) as hub:
         build = Builder(folder, hub.address)
         yield hub, build
-        build.process.communicate("", timeout=60)
+        build.process.communicate("", timeout=300)
 
 
 def test_from_the_first_download_to_work_without_the_hub(world: tuple[Hub, Builder]) -> None:

@@ -22,7 +22,7 @@ def work(rank: int, folder: str) -> None:
     """Check every case; what failed is written to a file, one line each, so that one spawn tells of all of them."""
     warnings.simplefilter("error")
     torch.set_num_threads(1)
-    meeting = {"init_method": f"file://{folder}/meeting", "timeout": timedelta(seconds=60)}
+    meeting = {"init_method": f"file://{folder}/meeting", "timeout": timedelta(seconds=300)}
     dist.init_process_group("gloo", rank=rank, world_size=2, **meeting)
     failures = []
     for case in CASES:

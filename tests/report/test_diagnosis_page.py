@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[DomainDiagnosis, Pat
 
 
 def drawn(page: Any, charts: int) -> Any:
-    page.wait_for_selector("html[data-charts=drawn]", timeout=60_000)
+    page.wait_for_selector("html[data-charts=drawn]")
     assert page.locator(".chart svg").count() == page.locator(".chart").count() == charts
     return page
 

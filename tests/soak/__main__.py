@@ -80,8 +80,13 @@ def _possible(tallies: dict[tuple[str, str], Tally]) -> bool:
 
 def _import_everything() -> None:
     """Import what the children need once, before they are forked."""
-    for name in ("cli", "data", "encoders", "report", "selection", "tables", "training"):
-        importlib.import_module(f"momentalign.{name}")
+    for name in ("cli", "data", "encoders", "report", "selection", "sklearn", "sweep", "tables", "training"):
+        module = importlib.import_module(f"momentalign.{name}")
+        for public in getattr(module, "__all__", ()):
+            getattr(module, public)
+    # What others import when they are first used. Children without rights may not be able to read it.
+    for name in ("multiprocessing.synchronize", "sklearn.datasets", "torch._dynamo", "pyarrow.csv"):
+        importlib.import_module(name)
     torch.set_num_threads(1)
 
 

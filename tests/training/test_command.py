@@ -206,7 +206,7 @@ def test_a_real_interruption_can_be_gone_on_with(tmp_path: Path) -> None:
     while process.poll() is None and find_position(tmp_path / "cut").step < 11:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     step = find_position(tmp_path / "cut").step
