@@ -146,3 +146,19 @@ def test_figures_in_three_formats(tmp_path: Path) -> None:
         assert path.read_bytes().startswith(starts[path.suffix])
     assert set(folder.iterdir()) == set(written[1:])
     assert not any("<script" in path.read_text() for path in folder.glob("*.svg"))
+
+
+def test_opacities_are_shares(chapters: list[Chapter]) -> None:
+    def values(node: Any) -> Iterator[float]:
+        """Opacities of a definition, and what they are under a condition."""
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+            if key == "opacity":
+                given = value if isinstance(value, dict) else {"value": value}
+                yield from (part["value"] for part in (given, given.get("condition", {})) if "value" in part)
+            else:
+                yield from values(value)
+
+    found = {panel.draw.func.__name__: panel for panel in panels(chapters)}
+    opacities = [value for panel in found.values() for page in (True, False) for value in values(panel.spec(page=page))]
+    assert opacities
+    assert all(0 < value <= 1 for value in opacities)
