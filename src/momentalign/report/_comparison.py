@@ -12,10 +12,11 @@ from momentalign.selection import RECORD_RULES
 
 COMPARISON_NOTE = (
     "Differences are paired: mean over the trials and test domains that a method shares with ERM. A difference is "
-    "stated if its 95% interval (Student's t over trials, over test domains if there is one trial) excludes 0. Each "
-    "method is tested by itself: of 20 methods that equal ERM, one may be named."
+    "stated if its interval (Student's t over trials, over test domains if there is one trial) excludes 0. The "
+    "intervals of a line hold jointly with 95%: of 20 lines on methods that equal ERM, one may name a method."
 )
 
+_ERROR_RATE = 0.05
 _ROUNDING = 1e-6  # points; smaller differences come from floating-point sums
 
 
@@ -26,7 +27,7 @@ class PairedDifference:
     Args:
         algorithm: Name of the algorithm.
         points: Mean difference; None if no trial and test domain has both.
-        error: Half the width of the 95% interval; None if a single difference leaves no uncertainty to compute.
+        error: Half the width of the interval; None if a single difference leaves no uncertainty to compute.
         sample: What the interval is over, such as "3 trials".
     """
 
@@ -41,7 +42,7 @@ class PairedDifference:
         return self.points is not None and self.error is not None and abs(self.points) > max(self.error, _ROUNDING)
 
 
-def paired_differences(chosen: pd.DataFrame, baseline: str = "erm") -> list[PairedDifference]:
+def paired_differences(chosen: pd.DataFrame, baseline: str = "erm", *, jointly: bool = False) -> list[PairedDifference]:
     """Compare algorithms with a baseline on the same trials and test domains.
 
     Differences are averaged over test domains within each trial; the interval is Student's t over these means, with
@@ -50,6 +51,7 @@ def paired_differences(chosen: pd.DataFrame, baseline: str = "erm") -> list[Pair
     Args:
         chosen: Result of :func:`momentalign.selection.select` for one data set and setting.
         baseline: Name of the algorithm to compare with.
+        jointly: Whether the intervals of all algorithms hold together with 95% (Bonferroni), rather than each of them.
 
     Returns:
         One for each other algorithm, in the order of the catalogue; empty if the baseline is missing.
@@ -60,10 +62,11 @@ def paired_differences(chosen: pd.DataFrame, baseline: str = "erm") -> list[Pair
     if baseline not in tests:
         return []
     others = sorted((str(name) for name in tests if name != baseline), key=algorithm_order)
-    return [_difference(name, 100 * (tests[name] - tests[baseline]).dropna()) for name in others]
+    level = 1 - _ERROR_RATE / (max(1, len(others)) if jointly else 1)
+    return [_difference(name, 100 * (tests[name] - tests[baseline]).dropna(), level) for name in others]
 
 
-def _difference(algorithm: str, points: pd.Series) -> PairedDifference:
+def _difference(algorithm: str, points: pd.Series, level: float) -> PairedDifference:
     from scipy.stats import t
 
     by_trial = points.unstack("test_domain").dropna()
@@ -76,7 +79,7 @@ def _difference(algorithm: str, points: pd.Series) -> PairedDifference:
         return PairedDifference(algorithm, None, None, "")
     error = None
     if len(values) > 1:
-        error = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+        error = float(t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
     return PairedDifference(algorithm, float(values.mean()), error, sample)
 
 
@@ -97,7 +100,7 @@ def _finding(case: Case, choices: pd.DataFrame) -> str:
         return "nothing to compare with, as no run of ERM could be selected. Add erm to the sweep's --algorithms."
     if len(names) == 1:
         return "nothing to compare, as only ERM could be selected."
-    differences = paired_differences(chosen)
+    differences = paired_differences(chosen, jointly=True)
     parts = [_statement(difference) for difference in differences if difference.found]
     level = [d for d in differences if d.error is not None and not d.found]
     single = [d for d in differences if d.points is not None and d.error is None]
@@ -119,7 +122,7 @@ def _statement(difference: PairedDifference) -> str:
     low, high = max(size - difference.error, 0.0), size + difference.error
     digits = 1 if low >= 0.1 else 2
     label = algorithm_label(difference.algorithm)
-    interval = f"95% interval {low:.{digits}f} to {high:.{digits}f}, {difference.sample}"
+    interval = f"joint 95% interval {low:.{digits}f} to {high:.{digits}f}, {difference.sample}"
     return f"{label} is {size:.{digits}f} points {side} ERM ({interval})."
 
 
