@@ -161,4 +161,4 @@ def test_opacities_are_shares(chapters: list[Chapter]) -> None:
     found = {panel.draw.func.__name__: panel for panel in panels(chapters)}
     opacities = [value for panel in found.values() for page in (True, False) for value in values(panel.spec(page=page))]
     assert opacities
-    assert all(0 < value <= 1 for value in opacities)
+    assert all(0 <= value <= 1 for value in opacities)
