@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.release import (
+    PROJECT,
     ReleaseError,
     check_contents,
     check_links,
@@ -130,6 +131,10 @@ def test_links_that_an_index_cannot_follow(project: Path, text: str, message: st
 def test_code_has_no_links(project: Path) -> None:
     (project / "README.md").write_text("`x[0](a)`\n\n```python\nx[0](a)\n```\n")
     check_links(project)
+
+
+def test_the_readme_can_be_shown_by_an_index() -> None:
+    check_links(PROJECT)
 
 
 def test_archives_have_the_committed_files(project: Path) -> None:
