@@ -16,7 +16,7 @@ from tests.encoders.models import save_model, write_images
 
 pytestmark = pytest.mark.slow
 
-SMALL = ["--trials", "1", "--hparams", "1", "--steps", "3", "--device", "cpu", "--test-domains=c"]
+SMALL = ["--no-baselines", "--trials", "1", "--hparams", "1", "--steps", "3", "--device", "cpu", "--test-domains=c"]
 ROWS = Path(__file__).with_name("rows.csv")
 
 

@@ -32,8 +32,6 @@ class Table:
     """Rows of a table; rows without a label or domain are dropped.
 
     Args:
-        path: The file.
-        columns: Names of the columns by `"target"`, `"domain"`, `"group"` and `"split"`, the latter two if any.
         features: Data frame of the feature columns, (n, columns).
         target: Labels, shape (n,).
         domains: Domain names, shape (n,).
@@ -42,10 +40,10 @@ class Table:
         splits: `"train"`, `"val"` or `"test"`, or `"in"` and `"out"`, shape (n,), if any.
         names: Names of classes, domains and groups in the file's own order, by `"target"`, `"domain"` and `"group"`,
             if the file has them.
+        path: The file.
+        columns: Names of the columns by `"target"`, `"domain"`, `"group"` and `"split"`, the latter two if any.
     """
 
-    path: Path
-    columns: Mapping[str, str]
     features: Any
     target: NDArray[Any]
     domains: NDArray[np.str_]
@@ -53,6 +51,8 @@ class Table:
     groups: NDArray[np.str_] | None = None
     splits: NDArray[np.str_] | None = None
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    path: Path = Path("table")
+    columns: Mapping[str, str] = field(default_factory=lambda: {"target": "y", "domain": "domain"})
 
     @property
     def training_rows(self) -> NDArray[np.bool_]:
@@ -151,8 +151,6 @@ def read_table(
         if column.dtype.kind not in "biuf":
             notes += _similar_names(columns[option], column)
     return Table(
-        path,
-        columns,
         features.reset_index(drop=True),
         values["target"],
         labels["domain"],
@@ -160,6 +158,8 @@ def read_table(
         groups=labels.get("group"),
         splits=_splits(values["split"], columns["split"]) if "split" in values else None,
         names={option: tuple(names[name]) for option, name in columns.items() if name in names},
+        path=path,
+        columns=columns,
     )
 
 
