@@ -175,7 +175,7 @@ def lose_ray_worker(arena: Arena, name: str, tally: Tally) -> None:
         raise SkippedError("Ray is not installed") from None
     arena.whole(name)
     folder = arena.new_folder()
-    words = [sys.executable, "-m", "momentalign", *SWEEP, "--engine", "ray", "-o", "out"]
+    words = [sys.executable, "-m", "momentalign", *arena.words(SWEEP, COMMANDS[name]), "--engine", "ray", "-o", "out"]
     words[words.index("--jobs") : words.index("--jobs") + 2] = []
     with tempfile.TemporaryFile() as printed:
         sweep = subprocess.Popen(words, cwd=folder, stdout=printed, stderr=subprocess.STDOUT)

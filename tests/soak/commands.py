@@ -38,10 +38,10 @@ class Command:
     reads: tuple[str, ...] = field(default=())
 
 
-TRAIN = ("train", "colored-digits", "--test-domain=-90%", "--set", "batch_size=8", "--device", "cpu")
+TRAIN = ("train", "INPUTS/three.csv", "--test-domain", "Biel", "--set", "batch_size=8", "--device", "cpu")
 TRAIN += ("--steps", "7", "--record-every", "2", "--checkpoint-every", "1")
-SWEEP = ("sweep", "colored-digits", "--algorithms", "erm", "--trials", "1", "--hparams", "2", "--steps", "4")
-SWEEP += ("--record-every", "2", "--test-domains=-90%", "--jobs", "1", "--device", "cpu")
+SWEEP = ("sweep", "INPUTS/three.csv", "--algorithms", "erm", "--trials", "1", "--hparams", "2", "--steps", "4")
+SWEEP += ("--record-every", "2", "--test-domains", "Biel", "--jobs", "1", "--device", "cpu")
 
 COMMANDS: Mapping[str, Command] = {
     "probe": Command(
@@ -84,13 +84,13 @@ COMMANDS: Mapping[str, Command] = {
             "OUT",
         )
     ),
-    "train": Command((*TRAIN, "-o", "OUT"), checks=(("evaluate", "OUT", "colored-digits", "-o", "answer.csv"),)),
+    "train": Command((*TRAIN, "-o", "OUT"), checks=(("evaluate", "OUT", "INPUTS/three.csv", "-o", "answer.csv"),)),
     "train with an average": Command(
         (*TRAIN, "--average", "ema", "--keep", "training-domain", "-o", "OUT"),
-        checks=(("evaluate", "OUT", "colored-digits", "-o", "answer.csv"),),
+        checks=(("evaluate", "OUT", "INPUTS/three.csv", "-o", "answer.csv"),),
     ),
     "embed": Command(
-        ("embed", "colored-digits", "--encoder", "RESULTS/train/out", "--batch-size", "300", "-o", "OUT"),
+        ("embed", "INPUTS/three.csv", "--encoder", "RESULTS/train/out", "--batch-size", "50", "-o", "OUT"),
         out="out.npz",
         reads=("train",),
     ),
@@ -113,6 +113,9 @@ def write_inputs(folder: Path) -> None:
     frame["domain"] = np.repeat(["Basel", "Bern"], 40)
     frame.to_csv(folder / "two.csv", index=False)
     frame[["a", "b", "c", "y", "z"]].iloc[::3].to_csv(folder / "new.csv", index=False)
+    domains = np.repeat(["Basel", "Bern", "Biel"], 100)
+    frame = pd.DataFrame(random.normal(size=(300, 3)), columns=["a", "b", "c"])
+    frame.assign(y=np.where(frame["a"] > 0, "yes", "no"), domain=domains).to_csv(folder / "three.csv", index=False)
     for domain in ("day", "night"):
         for label in ("cat", "dog"):
             (folder / "images" / domain / label).mkdir(parents=True)
