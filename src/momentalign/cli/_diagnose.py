@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from momentalign._format import format_duration
-from momentalign.cli._output import exit_on_interrupt, make_console, print_block, print_warnings, share_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
 from momentalign.cli._table_options import TABLE_HELP, TableOptions, table_options, words_of
 
 
@@ -29,7 +29,7 @@ def diagnose(
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("transfer.html"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
-    """Say in plain words how domains differ, what that costs a plain model and what to try; then give bounds."""
+    """Say in plain words how domains differ, what that costs a plain model and what to try; the page has bounds too."""
     from momentalign._files import check_output
     from momentalign.tables import plan_diagnosis
 
@@ -61,7 +61,6 @@ def diagnose(
     for line in diagnosis.advice():
         console.print(f"- {line}")
     console.print()
-    print_block(console, str(diagnosis.transfer))
     write_diagnosis(diagnosis, out, title=f"Domains of {path.name}", lines=plan.lines)
     following = shlex.join(["momentalign", "probe", str(path), *words_of(table)])
-    console.print(f"Saved the page to {out}. Next: {following}")
+    console.print(f"Saved pictures, transfer measures and bounds to {out}. Next: {following}")
