@@ -9,6 +9,9 @@ import torch
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# For processes with several threads: beside other tests a thread that waits for work should leave the core to them.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from momentalign._machine import cpu_bfloat16_works
 from tests.browser import browser, chromium  # noqa: F401  (fixtures)
 
