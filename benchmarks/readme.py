@@ -19,7 +19,7 @@ from benchmarks.groups.study import GroupStudy
 from benchmarks.markdown import number
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import SWEEP_RUNS, Line
-from momentalign.algorithms import find_algorithm
+from momentalign.algorithms import algorithm_names, find_algorithm
 from momentalign.report._style import LIGHT
 
 STUDY = STUDIES["colored-mnist"]
@@ -39,6 +39,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     chosen = chosen_runs(records["colored-mnist"])
     groups = sentence_numbers(GroupStudy(records["groups"]))
     blocks = {
+        "methods": str(len(algorithm_names())),
         "erm-training": _text(chosen, "erm", "training-domain", "training"),
         "erm-mean": _text(chosen, "erm", "training-domain"),
         "erm-extrapolated": _text(chosen, "erm", "extrapolated"),
@@ -57,7 +58,8 @@ def table_gains(lines: Sequence[Line]) -> dict[str, str]:
     names = [name for name in SETS if not SETS[name].regression]
     points, few = ([float(mean_gains(cells, name, small=small).mean()) for name in names] for small in (False, True))
     gains = {"tables-loss": -min(points), "tables-gain": max(points)}
-    return {name: number(gain, 2) for name, gain in gains.items()} | {"few-rows-loss": number(-min(few))}
+    shown = {name: number(gain, 2) for name, gain in gains.items()}
+    return {"tables": str(len(names)), **shown, "few-rows-loss": number(-min(few))}
 
 
 def chosen_runs(lines: Sequence[Line]) -> pd.DataFrame:
