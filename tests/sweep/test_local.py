@@ -28,7 +28,7 @@ ROWS = str(Path(__file__).with_name("rows.csv"))
 
 
 def plan_of(*algorithms, **options):
-    chosen = {"trials": 1, "hparams": 1, "steps": 3, "test_domains": ["c"], **options}
+    chosen = {"trials": 1, "hparams": 1, "steps": 3, "test_domains": ["c"], "baselines": False, **options}
     return make_plan([ROWS], algorithms or ["erm"], **chosen)
 
 
@@ -257,7 +257,16 @@ def test_interrupted_sweeps_go_on_and_leave_no_process(tmp_path, how):
     sign = tmp_path / "sign"
     command = [sys.executable, "-m", "momentalign", "sweep", ROWS]
     command += ["--algorithms", f"{BAD}:Slow", "--trials", "1", "--hparams", "1", "--steps", "2000", "--device", "cpu"]
-    command += ["--test-domains=c", "--jobs", "1", "--out", str(tmp_path / "runs"), "--record-every", "1"]
+    command += [
+        "--no-baselines",
+        "--test-domains=c",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path / "runs"),
+        "--record-every",
+        "1",
+    ]
     environment = {**os.environ, "MOMENTALIGN_TEST_SIGN": str(sign)}
     process = subprocess.Popen(
         command,
