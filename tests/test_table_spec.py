@@ -26,7 +26,7 @@ def test_round_trip(options: dict[str, str]) -> None:
 
 def test_a_name_says_nothing_but_what_differs() -> None:
     assert table_spec(Path("t.csv"), target="y", domain="domain") == "t.csv"
-    assert table_spec("t.csv?domain=site&target=y", target="label") == "t.csv?domain=site"
+    assert table_spec("t.csv?domain=site&target=y", group="sex") == "t.csv?domain=site&group=sex"
     assert table_spec("t.CSV", sep=";") == "t.CSV?sep=;"
 
 
@@ -40,6 +40,12 @@ def test_other_names_are_left_alone(name: str) -> None:
 def test_options_that_are_none(options: str) -> None:
     with pytest.raises(ValueError, match=r"should have target, domain, .* after '\?'"):
         split_spec(f"t.csv?{options}")
+
+
+def test_options_that_contradict_the_name() -> None:
+    assert table_spec("t.csv?domain=site", domain="site") == "t.csv?domain=site"
+    with pytest.raises(ValueError, match=r"'--domain' is 'town', but 't\.csv\?domain=site' says 'site'\. Omit one"):
+        table_spec("t.csv?domain=site", domain="town")
 
 
 def test_only_tables_have_options() -> None:

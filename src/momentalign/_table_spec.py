@@ -50,7 +50,7 @@ def table_spec(
         A name for :func:`momentalign.data.load_dataset`, `make_config` and so on.
 
     Raises:
-        ValueError: An option for something that is not a table.
+        ValueError: An option for something that is not a table, or other than that of the name.
 
     Example:
         >>> table_spec("sites.csv", target="outcome", domain="hospital", sep="tab")
@@ -58,6 +58,9 @@ def table_spec(
     """
     values = (target, domain, group, split, sep, encoding)
     given = {name: value for name, value in zip(TABLE_OPTIONS, values, strict=True) if value is not None}
+    for name, own in split_spec(str(path))[1].items():
+        if given.get(name, own) != own:
+            raise ValueError(f"'--{name}' is '{given[name]}', but '{path}' says '{own}'. Omit one of them.")
     return fill_spec(str(path), given)
 
 
