@@ -39,7 +39,7 @@ demo: setup ## compare five methods on coloured digits: a sweep, its table, a re
 check: lint types ## lint, types and the fast tests: under a minute
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) $(FAST)
 
-test: lint types pytest ## lint, types, tests, doctests, README snippets, examples
+test: lint types pytest ## lint, types, tests, doctests, README snippets
 
 lint: setup ## formatting and lint rules
 	$(BIN)/ruff format --check .
@@ -103,8 +103,8 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	$(call install,all$(COMMA)dev$(COMMA)docs)
 	@touch $@
 
-docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html
-	$(BIN)/sphinx-build -W --keep-going -q -j 2 -b html docs docs/_build/html
+docs: $(VENV)/.installed-docs ## build the documentation into docs/_build/html; runs the scripts of examples/
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -j 2 -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 $(VENV)/.installed-release: $(VENV)/.installed

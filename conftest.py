@@ -4,7 +4,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 # Modules of the documentation need Sphinx, which the tests do without; one module needs Lightning's slow import.
-collect_ignore = ["docs/conf.py", "docs/extensions", "docs/_build", "src/momentalign/lightning.py"]
+collect_ignore = ["docs/conf.py", "docs/extensions", "docs/gallery", "docs/_build", "src/momentalign/lightning.py"]
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],

@@ -1,20 +1,23 @@
-"""Hugging Face's Trainer with an aligned head and a domain column: two lines away from the usual model, marked below.
+"""
+Hugging Face's Trainer
+======================
 
-Each row of the data set has a column "domains" beside "pixel_values" and "labels"; the Trainer passes to the model the
-columns that its `forward` takes. The encoder is a small vision transformer with random weights, so that nothing is
-downloaded: replace it by `AutoModel.from_pretrained(...)`. It is trained on digits rotated by 0 to 60 degrees, without
-and with the penalty; 75 degrees are not trained on.
-
-    python examples/huggingface_trainer.py
+A model with an aligned head is two lines away from the usual one, marked below, and the data set has a column "domains"
+beside "pixel_values" and "labels": the Trainer passes to the model the columns that its `forward` takes. The encoder is
+a small vision transformer with random weights, so that nothing is downloaded: replace it by
+`AutoModel.from_pretrained(...)`. It is trained on digits rotated by 0 to 60 degrees, without and with the penalty, on
+two seeds; 75 degrees are not trained on.
 """
 
 import tempfile
 
+import altair as alt
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from transformers import Trainer, TrainingArguments, ViTConfig, ViTModel, set_seed
+from transformers import PrinterCallback, Trainer, TrainingArguments, ViTConfig, ViTModel, set_seed
 
 from momentalign import CMA
 from momentalign.data import RotatedDigits
@@ -75,48 +78,64 @@ class Rows(Dataset[dict[str, Tensor]]):
         return {"pixel_values": self.images[index], "labels": self.labels[index], "domains": self.domains[index]}
 
 
-def train(data: RotatedDigits, seen: list[str], weight: float) -> Classifier:
-    """Train for 15 passes over the rows of some domains.
+def train(data: RotatedDigits, seen: list[str], weight: float, seed: int) -> Classifier:
+    """Train for 6 passes over the rows of some domains.
 
     Args:
         data: The data set.
         seen: Names of the domains to train on.
         weight: Weight of both terms of the penalty; 0 for plain training.
+        seed: Of first weights and batches.
 
     Returns:
         The trained model.
     """
-    set_seed(0)
+    set_seed(seed)
     model = Classifier(ViTModel(CONFIG, add_pooling_layer=False), CONFIG.hidden_size, num_classes=10, weight=weight)
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             folder,
-            num_train_epochs=15,
+            num_train_epochs=6,
             per_device_train_batch_size=64,
             learning_rate=2e-3,
             use_cpu=True,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
+            logging_strategy="no",
+            seed=seed,
         )
         trainer = Trainer(model, arguments, train_dataset=Rows(data, seen, "in"))
+        trainer.remove_callback(PrinterCallback)
         trainer.train()
     return model.eval()
 
 
-def main() -> None:
-    """Train without and with the penalty, and print the accuracies of both."""
-    data = RotatedDigits(0)
-    seen = [name for name in data.names if name != "75"]
-    plain, aligned = (train(data, seen, weight) for weight in (0.0, 1.0))
-    for name in data.names:
-        rows = data.split(name, "out" if name in seen else "in")
-        accuracies = []
-        for model in (plain, aligned):
-            logits = model.head(model.encoder(rows.tensor).last_hidden_state[:, 0])
-            accuracies.append(f"{100 * (logits.argmax(dim=1) == rows.targets).double().mean():.1f}%")
-        print(f"{name}{'' if name in seen else ' (not seen)'}: {accuracies[0]} plain, {accuracies[1]} aligned")
+# %%
+# A transformer this small and this young is far from what a pretrained one does; what counts here is that the loop runs
+# unchanged. Lines are means of the seeds.
 
+SCORES = []
+for seed in range(2):
+    digits = RotatedDigits(seed)
+    angles = [name for name in digits.names if name != "75"]
+    for label, weight in (("plain", 0.0), ("aligned", 1.0)):
+        model = train(digits, angles, weight, seed)
+        for name in digits.names:
+            rows = digits.split(name, "out" if name in angles else "in")
+            correct = model.head(model.encoder(rows.tensor).last_hidden_state[:, 0]).argmax(dim=1) == rows.targets
+            SCORES.append(
+                {"angle": int(name), "training": label, "seed": seed, "accuracy": float(correct.double().mean())}
+            )
+scores = pd.DataFrame(SCORES)
+print(scores.groupby(["angle", "training"])["accuracy"].mean().unstack().round(3))
 
-if __name__ == "__main__":
-    main()
+# %%
+base = alt.Chart(scores).encode(
+    x=alt.X("angle:O", title="angle (75 is not trained on)", axis=alt.Axis(labelAngle=0)),
+    color=alt.Color("training:N", title=None),
+)
+accuracy = alt.Y("accuracy:Q", axis=alt.Axis(format="%")).scale(zero=False)
+points = base.mark_point(filled=True, opacity=0.6).encode(y=accuracy)
+lines = base.mark_line().encode(y=alt.Y("mean(accuracy):Q", title="accuracy"))
+(points + lines).properties(width=420, height=220).save("huggingface_trainer.svg")

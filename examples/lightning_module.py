@@ -1,13 +1,18 @@
-"""A Lightning module with an aligned head: two lines away from its usual form, marked below.
+"""
+A Lightning module
+==================
 
-Trains on digits rotated by 0 to 60 degrees, without and with the penalty, and reports the accuracy on all angles; 75
-degrees are not trained on. The penalty is a submodule, so its state is saved in Lightning's checkpoints. On several
-devices it gathers the rows of all of them.
-
-    python examples/lightning_module.py
+A module with an aligned head is two lines away from its usual form, marked below. It is trained on digits rotated by 0
+to 60 degrees, without and with the penalty, on three seeds, and scored on all angles; 75 degrees are not trained on.
+The penalty is a submodule, so its state is saved in Lightning's checkpoints. On several devices it gathers the rows of
+all of them.
 """
 
+import logging
+
+import altair as alt
 import lightning
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -52,18 +57,19 @@ class Digits(lightning.LightningModule):  # type: ignore[misc]  # Lightning is u
         return torch.optim.Adam(self.parameters(), lr=1e-3)
 
 
-def train(data: RotatedDigits, seen: list[str], weight: float) -> Digits:
-    """Train for 15 passes over the rows of some domains.
+def train(data: RotatedDigits, seen: list[str], weight: float, seed: int) -> Digits:
+    """Train for 4 passes over the rows of some domains.
 
     Args:
         data: The data set.
         seen: Names of the domains to train on.
         weight: Weight of both terms of the penalty; 0 for plain training.
+        seed: Of first weights and batches.
 
     Returns:
         The trained module.
     """
-    lightning.seed_everything(0, verbose=False)
+    lightning.seed_everything(seed, verbose=False)
     parts = []
     for number, name in enumerate(seen):
         rows = data.split(name, "in")
@@ -71,25 +77,43 @@ def train(data: RotatedDigits, seen: list[str], weight: float) -> Digits:
     loader: DataLoader[Rows] = DataLoader(ConcatDataset(parts), batch_size=64, shuffle=True)
     model = Digits(weight)
     trainer = lightning.Trainer(
-        max_epochs=15, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False
+        max_epochs=4,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
     )
     trainer.fit(model, loader)
     return model.eval()  # type: ignore[no-any-return]
 
 
-def main() -> None:
-    """Train without and with the penalty, and print the accuracies of both."""
-    data = RotatedDigits(0)
-    seen = [name for name in data.names if name != "75"]
-    plain, aligned = (train(data, seen, weight) for weight in (0.0, 1.0))
-    for name in data.names:
-        rows = data.split(name, "out" if name in seen else "in")
-        accuracies = []
-        for model in (plain, aligned):
+# %%
+# On this data plain training does about as well: the angle that is left out continues the others, and a shift of the
+# images is nothing that the head could undo. Lines are means of the seeds.
+
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+SCORES = []
+for seed in range(3):
+    digits = RotatedDigits(seed)
+    angles = [name for name in digits.names if name != "75"]
+    for label, weight in (("plain", 0.0), ("aligned", 1.0)):
+        model = train(digits, angles, weight, seed)
+        for name in digits.names:
+            rows = digits.split(name, "out" if name in angles else "in")
             correct = model.head(model.encoder(rows.tensor)).argmax(dim=1) == rows.targets
-            accuracies.append(f"{100 * correct.double().mean():.1f}%")
-        print(f"{name}{'' if name in seen else ' (not seen)'}: {accuracies[0]} plain, {accuracies[1]} aligned")
+            SCORES.append(
+                {"angle": int(name), "training": label, "seed": seed, "accuracy": float(correct.double().mean())}
+            )
+scores = pd.DataFrame(SCORES)
+print(scores.groupby(["angle", "training"])["accuracy"].agg(["mean", "std"]).unstack().round(3))
 
-
-if __name__ == "__main__":
-    main()
+# %%
+base = alt.Chart(scores).encode(
+    x=alt.X("angle:O", title="angle (75 is not trained on)", axis=alt.Axis(labelAngle=0)),
+    color=alt.Color("training:N", title=None),
+)
+accuracy = alt.Y("accuracy:Q", axis=alt.Axis(format="%")).scale(zero=False)
+points = base.mark_point(filled=True, opacity=0.6).encode(y=accuracy)
+lines = base.mark_line().encode(y=alt.Y("mean(accuracy):Q", title="accuracy"))
+(points + lines).properties(width=420, height=220).save("lightning_module.svg")

@@ -1,0 +1,19 @@
+"""Figures of the gallery: what an example saves as `NAME.svg` in its folder."""
+
+from pathlib import Path
+from typing import Any
+
+from sphinx_gallery.scrapers import figure_rst
+
+
+def collect_figures(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
+    """Move the figures that a block has saved to the page, and return its text for them."""
+    moved = []
+    for path in sorted(Path(variables["src_file"]).parent.glob("*.svg")):
+        place = Path(next(variables["image_path_iterator"])).with_suffix(".svg")
+        moved.append(str(path.rename(place)))
+    return figure_rst(moved, settings["src_dir"])
+
+
+def _get_sg_image_scraper() -> Any:
+    return collect_figures
