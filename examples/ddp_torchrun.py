@@ -35,8 +35,8 @@ def draw(seed: int) -> tuple[Tensor, Tensor, Tensor]:
 def train(seed: int, steps: int = 40) -> list[float]:
     """Train on this process's share of every batch and return the penalty of each step."""
     torch.manual_seed(seed)
-    model: nn.Module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
-    head = model[-1]
+    head = nn.Linear(16, 2)
+    model: nn.Module = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), head)
     seen: dict[str, Tensor] = {}
     head.register_forward_hook(lambda module, inputs, output: seen.update(features=inputs[0]))
     rank, processes = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
