@@ -55,7 +55,7 @@ base = alt.Chart(frame).encode(
     y=alt.Y("hospital left out:N"), yOffset="model:N", color=alt.Color("model:N", title=None)
 )
 points = base.mark_point(filled=True, size=70).encode(
-    x=alt.X("accuracy:Q", axis=alt.Axis(format="%")).scale(zero=False)
+    x=alt.X("accuracy:Q", title="accuracy", axis=alt.Axis(format="%")).scale(zero=False)
 )
-lines = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q")
+lines = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="accuracy"), x2="high:Q")
 (lines + points).properties(width=420).save("table_of_hospitals.svg")

@@ -50,5 +50,7 @@ base = alt.Chart(long).encode(
     y=alt.Y("model:N", title=None, sort=list(models)),
     color=alt.Color("measure:N", title=None),
 )
-chart = base.mark_point(filled=True, opacity=0.6) + base.mark_tick(thickness=2, size=18).encode(x="mean(accuracy):Q")
+chart = base.mark_point(filled=True, opacity=0.6) + base.mark_tick(thickness=2, size=18).encode(
+    x=alt.X("mean(accuracy):Q", title="accuracy")
+)
 chart.properties(width=420).save("worst_group.svg")
