@@ -173,26 +173,32 @@ def lose_ray_worker(arena: Arena, name: str, tally: Tally) -> None:
         import ray  # noqa: F401
     except ModuleNotFoundError:
         raise SkippedError("Ray is not installed") from None
-    arena.whole(name)
-    folder = arena.new_folder()
-    words = [sys.executable, "-m", "momentalign", *arena.words(SWEEP, COMMANDS[name]), "--engine", "ray", "-o", "out"]
+    folders = [arena.new_folder(), arena.new_folder()]
+    for folder, attacked in zip(folders, (False, True), strict=True):
+        ended, killed = _sweep_on_ray(arena.words(SWEEP, COMMANDS[name]), folder, attacked)
+        what = f"Ray worker {killed} killed" if attacked else "on Ray"
+        _check_error(ended, name, what, tally)
+        if ended.code != 0:
+            tally.note("lost", f"{name}, {what}: {ended.last_line}")
+    if len({tuple(sorted(fingerprint(folder / "out").items())) for folder in folders}) > 1:
+        tally.note("wrong", f"{name}, {what}")
+    for folder in folders:
+        arena.remove(folder)
+
+
+def _sweep_on_ray(words: list[str], folder: Path, attacked: bool) -> tuple[Ended, int]:
+    """Run a sweep on Ray, killing one of its processes; returns how it ended, and the process's number."""
+    words = [sys.executable, "-m", "momentalign", *words, "--engine", "ray", "-o", "out"]
     words[words.index("--jobs") : words.index("--jobs") + 2] = []
     with tempfile.TemporaryFile() as printed:
         sweep = subprocess.Popen(words, cwd=folder, stdout=printed, stderr=subprocess.STDOUT)
         killed = 0
         while sweep.poll() is None:
-            if not killed and list(folder.glob("out/*/records.jsonl")):
+            if attacked and not killed and list(folder.glob("out/*/records.jsonl")):
                 killed = _kill_task(sweep.pid)
             time.sleep(0.05)
         printed.seek(0)
-        ended = Ended(sweep.returncode, printed.read().decode(errors="replace"))
-    what = f"Ray worker {killed} killed"
-    _check_error(ended, name, what, tally)
-    if ended.code != 0:
-        tally.note("lost", f"{name}, {what}: {ended.last_line}")
-    if not _same(arena, name, folder):
-        tally.note("wrong", f"{name}, {what}")
-    arena.remove(folder)
+        return Ended(sweep.returncode, printed.read().decode(errors="replace")), killed
 
 
 ATTACKS: dict[str, tuple[Attack, tuple[str, ...]]] = {

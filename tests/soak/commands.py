@@ -29,6 +29,7 @@ class Command:
         before: Command whose output is there first.
         checks: Commands that read the output: same answer as before or after, or one line.
         reads: Inputs in the form of other commands' outputs, by name of the command.
+        several: Whether the output holds several results, each of them whole: an answer may be about the first of them.
     """
 
     arguments: tuple[str, ...]
@@ -36,6 +37,7 @@ class Command:
     before: str | None = None
     checks: tuple[tuple[str, ...], ...] = ()
     reads: tuple[str, ...] = field(default=())
+    several: bool = False
 
 
 TRAIN = ("train", "INPUTS/three.csv", "--test-domain", "Biel", "--set", "batch_size=8", "--device", "cpu")
@@ -99,6 +101,7 @@ COMMANDS: Mapping[str, Command] = {
         ("soup", "RESULTS/sweep/out", "-o", "OUT", "--device", "cpu"),
         checks=(("table", "OUT", "-o", "answer.csv"),),
         reads=("sweep",),
+        several=True,
     ),
 }
 
