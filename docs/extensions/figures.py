@@ -18,7 +18,7 @@ def collect_figures(block: Any, variables: dict[str, Any], settings: dict[str, A
         place.write_text(text, encoding="utf-8")
         path.unlink()
         moved.append(str(place))
-    return figure_rst(moved, settings["src_dir"])
+    return figure_rst(moved, settings["src_dir"], Path(variables["src_file"]).stem.replace("_", " "))
 
 
 def _get_sg_image_scraper() -> Any:
