@@ -72,7 +72,7 @@ newest: .venv-new/.installed ## the fast tests with the newest versions that the
 	OMP_NUM_THREADS=1 .venv-new/bin/pytest -q -n $(WORKERS) $(FAST)
 
 generated: setup ## ten thousand generated cases, and what became of them
-	MOMENTALIGN_CASES=long OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) tests/generated
+	MOMENTALIGN_CASES=long OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) -o faulthandler_timeout=0 tests/generated
 
 soak: setup ## kills, full disks, torn files, lost workers for MINUTES minutes, and what survived
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
