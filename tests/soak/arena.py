@@ -10,6 +10,9 @@ from pathlib import Path
 from tests.soak.children import Ended, Prepare, run
 from tests.soak.commands import COMMANDS, Command, Fingerprint, fingerprint, write_inputs
 
+_INCOMPLETE = ("nfinished", "not finished", ": failed (The disk of ")
+"""What says, beside an answer, that a run is not in it."""
+
 
 class SoakError(Exception):
     """A command that fails without any attack."""
@@ -151,7 +154,7 @@ class Arena:
                 whole = self.whole(name).answers[number]
                 if COMMANDS[name].several and set(answer.splitlines()) <= set(whole.splitlines()):
                     continue
-                if not damaged and ("nfinished" in ended.output or "not finished" in ended.output):
+                if not damaged and any(words in ended.output for words in _INCOMPLETE):
                     continue
                 tally.note("wrong", says)
             elif ended.code != 0 and damaged and damaged not in ended.output:
