@@ -277,5 +277,5 @@ def test_progress_is_printed_from_ten_seconds_on(
         progress.tick()
     assert capsys.readouterr().out.splitlines() == [
         "3 of 6 splits, about 12 s left",
-        "5 of 6 splits, about 5 s left",
+        "5 of 6 splits, about 4.8 s left",
     ]
