@@ -81,6 +81,10 @@ def test_sizes_and_settings(folder: Path, tmp_path: Path) -> None:
         (("train", "{large}"), "has no default encoder. Choose one, .* or 'mnist-cnn\\?size=32' for a small network"),
         (("embed", "{large}"), "large has no default encoder, .* Choose one"),
         (
+            ("embed", "colored-digits", "--encoder", "mnist-cnn"),
+            "should have trained weights, but those of mnist-cnn are",
+        ),
+        (
             ("train", "{folder}", "--encoder", "mnist-cnn?size=4"),
             "takes images of 8 × 8 at least, not 'mnist-cnn\\?size=4'",
         ),

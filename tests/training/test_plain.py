@@ -87,5 +87,5 @@ def test_only_tables(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     with pytest.raises(ValueError, match="'model' should be one of 'logistic-regression', 'logistic-regression-cv'"):
         make_plain_config("colored-digits", "lasso")
-    with pytest.raises(ValueError, match="There is no algorithm 'logistic-regression'"):
+    with pytest.raises(ValueError, match="'logistic-regression' is no algorithm that trains a network"):
         make_config("colored-digits", "logistic-regression")

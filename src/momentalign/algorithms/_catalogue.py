@@ -166,6 +166,11 @@ def find_algorithm(name: str) -> AlgorithmSpec:
         return AlgorithmSpec(name, _import_class(name))
     if "." in name:  # the other common way to write it
         return find_algorithm(":".join(name.rsplit(".", 1)))
+    if name in PLAIN_MODELS:
+        raise ValueError(
+            f"'{name}' is no algorithm that trains a network. Use 'momentalign sweep' on a table, which runs it beside "
+            "the algorithms, or 'momentalign probe'."
+        )
     raise ValueError(
         f"There is no algorithm '{name}'. There are: {', '.join(_CATALOGUE)}; write your own as 'package.module:Name'."
         + suggest(name.lower(), _CATALOGUE)

@@ -60,6 +60,11 @@ def embed_command(
                     "Choose one, for instance '--encoder hf:openai/clip-vit-base-patch32', pixels, or a trained run."
                 )
             encoder = "pixels"
+        if encoder.partition("?")[0] in ("mnist-cnn", "mlp"):
+            raise ValueError(
+                f"'--encoder' should have trained weights, but those of {encoder} are random. Train it with "
+                "'momentalign train' and name the run's folder, or use pixels."
+            )
         model = build_encoder(encoder, data)
         if workers is None:
             workers = 0 if device == "cpu" else min(8, available_cores())
