@@ -54,6 +54,17 @@ def test_images(suffix: str, images: tuple[DomainDataset, Encoder], tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == [out.name, "images", "model"]
 
 
+def test_a_damaged_file_is_not_called_finished(images: tuple[DomainDataset, Encoder], tmp_path: Path) -> None:
+    data, encoder = images
+    out = embed(data, encoder, tmp_path / "features.npz")
+    assert Embedding(data, encoder, out).done == 20
+    content = bytearray(out.read_bytes())
+    content[content.index(b"NUMPY", content.index(b"X.npy")) + 200] ^= 1  # one bit of a feature
+    out.write_bytes(content)
+    with pytest.raises(ValueError, match=r"features\.npz is damaged\. Remove it"):
+        Embedding(data, encoder, out)
+
+
 def test_texts_with_groups_and_published_splits(tmp_path: Path) -> None:
     save_model("bert", tmp_path / "model")
     data = text_dataset()

@@ -17,7 +17,14 @@ from torch.utils.data import Dataset
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Items, Split
 from momentalign.encoders._base import Encoder
-from momentalign.encoders._feature_files import Shards, check_feature_path, check_plan, read_plan, write_features
+from momentalign.encoders._feature_files import (
+    Shards,
+    check_feature_path,
+    check_intact,
+    check_plan,
+    read_plan,
+    write_features,
+)
 from momentalign.encoders._reading import read_rows
 from momentalign.encoders._text import TextPreprocessing
 
@@ -115,6 +122,7 @@ class Embedding:
         self._finished = self.out.exists()
         if self._finished:
             check_plan(read_plan(self.out), self._plan, self.out, "finished")
+            check_intact(self.out)
         self.done = self.rows if self._finished else self._shards.rows
 
     def seconds_left(self) -> float:

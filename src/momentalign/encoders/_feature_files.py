@@ -126,6 +126,19 @@ def read_plan(path: Path) -> dict[str, Any]:
     return plan if isinstance(plan, dict) else {}
 
 
+def check_intact(path: Path) -> None:
+    """Raise ValueError if a finished .npz file does not have its checksums; parquet files have none."""
+    if path.suffix != ".npz":
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            intact = archive.testzip() is None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError):
+        intact = False
+    if not intact:
+        raise ValueError(f"{path} is damaged. Remove it and run the same command again.")
+
+
 def write_features(
     path: Path, shards: Shards, columns: _Columns, names: Mapping[str, Sequence[str]], plan: Mapping[str, Any]
 ) -> None:
