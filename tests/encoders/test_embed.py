@@ -58,11 +58,13 @@ def test_a_damaged_file_is_not_called_finished(images: tuple[DomainDataset, Enco
     data, encoder = images
     out = embed(data, encoder, tmp_path / "features.npz")
     assert Embedding(data, encoder, out).done == 20
-    content = bytearray(out.read_bytes())
-    content[content.index(b"NUMPY", content.index(b"X.npy")) + 200] ^= 1  # one bit of a feature
-    out.write_bytes(content)
-    with pytest.raises(ValueError, match=r"features\.npz is damaged\. Remove it"):
-        Embedding(data, encoder, out)
+    content = out.read_bytes()
+    for member in (b"X.npy", f"{METADATA_KEY}.npy".encode()):
+        damaged = bytearray(content)
+        damaged[content.index(b"NUMPY", content.index(member)) + 200] ^= 1  # one bit of an array
+        out.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"features\.npz is damaged\. Remove it"):
+            Embedding(data, encoder, out)
 
 
 def test_texts_with_groups_and_published_splits(tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ class Embedding:
         self._shards = Shards(self.out.with_name(f"{self.out.name}.parts"), self._plan, fewer_rows=fewer_rows)
         self._finished = self.out.exists()
         if self._finished:
-            check_plan(read_plan(self.out), self._plan, self.out, "finished")
             check_intact(self.out)
+            check_plan(read_plan(self.out), self._plan, self.out, "finished")
         self.done = self.rows if self._finished else self._shards.rows
 
     def seconds_left(self) -> float:

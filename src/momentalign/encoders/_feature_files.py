@@ -128,7 +128,7 @@ def read_plan(path: Path) -> dict[str, Any]:
 
 def check_intact(path: Path) -> None:
     """Raise ValueError if a finished .npz file does not have its checksums; parquet files have none."""
-    if path.suffix != ".npz":
+    if path.suffix != ".npz" or not zipfile.is_zipfile(path):
         return
     try:
         with zipfile.ZipFile(path) as archive:
