@@ -14,6 +14,7 @@ import torch
 from momentalign.data import ColoredDigits, DomainDataset, ImageFiles, Split, Texts, load_dataset
 from momentalign.encoders import MNIST_CNN, Embedding, Encoder, build_encoder, embed, read_plan
 from momentalign.encoders import _embed as module
+from momentalign.encoders._feature_files import check_plan
 from momentalign.tables import METADATA_KEY, read_table
 from tests.encoders.models import image_dataset, save_model, text_dataset, write_images
 
@@ -52,6 +53,14 @@ def test_images(suffix: str, images: tuple[DomainDataset, Encoder], tmp_path: Pa
     files = pd.read_parquet(out)["file"] if suffix == ".parquet" else np.load(out)["file"]
     assert list(files)[:2] == ["day/cat/0.png", "day/cat/1.png"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [out.name, "images", "model"]
+
+
+def test_a_damaged_plan_is_one_line(images: tuple[DomainDataset, Encoder], tmp_path: Path) -> None:
+    data, encoder = images
+    work = Embedding(data, encoder, tmp_path / "features.npz")
+    for damaged in ({"encoder": {"name": "a", "sia256": "b"}}, {"data set": 3}):
+        with pytest.raises(ValueError, match=r"features\.npz holds no features that this version"):
+            check_plan({**work._plan, **damaged}, work._plan, work.out, "unfinished")
 
 
 def test_a_damaged_file_is_not_called_finished(images: tuple[DomainDataset, Encoder], tmp_path: Path) -> None:

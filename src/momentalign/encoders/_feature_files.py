@@ -92,7 +92,9 @@ class Shards:
 def check_plan(stored: Mapping[str, Any], wanted: Mapping[str, Any], path: Path, state: str) -> None:
     """Raise ValueError if the features at `path`, "unfinished" or "finished", belong to another plan."""
     remedy = "Remove it, or choose another name with '--out'."
-    if stored.get("format") != wanted["format"]:
+    parts = [stored.get(what) for what in ("encoder", "data set")]
+    complete = all(isinstance(part, dict) and {"name", "sha256"} <= part.keys() for part in parts)
+    if stored.get("format") != wanted["format"] or not complete:
         raise ValueError(f"{path} holds no features that this version of momentalign wrote. {remedy}")
     for what in ("encoder", "data set"):
         if stored[what]["sha256"] != wanted[what]["sha256"]:
