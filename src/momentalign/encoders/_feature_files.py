@@ -135,7 +135,7 @@ def check_intact(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             intact = archive.testzip() is None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError):
+    except (zipfile.BadZipFile, RuntimeError, OSError, EOFError, ValueError):
         intact = False
     if not intact:
         raise ValueError(f"{path} is damaged. Remove it and run the same command again.")
