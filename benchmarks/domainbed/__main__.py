@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", default=os.environ.get("MOMENTALIGN_DATA"), help="default: $MOMENTALIGN_DATA")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after this time")
     parser.add_argument("--only", default="", help="algorithms, separated by commas (default: all)")
+    parser.add_argument("--share", default="1/1", help="e.g. 2/4: what the second of four processes does")
     parser.add_argument("--list", action="store_true", help="count what is left, and stop")
     given = parser.parse_args(arguments)
     if given.data is None:
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     planned = [config for config in runs_of(study, root) if wanted is None or config.algorithm in wanted]
     left = [config for config in planned if not is_done(config, given.out / config.hash(), stored)]
     print(f"{len(left)} of {len(planned)} runs are left.", flush=True)
+    share, shares = map(int, given.share.split("/"))
+    left = left[share - 1 :: shares]
     for number, config in enumerate([] if given.list else left, 1):
         if time.time() > until:
             break

@@ -13,7 +13,6 @@ from momentalign.runs import RunConfig, read_records
 from momentalign.training import make_config, run
 from momentalign.training._data import DatasetRows
 from momentalign.training._evaluator import predict_rows
-from momentalign.training._graphs import Replayed
 from tests.references import assert_equal
 from tests.training.problems import TIMES, cut_at, small_config, three_domains, weights
 
@@ -197,17 +196,3 @@ def test_captured_evaluation_is_the_eager_one(tmp_path: Path) -> None:
     captured, eager = (curve(tmp_path / str(capture), metrics) for capture in (True, False))
     assert len(captured) == len(eager) > 0
     assert captured == pytest.approx(eager, rel=1e-3, abs=1e-5)
-
-
-def test_a_function_that_waits_is_called_as_it_is() -> None:
-    numbers = torch.arange(3, device="cuda")
-    waiting, working = (
-        Replayed(lambda: int(numbers.sum()), numbers.device),
-        Replayed(lambda: 2 * numbers, numbers.device),
-    )
-    for k in range(4):
-        numbers.fill_(k)
-        assert waiting() == 3 * k
-        assert working().tolist() == [2 * k] * 3
-    assert waiting.graph is None
-    assert working.graph is not None

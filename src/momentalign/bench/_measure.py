@@ -5,7 +5,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +12,8 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
+
+from momentalign._graphs import Graph
 
 Call = Callable[[], object]
 
@@ -66,14 +67,7 @@ def captured(call: Call) -> Call:
         for _ in range(3):
             call()
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return partial(_replay, graph, call)
-
-
-def _replay(graph: torch.cuda.CUDAGraph, keeps_tensors_alive: Call) -> None:
-    graph.replay()
+    return Graph(call, torch.device("cuda", torch.cuda.current_device())).replay
 
 
 def _seconds(call: Call, device: torch.device) -> float:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from momentalign._graphs import Graph, call_without_waiting
 from momentalign.algorithms import Algorithm, Batch, Network
 from momentalign.penalties import DomainPenalty
-from momentalign.training._graphs import Graph, call_without_waiting
 from momentalign.training._steps import BLOCK, Step, Sums, Training, eager_step, raw_batches, seed_step
 
 _WARM_UP = 3

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from momentalign._graphs import Replayed
 from momentalign._seeds import seed_hash
 from momentalign.algorithms import Network
 from momentalign.data import DomainDataset
@@ -17,7 +18,6 @@ from momentalign.penalties import CMA
 from momentalign.runs import AVERAGED, Record
 from momentalign.training._accuracy_records import accuracy_records, domain_records
 from momentalign.training._data import DatasetRows
-from momentalign.training._graphs import Replayed
 from momentalign.training._model import encoder_of
 
 MOMENT_ROWS = 2048

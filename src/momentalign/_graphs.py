@@ -4,13 +4,27 @@ Launching kernels one by one often takes longer than running them. A graph knows
 and writes has to stay where it is.
 """
 
+import gc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar, cast
 
 import torch
 
 Result = TypeVar("Result")
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """No automatic garbage collection: one that destroys another graph while a graph is captured spoils the capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Graph(Generic[Result]):
@@ -24,7 +38,7 @@ class Graph(Generic[Result]):
         self.function = function
         self.graph = torch.cuda.CUDAGraph()
         stream = torch.cuda.Stream(device)
-        with torch.cuda.graph(self.graph, stream=stream):
+        with without_collection(), torch.cuda.graph(self.graph, stream=stream):
             self.result = function()
         torch.cuda.current_stream(device).wait_stream(stream)
 
