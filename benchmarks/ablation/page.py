@@ -22,6 +22,7 @@ MARGIN = 5.0
 CITED = {
     "default": DEFAULT.change,
     "erm": "no penalty (ERM)",
+    "control": "no penalty (ERM), 256 rows of a domain",
     "rows": "256 rows of a domain instead of 64",
     "rate": "learning rate 1e-4",
     "momentum": "momentum 0.95, weights / 20",
@@ -38,6 +39,7 @@ QUOTES = (
     "default-end-training",
     "erm-end",
     "rows-end",
+    "control-end",
     "rate-end",
     "rate-end-training",
     "momentum-start",

@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.costs.averaging import KINDS
 from benchmarks.markdown import number, table
 from benchmarks.pages import PageContent, StudyPage
-from benchmarks.records import Line, RecordFile
+from benchmarks.records import Line, RecordFile, json_lines
+from momentalign.algorithms import find_algorithm
 from momentalign.bench._paper_table import _METHODS, _SETS
 from momentalign.published import published_costs
 
@@ -38,7 +40,24 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         blocks[f"routes-{name}"] = span(_measured(lines, each, route, field) for each in sets for route in PAPERS)
     notes = dict.fromkeys(line["note"] for line in lines.values() if line["note"])
     blocks["notes"] = "; ".join(notes) or "none"
+    blocks["averaging"] = averaging_table(records["averaging"])
     return PageContent(blocks)
+
+
+def averaging_table(records: Sequence[Line]) -> str:
+    """Milliseconds of a step without an average of the weights, and what each average adds in percent."""
+    lines = {(line["algorithm"], line["average"]): line for line in records}
+    averages = list(dict.fromkeys(average for _, average in KINDS if average != "none"))
+    rows = []
+    for algorithm in dict.fromkeys(algorithm for algorithm, _ in KINDS if (algorithm, "none") in lines):
+        plain = lines[algorithm, "none"]
+        row = [find_algorithm(algorithm).label, number(plain["median"], 3)]
+        for average in averages:
+            line = lines.get((algorithm, average))
+            gains = [] if line is None else [100 * (line[key] / plain[key] - 1) for key in ("median", "fastest")]
+            row.append(" / ".join(number(gain, 2, sign=True) for gain in gains) or "–")
+        rows.append(row)
+    return table(["", "ms of a step", *(f"{average}, %" for average in averages)], rows)
 
 
 def compare_costs(records: Sequence[Line]) -> list[list[str]]:
@@ -111,4 +130,10 @@ def _titles(sets: Sequence[str]) -> list[str]:
     return [data.title for data in _SETS if data.name in sets]
 
 
-PAGE = StudyPage({"costs": RecordFile(("size", "name"), bench_lines)}, make_page)
+PAGE = StudyPage(
+    {
+        "costs": RecordFile(("size", "name"), bench_lines),
+        "averaging": RecordFile(("dataset", "algorithm", "average"), json_lines),
+    },
+    make_page,
+)

@@ -1,5 +1,6 @@
 """Tables of docs/results/domainbed.md, by the package's own selection and tables."""
 
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pandas as pd
 
 from benchmarks.domainbed.plans import STUDIES
 from benchmarks.domainbed.study import Study
-from benchmarks.markdown import table
+from benchmarks.markdown import number, table
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import SWEEP_RUNS, Line, expand_runs
 from momentalign.algorithms import algorithm_names, find_algorithm
@@ -22,6 +23,8 @@ RULES = ("training-domain", "extrapolated", "oracle")
 SHOWN = {name: study for name, study in STUDIES.items() if name != "ablation"}
 """Studies of this page; several may share a file of records."""
 _SWEEPS: dict[frozenset[str], Sweep] = {}  # reading takes seconds, and two pages read the same runs
+HARDEST = "-90%"
+"""Domain of ColoredMNIST whose sets are shown one by one."""
 NO_RUNS = "*There are no runs yet.*"
 
 
@@ -37,6 +40,8 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         for rule in RULES:
             blocks[f"{name}-{rule}"] = NO_RUNS if sweep is None else accuracy_table(sweep, rule).to_markdown()
         blocks[f"{name}-differences"] = NO_RUNS if sweep is None else difference_table(sweep)
+    coloured = [line for line in records["colored-mnist"] if SHOWN["colored-mnist"].covers(line["run"]["config"])]
+    blocks["colored-mnist-sets"] = sets_table(coloured, HARDEST)
     return PageContent(blocks)
 
 
@@ -85,6 +90,28 @@ def runs_table(lines: Sequence[Line], study: Study) -> str:
         if study.size(name)
     ]
     return table(["method", "runs", "planned"], rows)
+
+
+def sets_table(lines: Sequence[Line], test_domain: str) -> str:
+    """Accuracy of the last record with each set: of the test domain, and of the training domains' held-out rows."""
+    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for line in lines:
+        config = line["run"]["config"]
+        if config["test_domains"] == [test_domain]:
+            last = {name: values[-1] for name, values in line["curves"].items()}
+            trained = [last[f"accuracy|out|{domain}"] for domain in line["run"]["domains"] if domain != test_domain]
+            pair = last[f"accuracy|in|{test_domain}"], statistics.fmean(trained)
+            found.setdefault((config["algorithm"], config["hparams_seed"]), []).append(pair)
+    if not found:
+        return NO_RUNS
+    sets = sorted({each for _, each in found})
+    rows = []
+    for name in algorithm_names():
+        if any((name, each) in found for each in sets):
+            cells = (zip(*found.get((name, each), []), strict=True) for each in sets)
+            texts = [" / ".join(number(100 * statistics.fmean(values)) for values in cell) or "–" for cell in cells]
+            rows.append([find_algorithm(name).label, *texts])
+    return table(["", *("defaults" if each == 0 else f"set {each}" for each in sets)], rows)
 
 
 def difference_table(sweep: Sweep) -> str:

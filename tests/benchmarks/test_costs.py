@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from benchmarks.costs.page import bench_lines, make_page
+from benchmarks.costs import averaging
+from benchmarks.costs.page import averaging_table, bench_lines, make_page
+from benchmarks.records import json_lines
 
 
 def test_ratios_stand_beside_the_published(tmp_path: Path) -> None:
@@ -20,7 +22,7 @@ def test_ratios_stand_beside_the_published(tmp_path: Path) -> None:
     assert len(lines) == 9
     assert lines[0]["device"] == "NVIDIA H200"
     assert lines[0]["versions"]["torch"] == "1"
-    blocks = make_page({"costs": lines}).blocks
+    blocks = make_page({"costs": lines, "averaging": []}).blocks
     assert "| CMA: Gram route | 1.50 |" in blocks["time"]
     assert "| CMA (speed): direct | – (2.43) |" in blocks["time"]
     assert "| CMA: Gram route | 2.00 |" in blocks["memory"]
@@ -30,4 +32,16 @@ def test_ratios_stand_beside_the_published(tmp_path: Path) -> None:
 
 
 def test_without_records_the_page_says_so() -> None:
-    assert "Nothing was measured yet." in make_page({"costs": []}).blocks["time"]
+    assert "Nothing was measured yet." in make_page({"costs": [], "averaging": []}).blocks["time"]
+
+
+def test_an_average_is_a_share_of_the_step_without_it(tmp_path: Path) -> None:
+    options = ["--dataset", "colored-digits", "--steps", "2", "--repeats", "1", "--precision", "32"]
+    assert averaging.main([*options, "--out", str(tmp_path / "averaging.jsonl")]) == 0
+    lines = list(json_lines(tmp_path / "averaging.jsonl"))
+    assert [(line["algorithm"], line["average"]) for line in lines] == list(averaging.KINDS)
+    for line in lines:
+        line["median"], line["fastest"] = (2.0, 1.0) if line["average"] == "none" else (2.02, 0.99)
+    rows = averaging_table(lines).splitlines()[2:]
+    assert rows[0] == "| ERM | 2.000 | +1.00 / −1.00 | +1.00 / −1.00 | +1.00 / −1.00 |"
+    assert rows[1] == "| CMA | 2.000 | – | +1.00 / −1.00 | – |"

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import pages
 from benchmarks.domainbed import __main__ as command
-from benchmarks.domainbed import plans
+from benchmarks.domainbed import page, plans
 from benchmarks.domainbed.study import Part, Study, runs_of
 from benchmarks.records import load_lines, rounded, sweep_lines
 
@@ -41,6 +41,38 @@ def test_what_is_stored_or_finished_is_not_run_again(
     assert "1 of 5 runs are left." in capsys.readouterr().out
     assert command.main([*words, "--list"]) == 0
     assert "0 of 5 runs are left." in capsys.readouterr().out
+
+
+def test_shares_of_the_runs_make_up_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(command.STUDIES, "colored-mnist", SMALL)
+    monkeypatch.setattr(command, "run", lambda config, folder, **options: done.append(config.hash()))
+    done: list[str] = []
+    words = ["colored-mnist", "--out", str(tmp_path / "runs"), "--data", str(tmp_path), "--share"]
+    for share in ("1/2", "2/2"):
+        assert command.main([*words, share]) == 0
+    assert sorted(done) == sorted(config.hash() for config in runs_of(SMALL, Path()))
+    for wrong in ("0/2", "3/2", "2", "a/b"):
+        with pytest.raises(SystemExit) as stopped:
+            command.main([*words, wrong])
+        assert stopped.value.code == 2
+    assert "should be a part such as 2/4, but is a/b." in capsys.readouterr().err
+
+
+def test_a_set_is_shown_by_its_last_record_over_trials() -> None:
+    def line(algorithm: str, trial: int, number: int, test: list[float], trained: float) -> dict[str, object]:
+        config = {"algorithm": algorithm, "trial": trial, "hparams_seed": number, "test_domains": ["c"]}
+        curves = {"accuracy|in|c": test, "accuracy|out|a": [0.1, trained], "accuracy|out|b": [0.1, trained + 0.1]}
+        return {"run": {"config": config, "domains": ["a", "b", "c"]}, "curves": curves}
+
+    lines = [
+        line("erm", 0, 0, [0.9, 0.2], 0.5),
+        line("erm", 1, 0, [0.9, 0.4], 0.7),
+        line("cma", 0, 1, [0.9, 0.6], 0.6),
+    ]
+    assert page.sets_table(lines, "c").splitlines()[2:] == ["| ERM | 30.0 / 65.0 | – |", "| CMA | – | 60.0 / 65.0 |"]
+    assert page.sets_table(lines, "a") == page.NO_RUNS
 
 
 def test_every_study_has_runs() -> None:
