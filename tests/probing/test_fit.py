@@ -11,6 +11,7 @@ from momentalign.linear import LinearHead, SortedRows, fit_path
 from momentalign.penalties import DomainPenalty
 from momentalign.probing import METHODS, ProbeFeatures, ProbeSolver, find_method, project
 from momentalign.probing._fit import bootstrap_rows, bootstrap_weights
+from momentalign.probing._group_methods import FitTask
 from tests.probing.problems import spurious_data
 
 pytestmark = pytest.mark.slow
@@ -224,3 +225,29 @@ def test_sgd_ticks_after_every_setting_where_it_is_asked_to() -> None:
     for tick in (None, lambda: ticks.append(1)):
         SGD.fit(FEW, find_method("vrex"), [{"weight": 1.0}, {"weight": 10.0}], 0, tick)
     assert len(ticks) == 2
+
+
+def test_the_tolerance_is_relative_to_the_gradient_at_zero() -> None:
+    """At 1 the fit ends where it starts; at a half the largest entry of the gradient has halved."""
+    train = replace(FEW.train, features=10 * FEW.train.features)
+    features = replace(FEW, splits={"train": train})
+    weights = bootstrap_weights(features, seed_hash("bootstrap", 0))
+
+    def largest_slope(head: np.ndarray) -> float:
+        errors = 1 / (1 + np.exp(-train.features @ head)) - train.targets
+        return float(np.abs(train.features.T @ (weights * errors)).max() / weights.sum())
+
+    start = largest_slope(np.zeros(train.features.shape[1]))
+    for tol in (1.0, 0.5):
+        (head,) = converged("erm", [{}], features, l2=0.0, tol=tol)
+        assert head.coef.any() == (tol < 1)
+        assert largest_slope(head.coef[0]) <= tol * start * (1 + 1e-9)
+    seen: list[float] = []
+
+    def watch_tolerance(task: FitTask) -> LinearHead:
+        seen.append(task.tol)
+        return head
+
+    method = replace(find_method("dfr"), fit=watch_tolerance, grid={})
+    ProbeSolver("converged", tol=0.25).fit(features, method, [{}], 0)
+    assert seen == pytest.approx([start / 4])

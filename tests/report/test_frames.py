@@ -1,6 +1,10 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from momentalign.report import _frames
@@ -190,3 +194,71 @@ def test_pairs_that_diverged_are_not_compared(tmp_path: Path) -> None:
         file.write(json.dumps(record(9, "loss", float("nan"))) + "\n")
     grouped = group_cases(read_runs(tmp_path))
     assert len(_frames.partner_matrix(grouped, grouped.cases[0])) == 0
+
+
+def costs_of(records: list[tuple[str, int, str, float]], devices: dict[str, str | None]) -> pd.DataFrame:
+    """Costs of records (run, step, metric, value) of one method, by device and metric."""
+    frame = pd.DataFrame(records, columns=["run", "step", "metric", "value"])
+    runs = pd.DataFrame({"method": "ERM", "device": pd.Series(devices, dtype=object)})
+    grouped: Any = SimpleNamespace(sweep=SimpleNamespace(records=frame))
+    case: Any = SimpleNamespace(runs=runs)
+    return _frames.run_costs(grouped, case).set_index(["device", "metric"])
+
+
+def test_costs_are_the_median_and_quartiles_over_runs() -> None:
+    seconds = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 9.0}
+    records = [(run, step, "step_seconds", value) for run, value in seconds.items() for step in (10, 20)]
+    records += [("b", 30, "step_seconds", 50.0), ("other", 10, "step_seconds", 7.0), ("a", 10, "memory_gib", 0.0)]
+    # Of b's steps 20 and 30 the median counts.
+    row = costs_of(records, dict.fromkeys(seconds, "gpu")).loc[("gpu", "step_seconds")]
+    assert row[["value", "low", "high", "runs"]].tolist() == [4.0, 3.0, 9.0, 5]
+
+
+def test_a_run_with_one_record_has_costs_and_none_are_not_drawn() -> None:
+    records = [("a", 10, "step_seconds", 0.5), ("a", 10, "memory_gib", 0.0)]
+    found = costs_of(records, {"a": None})
+    assert found.index.tolist() == [("device not known", "step_seconds")]
+    assert found["value"].tolist() == [0.5]
+
+
+def curve(steps: range, values: list[float] | None = None) -> pd.DataFrame:
+    number = len(steps)
+    return pd.DataFrame({"method": "ERM", "step": list(steps), "value": values or [1.0] * number})
+
+
+@pytest.mark.parametrize(("points", "marked"), [(1, 1), (5, 5), (6, 6), (12, 6), (18, 6), (120, 6)])
+def test_a_curve_shows_its_shape_at_a_few_steps_from_the_first_on(points: int, marked: int) -> None:
+    found = _frames._curves(curve(range(points)), ["method"])
+    assert found["marked"].sum() == marked
+    assert found["marked"].iloc[0]
+
+
+def test_curves_leave_out_what_is_not_finite() -> None:
+    found = _frames._curves(curve(range(3), [1.0, np.inf, 3.0]), ["method"])
+    assert found["step"].tolist() == [0, 2]
+
+
+def test_bands_of_gaps_are_over_trials_where_there_is_one_test_domain(tmp_path: Path) -> None:
+    for trial, value in enumerate((1.0, 3.0)):
+        lines = [record(10, "accuracy", 0.5, domain, split) for domain in "ab" for split in ("in", "out")]
+        lines.append(record(10, "moment_gap_1", value))
+        write_run(tmp_path, make_config(test_domains=["a"], trial=trial, steps=10), lines, domains=("a", "b"))
+    grouped = group_cases(read_runs(tmp_path))
+    (gap,) = _frames.gap_curves(grouped, grouped.cases[0]).itertuples()
+    assert (gap.low, gap.mean, gap.high, gap.runs) == (1.0, 2.0, 3.0, 2)
+
+
+def test_runs_with_three_test_domains_tell_nothing_of_pairs(tmp_path: Path) -> None:
+    for test, value in ((["a"], 0.9), (["a", "b", "c"], 0.5)):
+        lines = [record(9, "accuracy", value, domain, "in") for domain in "abcd"]
+        write_run(tmp_path, make_config(test_domains=test), lines, name="".join(test), domains=tuple("abcd"))
+    grouped = group_cases(read_runs(tmp_path))
+    assert _frames.partner_matrix(grouped, grouped.cases[0]).empty
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.2345678, 1.2346), (np.nan, None), (np.inf, None), (123456.7, 123460.0)]
+)
+def test_numbers_of_charts_have_five_digits(value: float, shown: float | None) -> None:
+    frame = pd.DataFrame({"x": [value], "name": ["erm"], "count": [1234567]})
+    assert _frames.chart_rows(frame) == [{"x": shown, "name": "erm", "count": 1234567}]

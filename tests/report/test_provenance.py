@@ -1,8 +1,20 @@
-"""Values of many runs in one cell of the page's provenance."""
+"""Where the numbers of the page come from: values of many runs in one cell, and counts of runs."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
 import pytest
 
-from momentalign.report._provenance import _distinct, _range
+from momentalign.report._provenance import (
+    _distinct,
+    _range,
+    configurations,
+    missing_runs,
+    recorded_versions,
+    run_counts,
+    training_seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,3 +47,62 @@ def test_hyperparameters_are_listed_while_they_are_few_and_a_range_of_numbers_th
 )
 def test_values_of_several_runs_come_with_their_number(values: list, text: str) -> None:
     assert _distinct(values) == text
+
+
+RUNS = pd.DataFrame(
+    [
+        ("ERM", "finished", 0, 0, {"lr": 0.1}, {"torch": "2.9"}),
+        ("ERM", "finished", 0, 1, {"lr": 0.2}, {"torch": "2.9"}),
+        ("ERM", "failed", 1, 0, {"lr": 0.1}, {"torch": "2.9"}),
+        ("CMA", "running", 0, 0, {"lr": 0.1, "weight": 5.0}, {}),
+        ("LogisticRegression", "finished", 0, 0, {}, {"torch": "2.9"}),
+    ],
+    columns=["method", "status", "trial", "hparams_seed", "hparams", "versions"],
+).assign(
+    test_domains=[["a"]] * 5,
+    classes=[["cat", "dog"]] * 5,
+    features=[{}, {}, {}, {}, {"dataset": "birds", "encoder": "clip"}],
+    config=[{"dataset": "x", "record_every": 10, "encoder": "resnet18"}] * 4 + [{"record_every": 20}],
+    device="cpu",
+)  # fmt: skip
+
+
+def group(setting: str = "finetune") -> Any:
+    case = SimpleNamespace(title="toy", setting=setting, domains=("a", "b"), runs=RUNS)
+    diverged = pd.Series({1: 200})
+    sweep = SimpleNamespace(runs=RUNS, diverged=lambda: diverged)
+    return SimpleNamespace(cases=[case], methods=("LogisticRegression", "ERM", "CMA", "IRM"), sweep=sweep)
+
+
+def test_runs_are_counted_by_state_and_by_what_other_methods_have() -> None:
+    assert run_counts(group()) == [
+        ("method", "toy"),
+        ("LogisticRegression", "1 finished, 1 missing"),  # one set is all it has, of either trial
+        ("ERM", "2 finished (1 diverged), 1 failed"),
+        ("CMA", "1 running, 2 missing"),
+        ("IRM", "none"),
+    ]
+    assert missing_runs(group("probe").cases[0]) == {}
+
+
+@pytest.mark.parametrize("setting", ["finetune", "probe"])
+def test_settings_that_runs_share_and_hyperparameters_of_each_method(setting: str) -> None:
+    (found,) = configurations(group(setting))
+    shared = dict(found["shared"])
+    assert shared.pop("encoder", None) == (None if setting == "probe" else "resnet18 (4 runs), default (1 runs)")
+    assert shared == {
+        "domains": "a, b",
+        "trials": "0, 1",
+        "sets of hyper-parameters": "2",
+        "classes": "cat, dog",
+        "features of": "birds, by clip",
+        "record every": "10 (4 runs), 20 (1 runs)",
+    }
+    assert found["hparams"] == [("ERM", "lr", "0.1, 0.2"), ("CMA", "lr", "0.1"), ("CMA", "weight", "5")]
+    assert recorded_versions(group()) == [("torch", "2.9 (4 runs), not recorded (1 runs)"), ("device", "cpu")]
+
+
+def test_training_time_is_that_of_runs_with_both_ends() -> None:
+    start = "2026-01-01T10:00:00+00:00"
+    ends = ["2026-01-01T10:00:09+00:00", None, "2026-01-01T11:00:01+00:00", "soon"]
+    assert training_seconds(pd.DataFrame({"started": start, "finished": ends})) == 9 + 3601

@@ -531,6 +531,10 @@ def test_leave_one_domain_out_counts_pairs_that_diverged(tmp_path):
     assert all(cell.complete and cell.mean is not None for cell in section.rows[0].cells)
     assert f"1 run diverged: {LOST}" in section.notes
     assert not any("diverged" in note for note in accuracy_table(sweep, "oracle").sections[0].notes)
+    diverge(runs_of(folders, hparams_seed=1, test_domains=["-90%"]))
+    sweep = read_runs(tmp_path)
+    for rule, runs in (("leave-one-domain-out", "2 runs"), ("oracle", "1 run"), ("training-domain", "1 run")):
+        assert f"{runs} diverged: {LOST}" in accuracy_table(sweep, rule).sections[0].notes
 
 
 def test_probes_that_diverged_are_in_the_notes(tmp_path):

@@ -46,7 +46,7 @@ def test_units_make_the_largest_number_at_least_one(metric: str, value: float, t
     rows = [{"value": value, "low": value / 2, "high": value}, {"value": value / 8, "low": 0.0, "high": value / 8}]
     unit, (largest, other) = _unit(metric, rows)
     assert largest["text"] == text
-    assert text.endswith(unit)
+    assert text == f"{largest['value']:g} {unit}"
     assert largest["low"] == largest["value"] / 2
     assert largest["room"] == pytest.approx(1.3 * largest["value"])
     assert other["value"] == largest["value"] / 8

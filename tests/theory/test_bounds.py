@@ -7,7 +7,9 @@ from momentalign.theory import (
     TransferMeasures,
     many_source_bounds,
     mixture_transfer,
+    pairwise_error_bounds,
     pareto_point,
+    target_errors,
     transfer_measures,
 )
 from momentalign.theory._minimize import smallest_loss
@@ -84,7 +86,58 @@ def test_other_mixtures_matter_to_the_symmetric_bound() -> None:
     assert bounds.mixture_symmetric - bounds.mixture_one_sided == pytest.approx(1 / 6, abs=2e-3)
 
 
+def test_the_largest_gap_of_two_domains() -> None:
+    """½ab/(√a + √b)² of the squared distance, at weights in proportion to 1/√a and 1/√b."""
+    losses = quadratics([1.0, 9.0], [1.0, -1.0])
+    bounds = many_source_bounds(losses, transfer_measures(losses, [[0.0]], 1.0))
+    assert bounds.largest_gap == pytest.approx(4 / 2 * 9 / 16, abs=1e-6)
+    assert bounds.gap == pytest.approx(4 / 2 * 9 / 20, abs=1e-6)
+
+
 def test_lower_estimates_are_named_so() -> None:
     losses = make_losses()
     measures = transfer_measures(losses, random_head(losses), 1.0, restarts=1)
-    assert not many_source_bounds(losses, measures).exact
+    bounds = many_source_bounds(losses, measures)
+    assert not bounds.exact
+    errors = target_errors(losses, np.zeros((2, 2)), [0, 1], random_head(losses), 1.0, bounds, restarts=0)
+    assert not errors.exact
+
+
+def test_errors_of_a_target_whose_loss_is_a_quadratic() -> None:
+    """Sources ½aᵢ(θ − cᵢ)² and the target ½a(θ − c)² over an interval, against values on a grid."""
+    sources, target, center, radius = [(1.0, -1.0), (4.0, 0.5), (2.0, 2.0)], (3.0, 1.0), 0.25, 1.5
+    losses = quadratics(*map(list, zip(*sources, strict=True)))
+    head = np.array([[center]])
+    bounds = many_source_bounds(losses, transfer_measures(losses, head, radius))
+    root = np.sqrt(target[0])
+    errors = target_errors(losses, [[root]], [root * target[1]], head, radius, bounds)
+
+    theta = center + radius * np.linspace(-1, 1, 20001)
+    wide = np.linspace(-3, 3, 60001)
+
+    def value(pair: tuple[float, float], at: np.ndarray) -> np.ndarray:
+        return pair[0] / 2 * (at - pair[1]) ** 2
+
+    def mixture(at: np.ndarray) -> np.ndarray:
+        return np.mean([value(pair, at) for pair in sources], axis=0)
+
+    assert errors.loss == pytest.approx(value(target, np.array(center)), rel=1e-6)
+    assert errors.minimum == pytest.approx(0, abs=1e-6)
+    assert errors.source_loss == pytest.approx(mixture(np.array(center)), rel=1e-6)
+    assert errors.source_minimum == pytest.approx(mixture(wide).min(), rel=1e-6)
+    transfer = (value(target, theta) - (mixture(theta) - mixture(wide).min())).max()
+    assert errors.transfer == pytest.approx(transfer, rel=1e-5)
+    alone = [(value(target, theta) - value(pair, theta)).max() for pair in sources]
+    np.testing.assert_allclose(errors.from_sources, alone, rtol=1e-5)
+    assert errors.bound == pytest.approx(errors.source_loss - errors.source_minimum + transfer, rel=1e-5)
+    assert errors.hull_bound - errors.bound == pytest.approx(bounds.mixture_one_sided - errors.transfer)
+    assert errors.exact
+
+
+def test_bounds_from_every_domain_on_every_other() -> None:
+    losses = quadratics([1.0, 4.0], [-1.0, 0.5])
+    measures = transfer_measures(losses, [[0.0]], 1.0)
+    found = pairwise_error_bounds(losses, [[0.5]], measures)
+    own = np.array([1.5**2 / 2, 0.0])  # each loss has minimum 0
+    np.testing.assert_allclose(found, own[:, None] + measures.one_sided, atol=1e-6)
+    assert (found >= own - 1e-6).all()

@@ -47,6 +47,7 @@ def with_nan(array: np.ndarray) -> np.ndarray:
         ({"l2": 0.0}, r"'l2' should be finite and above 0, but is 0.0\. Without it"),
         ({"order": 5}, r"'order' should be between 1 and 4 for loss 'cross_entropy', but is 5"),
         ({"order": 0}, r"'order' should be between 1 and 4 for loss 'cross_entropy', but is 0"),
+        ({"level": 0.0}, r"'level' should lie between 0 and 1, but is 0.0"),
         ({"level": 1.0}, r"'level' should lie between 0 and 1, but is 1.0"),
         ({"level": 1.5}, r"'level' should lie between 0 and 1, but is 1.5\. Use 0.9"),
         ({"resamples": 3}, r"'resamples' should be at least 20, but is 3"),

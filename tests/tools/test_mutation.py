@@ -27,6 +27,9 @@ def first(x: int | None = 3) -> int | float:
 
 @lru_cache(maxsize=4)
 def second(): return 2 - 1
+
+
+chart = [base.mark_point(size=38, opacity=5), {"fontSize": 11, "opacity": 6}, rng.normal(size=7)]
 """
 
 
@@ -42,6 +45,11 @@ def second(): return 2 - 1
         ("True", True),  # strict of zip
         ("maxsize", True),  # decorator for speed
         ("- 1", False),
+        ("38", True),  # pixels
+        ("11", True),
+        ("5)", False),
+        ("6}", False),
+        ("7)", False),  # no option of a chart
     ],
 )
 def test_what_is_skipped(text: str, skipped: bool) -> None:

@@ -9,8 +9,15 @@ KERNEL_FUNCTIONS = {"_can_fuse", "_fused_spreads", "_recomputed", "_block_sizes"
 """Functions that only run where Triton kernels do; classes that launch kernels are found by that name."""
 
 
+LOOKS = {
+    *("dx", "dy", "fontSize", "labelFontSize", "titleFontSize", "labelLimit", "limit", "padding", "paddingInner"),
+    *("size", "strokeWidth", "symbolStrokeWidth", "thickness", "tickCount"),
+}
+"""Options of charts in pixels, and how many ticks an axis aims at: a test of them would repeat the number."""
+
+
 class SkippedPlaces:
-    """Annotations, messages, ``__repr__``, ``__all__``, decorators for type checkers, kernel launches."""
+    """Annotations, messages, ``__repr__``, ``__all__``, decorators for type checkers, kernel launches, pixels."""
 
     def __init__(self, source: str) -> None:
         self._spans: list[tuple[tuple[int, int], tuple[int, int]]] = []
@@ -60,6 +67,10 @@ class SkippedPlaces:
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):  # the message's text
             for argument in node.exc.args:
                 self._skip(argument)
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value in LOOKS and isinstance(value, ast.Constant):
+                    self._skip(value)
         elif isinstance(node, ast.Call):
             self._call(node)
 
@@ -83,6 +94,8 @@ class SkippedPlaces:
             # Checks that never fail in working code, and the line of ours that a warning names.
             if (name == "zip" and keyword.arg == "strict") or (name == "warn" and keyword.arg == "stacklevel"):
                 self._skip(keyword)
+            elif keyword.arg in LOOKS and (name.startswith("mark_") or name in ("Axis", "Scale", "Legend")):
+                self._skip(keyword.value)
 
 
 def _names(node: ast.AST) -> set[str]:

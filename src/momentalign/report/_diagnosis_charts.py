@@ -115,6 +115,7 @@ def column_strips(*, styles: NameStyles | None, columns: tuple[str, ...], page: 
     title = "mean of a domain, in standard deviations"
     x = alt.X("value", type="quantitative", title=title, axis=alt.Axis(tickCount=7))
     tooltip = [tip("column"), tip("domain"), tip("text", "mean"), tip("missing", "missing values")]
-    point = alt.Chart(DATA).mark_point(filled=True, size=60, **({} if styles else {"color": "var(--c0)"}))
+    colour = {} if styles is not None else {"color": "var(--c0)" if page else "#0067a5"}
+    point = alt.Chart(DATA).mark_point(filled=True, size=60, **colour)
     style = builder.faded(0.9, "color", "shape") if styles is not None else {"opacity": alt.value(0.45)}
     return builder.finish([point.encode(x=x, y=y, tooltip=tooltip, **style)], 28 * len(columns))
