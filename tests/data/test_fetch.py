@@ -296,8 +296,9 @@ def test_archives_may_be_kept(mirrors: Answers, tmp_path: Path) -> None:
     assert (tmp_path / ".downloads" / "pacs" / "PACS.zip").exists()
 
 
-def test_broken_lock_file(tmp_path: Path) -> None:
-    (tmp_path / "momentalign.lock.json").write_text("{")
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, "[]"])
+def test_broken_lock_file(content: str, tmp_path: Path) -> None:
+    (tmp_path / "momentalign.lock.json").write_text(content)
     with pytest.raises(ValueError, match=r"momentalign\.lock\.json should be a lock file of 'momentalign data'"):
         fetch("pacs", tmp_path)
 

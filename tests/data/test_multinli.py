@@ -82,7 +82,7 @@ def test_table_of_other_texts(row: tuple[object, ...], tmp_path: Path) -> None:
         load_dataset("multinli", root=tmp_path)
 
 
-@pytest.mark.parametrize("line", ["{", '{"gold_label": "neutral"}', "[]"])
+@pytest.mark.parametrize("line", ["{", "[" * 100_000, '{"gold_label": "neutral"}', "[]"])
 def test_lines_of_another_format(line: str, tmp_path: Path) -> None:
     folder = write_multinli(tmp_path)
     (folder / "multinli_1.0_train.jsonl").write_text(line + "\n")

@@ -12,6 +12,7 @@ from typing import Any
 from filelock import FileLock
 
 from momentalign._files import atomic_file, atomic_write
+from momentalign._json import read_json
 from momentalign.data._sources import data_folder
 
 ByteProgress = Callable[[str, int, int | None], None]
@@ -112,7 +113,7 @@ def read_lock_file(root: str | Path | None = None) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))["files"])
+        return dict(read_json(path)["files"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} should be a lock file of 'momentalign data', but cannot be read: {error}.") from None
 

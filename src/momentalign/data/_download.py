@@ -13,6 +13,7 @@ from email.message import Message
 from pathlib import Path
 
 from momentalign._files import is_disk_full
+from momentalign._json import read_json
 from momentalign.data._checksums import ByteProgress, compare_checksum, no_progress, read_blocks
 
 TIMEOUT_SECONDS = 30
@@ -124,7 +125,7 @@ def _request(url: str, part: Path, state: Path, progress: ByteProgress) -> None:
 def _stored_validator(state: Path, url: str) -> str | None:
     """ETag or date by which a mirror detects changes, if the part file came from this mirror and has one."""
     try:
-        known = json.loads(state.read_text())
+        known = read_json(state)
     except (OSError, ValueError):
         return None
     return known.get("validator") if isinstance(known, dict) and known.get("url") == url else None

@@ -1,6 +1,5 @@
 """Sources of the data sets: files, mirrors and checksums from `sources.toml`, and where they go in the data folder."""
 
-import json
 import os
 import shutil
 import tomllib
@@ -13,6 +12,7 @@ from typing import Any
 
 from momentalign._datasets import DATASET_NAMES
 from momentalign._format import suggest
+from momentalign._json import read_json
 
 EMBEDDED = ("colored-digits", "rotated-digits")
 """Data sets without files."""
@@ -117,7 +117,7 @@ def sort_camera_traps(folder: Path) -> None:
             f"{folder} should contain the folder {_TERRA_IMAGES} and one .json file of labels. Found: {contents}."
         )
     try:
-        content = json.loads(labels[0].read_text(encoding="utf-8"))
+        content = read_json(labels[0])
         names = {category["id"]: category["name"] for category in content["categories"]}
         animals = defaultdict(set)
         for annotation in content["annotations"]:
