@@ -25,7 +25,7 @@ from momentalign.report._style import LIGHT
 STUDY = STUDIES["colored-mnist"]
 TRAINING, NEW = ("+90%", "+80%"), "-90%"
 METHODS = ("erm", "cma", "cma-momentum", "fishr")
-"""Methods with three trials."""
+"""Methods that the figure shows."""
 RULES = {
     "training-domain": "chosen by the mean of the training domains",
     "extrapolated": "chosen for a domain unlike them (extrapolated)",

@@ -9,10 +9,10 @@ from benchmarks.markdown import table
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.probing.page import PAGE as PROBING
 from benchmarks.probing.page import choose
-from benchmarks.readme import METHODS, RULES, STUDY, table_gains
 from benchmarks.readme import PAGE as README
+from benchmarks.readme import RULES, STUDY, table_gains
 from benchmarks.records import Line
-from momentalign.algorithms import find_algorithm
+from momentalign.algorithms import algorithm_names, find_algorithm
 from momentalign.report import paired_differences
 
 GROUP_FACTS = ("subsampled-gain", "subsampled-cost", "labels-loss", "alignment-mean")
@@ -32,7 +32,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
 
 
 def coloured_table(lines: list[Line]) -> str:
-    """Differences from ERM in points with 95% intervals, mean over test domains, of the methods with three trials."""
+    """Differences from ERM in points with 95% intervals, mean over test domains, of methods run in full."""
     found = {}
     for rule in RULES:
         chosen = select_runs(lines, STUDY, rule)
@@ -40,8 +40,8 @@ def coloured_table(lines: list[Line]) -> str:
         found[rule] = {each.algorithm: each for each in paired_differences(chosen)}
     rows = [
         [find_algorithm(name).label, *(difference_text(found[rule][name]) for rule in RULES)]
-        for name in METHODS
-        if name != "erm"
+        for name in algorithm_names()
+        if name != "erm" and STUDY.size(name)
     ]
     return table(["difference from ERM", *RULES], rows)
 
