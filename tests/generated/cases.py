@@ -16,7 +16,7 @@ PROFILE = os.environ.get("MOMENTALIGN_CASES", "default")
 
 _common = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("default", settings(_common, max_examples=10, derandomize=True))
-settings.register_profile("long", settings(_common, max_examples=500, print_blob=True))
+settings.register_profile("long", settings(_common, max_examples=200, print_blob=True))
 settings.load_profile(PROFILE)
 
 
