@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,6 +38,17 @@ def test_forked_processes_leave_interrupts_to_their_parent(monkeypatch) -> None:
     monkeypatch.setattr(_signals.os, "_exit", codes.append)
     interrupts._handle(signal.SIGTERM, None)
     assert codes == [143]
+
+
+def test_sigterm_in_a_destructor_ends_the_process_where_ctrl_c_is_ignored(monkeypatch) -> None:
+    ended: list[KeyboardInterrupt] = []
+    monkeypatch.setattr(_signals, "_exit_now", ended.append)
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    monkeypatch.setattr(_signals.signal, "getsignal", {2: signal.SIG_IGN, 15: signal.SIG_DFL}.get)
+    monkeypatch.setattr(_signals.signal, "signal", lambda number, handler: None)
+    Interrupts().install()
+    sys.unraisablehook(SimpleNamespace(exc_value=Terminated()))
+    assert [exit_code(error) for error in ended] == [143]
 
 
 @pytest.mark.parametrize("moment", ["import", "destructor", "command"])

@@ -51,11 +51,10 @@ class Interrupts:
 
     def install(self) -> None:
         """Handle the signals that have no handler; `nohup` and background jobs of a script ignore SIGINT."""
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._handle)
-            sys.unraisablehook = self._unraisable
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._handle)
+        for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) is default:
+                signal.signal(number, self._handle)
+                sys.unraisablehook = self._unraisable
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         error = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
