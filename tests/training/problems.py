@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from momentalign import _graphs
 from momentalign.data import DomainDataset, Split
 from momentalign.runs import RunConfig, read_records
-from momentalign.training import _capture, _graphs, _loop, _steps, make_config
+from momentalign.training import _capture, _loop, _steps, make_config
 
 TIMES = ("step_seconds", "memory_gib")
 """What two runs of one configuration may differ in."""
