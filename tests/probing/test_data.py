@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from momentalign.probing import ProbeData
+from momentalign.probing._data import small_group
 from tests.probing.problems import spurious_data, write_csv
 
 X = np.arange(12.0).reshape(6, 2)
@@ -85,3 +86,24 @@ def test_text_in_the_features_of_a_file(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=r"The columns of t\.csv should be numbers, but 'kind' is not"):
         ProbeData.from_file(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [(np.float32, np.float32), (np.float64, np.float64), (np.float16, np.float64), (int, np.float64)]
+)
+def test_single_precision_is_kept(given: type, kept: type, tmp_path: Path) -> None:
+    assert ProbeData.from_arrays(X.astype(given), Y, E, S).features.dtype == kept
+    if given is not np.float16:
+        columns = {f"x{k}": X[:, k].astype(given) for k in range(2)}
+        pq.write_table(pa.table({**columns, "y": Y, "domain": E, "split": S}), tmp_path / "t.parquet")
+        assert ProbeData.from_file(tmp_path / "t.parquet").features.dtype == kept
+
+
+def test_rows_of_groups_are_counted_by_split() -> None:
+    data = ProbeData.from_arrays(X, Y, E, S)
+    assert data.count_groups("train") == {"a, 9": 1, "a, 10": 1, "b, 9": 1, "b, 10": 1}
+    assert data.count_groups("test") == {"a, 10": 1}
+    assert small_group(data, "m", {"train": 1}) == ""
+    assert "2 rows or more of every group in 'train', but 'a, 9' of arrays has 1." in small_group(
+        data, "m", {"train": 2}
+    )

@@ -6,6 +6,7 @@ from sklearn.decomposition import PCA
 
 from momentalign.linear import fit_head
 from momentalign.probing import project
+from momentalign.probing._features import Projection, _means
 from momentalign.sklearn import ISRMean
 from tests.probing.problems import spurious_data
 
@@ -62,3 +63,21 @@ def test_a_class_that_a_domain_lacks() -> None:
     assert project(data).projection.isr_class == 0
     with pytest.raises(ValueError, match=r"'isr_class' is 1; such classes: 0 \(0\)"):
         project(data, isr_class=1)
+
+
+def test_many_rows_are_projected_in_blocks() -> None:
+    rng = np.random.default_rng(0)
+    rows, mean, matrix = rng.normal(size=(2 * 8192 + 3, 3)), rng.normal(size=3), rng.normal(size=(3, 2))
+    np.testing.assert_allclose(Projection(mean, matrix, None)(rows), (rows - mean) @ matrix)
+
+
+def test_fewer_rows_than_columns() -> None:
+    wide = dataclasses.replace(DATA, features=np.random.default_rng(0).normal(size=(len(DATA.targets), 400)))
+    found = project(wide, isr=False)
+    assert found.train.features.shape[1] == 100
+    assert np.square(found.train.features).mean() == pytest.approx(1)
+
+
+def test_accuracies_of_codes_without_rows_are_unknown() -> None:
+    hits = np.array([True, False, True, True])
+    np.testing.assert_array_equal(_means(hits, np.array([0, 0, 2, 2]), 4), [0.5, np.nan, 1.0, np.nan])

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -155,10 +156,42 @@ def test_bad_configurations(options: dict[str, object], message: str) -> None:
 
 
 def test_configurations_of_another_kind_are_refused(path: Path) -> None:
-    from dataclasses import replace
-
     config = make_probe_config(path, "erm")
     with pytest.raises(ValueError, match="takes a configuration of make_probe_config"):
         run_probe(replace(config, setting="finetune"), None)
     assert grid_size(path, "cma") == 49
     assert grid_size(path, "cma", solver="sgd") == 245
+
+
+@pytest.mark.parametrize(
+    ("method", "terms"),
+    [
+        ("erm", {"gradient", "hessian"}),
+        ("moment-alignment", {"gradient", "hessian", "order_3"}),
+        ("irm", {"gradient", "hessian", "gradient_norm"}),
+        ("dfr", set()),  # a head with an intercept
+    ],
+)
+def test_terms_of_a_method_are_recorded_beside_the_spreads(method: str, terms: set[str]) -> None:
+    few = {"tol": 0.5} if method != "dfr" else {}
+    last = run_probe(make_probe_config("spurious", method, data=DATA, hparams=few), None, data=DATA)
+    found = {record["metric"] for record in last if record["split"] is None}
+    assert found - {"loss"} == terms
+    assert {record["step"] for record in last} == {last[0]["step"]}
+
+
+def test_progress_counts_steps_from_one() -> None:
+    calls: list[tuple[int, int]] = []
+    hparams = {"epochs": 3, "batch_size": 80}
+    config = make_probe_config("spurious", "erm", solver="sgd", data=DATA, hparams=hparams, record_every=4)
+    last = run_probe(config, None, data=DATA, progress=lambda done, most: calls.append((done, most)))
+    assert calls == [(step, 6) for step in range(1, 7)]
+    assert {record["step"] for record in last} == {5}
+
+
+def test_a_solver_that_takes_more_passes_than_planned_moves_its_end() -> None:
+    calls: list[tuple[int, int]] = []
+    config = make_probe_config("spurious", "vrex", data=DATA, hparams={"weight": 1e4})
+    run_probe(replace(config, steps=3), None, data=DATA, progress=lambda done, most: calls.append((done, most)))
+    assert [done for done, _ in calls] == list(range(1, len(calls) + 1))
+    assert all(most == max(3, done) for done, most in calls)
