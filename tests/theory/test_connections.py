@@ -33,7 +33,7 @@ def test_they_are_the_penalties() -> None:
 
 def test_hessian_projections() -> None:
     """The diagonal and the product with a common gradient are projections of the full spread."""
-    losses = make_losses()
+    losses = make_losses(K=4)
     head = random_head(losses)
     batch = losses.features, losses.inputs @ head.T, losses.targets, losses.domains
     found = hessian_connections(losses, head)

@@ -2,11 +2,14 @@
 
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tools.mutation._coverage import TestMap
+from tools.mutation._coverage import CASES, TestMap, some_cases
 from tools.mutation._rules import SkippedPlaces
+from tools.mutation._trial import _InOrder, _OtherCases
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -78,3 +81,24 @@ def test_equivalent_mutants_are_of_lines_that_exist() -> None:
         assert row["original"] in {line.strip() for line in lines}, row
         assert row.get("mutated") != row["original"]
         assert row["reason"]
+
+
+def items(*counts: int) -> list[Any]:
+    """Tests a, b, … with so many cases each."""
+    return [
+        SimpleNamespace(nodeid=f"t.py::{'abc'[k]}[{case}]") for k, count in enumerate(counts) for case in range(count)
+    ]
+
+
+def test_all_cases_are_tried_before_a_mutant_has_survived() -> None:
+    collected = items(30, 3)
+    first = some_cases(collected)
+    assert [item.nodeid.partition("[")[0][-1] for item in first] == ["a"] * CASES + ["b"] * 3
+    directly = list(collected)
+    _InOrder(Path("note")).pytest_collection_modifyitems(directly)
+    assert directly[: len(first)] == first
+    assert {item.nodeid for item in directly} == {item.nodeid for item in collected}
+    later = items(30, 3, 3)
+    known = {item.nodeid: 1.0 for item in first}
+    _OtherCases({first[0].nodeid, "t.py::b[0]"}, known, Path("note")).pytest_collection_modifyitems(later)
+    assert {item.nodeid for item in later} == {item.nodeid for item in collected} - known.keys()

@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.mutation._coverage import TestMap
 from tools.mutation._gather import covered_by, test_files
 from tools.mutation._mutants import Mutant, make_mutant, package_places
-from tools.mutation._trial import TIME_WAS_UP, append, copy_project, enter_copy, try_files, try_tests
+from tools.mutation._trial import TIME_WAS_UP, append, copy_project, enter_copy, try_files, try_other_cases, try_tests
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -109,23 +109,33 @@ def _sample(copy: Path, package: str, start: int, count: int) -> list[Mutant]:
 
 
 def _try_mutant(mutant: Mutant, found: TestMap, copy: Path, work: Path, seconds: float) -> tuple[str, str]:
-    """Try the tests that run the line; then, should a cached helper have hidden some, the others of their files."""
+    """Try the tests that run the line; then the others of their files, should a cached helper have hidden some.
+
+    Last come the cases of parametrised tests that the coverage was gathered without.
+    """
     path = copy / mutant.place.path
     source = path.read_text()
-    chosen = _within(found.covering(source, mutant.place.path, mutant.place.line), found, seconds)
+    covering = found.covering(source, mutant.place.path, mutant.place.line)
+    chosen = _within(covering, found, seconds)
     files = {test.partition("::")[0] for test in chosen}
     others = {test for test in found.seconds if test.partition("::")[0] in files} - chosen
+    left = TIME_WAS_UP if len(chosen) < len(covering) else ""
     try:
         path.write_text(mutant.code)
-        for tests in (chosen, _within(others, found, seconds / 3)):
+        for tests in (chosen, _within(others - covering, found, seconds / 3)):
             if tests:
                 limit = 20 + 4 * sum(found.seconds[test] for test in tests)
                 outcome, test = try_tests(tests, found, work, limit)
                 if outcome != "survived":
                     return outcome, test
+        if chosen:
+            outcome, test = try_other_cases(chosen, found, work, 10 + seconds / 2)
+            if outcome != "survived":
+                return outcome, test
+            left = left or test
     finally:
         path.write_text(source)
-    return "survived", "" if chosen else "no test runs this line"
+    return "survived", left if chosen else "no test runs this line"
 
 
 def _try_directly(mutant: Mutant, files: list[str], copy: Path, work: Path, seconds: float) -> tuple[str, str]:
@@ -187,7 +197,10 @@ def _summary(rows: dict[str, dict[str, str]], packages: list[str]) -> int:
         print(f"{package:12} {total:8} {killed:7} {count['survived']:9} {count['equivalent']:11} {score:>6}")
     for row in rows.values():
         if row["outcome"] == "survived" and row["package"] in packages:
-            print(f"{row['key'].partition(' | ')[0]}:{row['line']}\n  - {row['original']}\n  + {row['mutated']}")
+            remark = f" ({row['test']})" if row["test"] else ""
+            print(
+                f"{row['key'].partition(' | ')[0]}:{row['line']}{remark}\n  - {row['original']}\n  + {row['mutated']}"
+            )
     print(f"total {caught / tried:.1%} of {tried} mutants (bound {BOUND:.0%})" if tried else "nothing tried")
     return 0 if tried and caught / tried >= BOUND else 1
 

@@ -12,16 +12,24 @@ import pytest
 _SHARED = "fixture "
 
 CASES = 12
-"""Cases of a parametrised test that are run, spread over all of them: a mutant seldom lives in a few cases only."""
+"""Cases of a parametrised test that are run first, spread over all of them: a mutant seldom lives in a few cases only.
+
+The others are tried before a mutant has survived.
+"""
 
 
 def some_cases(items: list[pytest.Item]) -> list[pytest.Item]:
     """At most `CASES` of each test function's cases, spread over all of them, in their order."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item)
+        cases[function_of(item.nodeid)].append(item)
     kept = {id(group[k * len(group) // CASES]) for group in cases.values() for k in range(CASES)}
     return [item for item in items if id(item) in kept]
+
+
+def function_of(test: str) -> str:
+    """Name of a test without its case."""
+    return test.partition("[")[0]
 
 
 @dataclass
