@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ html_title = f"momentalign {release}"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+# Options keep their two dashes.
+smartquotes_action = "qe"
+# Blocks of code that name no language are commands.
+highlight_language = "sh"
 
 # Links into the pages of other projects need the network, so only hosted builds ask for them.
 if os.environ.get("MOMENTALIGN_INTERSPHINX"):
@@ -59,7 +64,8 @@ napoleon_use_ivar = True
 default_role = "py:obj"
 toc_object_entries_show_parents = "hide"
 
-# The scripts of examples/ are run when the pages are built.
+# The scripts of examples/ are run when the pages are built. What one library advises another is not their output.
+warnings.filterwarnings("ignore", module=r"lightning\.")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",

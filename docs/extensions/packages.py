@@ -1,7 +1,7 @@
 """Document packages by their `__all__`: `<!-- package NAME -->` in a page becomes a table of names and entries.
 
 A name is documented by the package that defines it. References to the private module where the code is, as in type
-hints, resolve to that entry.
+hints, resolve to that entry, and so do public names in backquotes on the pages in Markdown.
 """
 
 import re
@@ -18,8 +18,11 @@ from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.pycode import ModuleAnalyzer
+from sphinx.transforms import SphinxTransform
 
 PLACEHOLDER = re.compile(r"<!-- package ([\w.]+) -->")
+NAME = re.compile(r"(?:momentalign\.)?(?:\w+\.)?(\w*[A-Z_]\w*)(?:\(\))?")
+"""Names that are no usual words: `select` and `run` are commands and rules too."""
 LONGEST_VALUE = 100
 
 _documented: dict[str, str] = {}
@@ -30,7 +33,26 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _find_names)
     app.connect("source-read", _fill_in)
     app.connect("missing-reference", _resolve)
+    app.add_transform(LinkedNames)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class LinkedNames(SphinxTransform):
+    """Link code such as `CMA` and `group_report` to its entry, but for headings, links and the reference itself."""
+
+    default_priority = 500
+
+    def apply(self, **options: Any) -> None:
+        """Replace the code of the page by references."""
+        page = self.env.docname
+        if page.startswith("api/") or self.env.doc2path(page).suffix != ".md":
+            return
+        for code in list(self.document.findall(nodes.literal)):
+            entry = _public_name(code.astext()) if NAME.fullmatch(code.astext()) else None
+            if entry and not isinstance(code.parent, (nodes.title, nodes.reference, pending_xref)):
+                link = pending_xref(refdomain="py", reftype="obj", reftarget=entry, refdoc=page, refexplicit=True)
+                code.replace_self(link)
+                link += code
 
 
 def _find_names(app: Sphinx) -> None:
@@ -44,16 +66,21 @@ def _fill_in(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement) -> Any:
-    target = node.get("reftarget", "")
-    if node.get("refdomain") != "py" or not target.startswith("momentalign."):
+    target = _public_name(node.get("reftarget", "")) if node.get("refdomain") == "py" else None
+    if target is None:
         return None
+    return env.get_domain("py").resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
+
+
+def _public_name(target: str) -> str | None:
+    """Return the entry of a name: from the private module where its code is, or the name alone."""
     path = target.split(".")
-    for length in range(len(path), 1, -1):
+    for length in range(len(path), 0, -1):
         public = _documented.get(".".join(path[:length]))
         if public:
-            target = ".".join([public, *path[length:]])
-            return env.get_domain("py").resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
-    return None
+            return ".".join([public, *path[length:]])
+    match = NAME.fullmatch(target)
+    return next((entry for entry in _documented.values() if match and entry.endswith(f".{match[1]}")), None)
 
 
 def _entries(package: ModuleType) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Exact gradient, Hessian and higher-order alignment for domain generalization, at the price of ERM."""
+"""Exact gradient, Hessian and higher-order alignment for domain generalization."""
 
 from __future__ import annotations
 
