@@ -1,5 +1,6 @@
 """The documentation covers what there is: a page for each package, every command and option."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def test_command_reference_is_complete() -> None:
         for child in [command, *getattr(command, "commands", {}).values()]:
             for parameter in child.params:
                 assert all(option in reference for option in [*parameter.opts, *parameter.secondary_opts])
+
+
+def test_no_line_of_a_paragraph_begins_with_a_comment() -> None:
+    """Markdown ends the paragraph there."""
+    for path in sorted(DOCS.rglob("*.md")):
+        assert not re.findall(r"^ *<!-- begin [a-z0-9-]+ -->.+", path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 
 def test_pages_that_fetch_from_other_hosts_are_found(tmp_path: Path) -> None:

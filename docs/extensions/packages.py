@@ -33,6 +33,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _find_names)
     app.connect("source-read", _fill_in)
     app.connect("missing-reference", _resolve)
+    app.connect("html-page-context", _link_back)
     app.add_transform(LinkedNames)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -81,6 +82,19 @@ def _public_name(target: str) -> str | None:
             return ".".join([public, *path[length:]])
     match = NAME.fullmatch(target)
     return next((entry for entry in _documented.values() if match and entry.endswith(f".{match[1]}")), None)
+
+
+def _link_back(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let source pages link to entries that exist: viewcode takes all names of a module for those of one package."""
+
+    def mend(match: re.Match[str]) -> str:
+        path = match[0].split(".")
+        ends = (".".join(path[start:]) for start in range(len(path)))
+        return next((name for end in ends for name in entries if name == end or name.endswith(f".{end}")), match[0])
+
+    if page.startswith("_modules/"):
+        entries = app.env.get_domain("py").objects
+        context["body"] = re.sub(r'(?<=#)[\w.]+(?=">\[docs\])', mend, context["body"])
 
 
 def _entries(package: ModuleType) -> Iterator[tuple[str, Any]]:
