@@ -42,8 +42,10 @@ def test_files_are_planned_or_refused(file: tuple[str, bytes], task: str) -> Non
 def test_files_are_diagnosed_or_refused(file: tuple[str, bytes], loss: str) -> None:
     plan = in_file(file, lambda path: plan_diagnosis(path, loss=loss))
     if plan is not None:
-        assert np.isfinite(plan.inputs["X"]).all()
-        assert len(plan.inputs["X"]) == len(plan.inputs["y"]) == len(plan.inputs["domains"])
+        assert np.isfinite(plan.rows.features).all()
+        assert np.isfinite(plan.rows.targets).all()
+        assert np.isfinite(plan.numbers).all()
+        assert len(plan.rows.features) == len(plan.rows.targets) == len(plan.rows.domains) == len(plan.numbers)
 
 
 @cases(file=table_files())

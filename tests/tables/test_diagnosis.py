@@ -150,3 +150,17 @@ def test_targets_that_are_no_classes(labels: list[str], message: str, tmp_path: 
     frame.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=message):
         plan_diagnosis(tmp_path / "t.csv", target="label")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "b"] * 30, "The target of a regression should hold numbers, but 'label' holds 'a'."),
+        ([1.0, np.inf] * 30, "The target of a regression should be finite, but 'label' has infinite values."),
+    ],
+)
+def test_targets_that_are_no_numbers(labels: list[object], message: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": np.arange(60.0), "label": labels, "domain": ["s", "t", "u"] * 20})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=message):
+        plan_diagnosis(tmp_path / "t.csv", target="label", loss="squared_error")

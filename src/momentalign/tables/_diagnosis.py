@@ -15,7 +15,7 @@ from momentalign._validation import check_choice, check_count
 from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domains, rank_columns
 from momentalign.tables._columns import Column, fit_encoder
 from momentalign.tables._findings import advise, describe_findings
-from momentalign.tables._labels import check_classes, encode_classes, is_quantity
+from momentalign.tables._labels import check_classes, encode_classes, encode_targets, is_quantity
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
@@ -221,7 +221,7 @@ def _domain_rows(table: Table, features: Array, chosen: NDArray[np.bool_], loss:
     if loss == "cross_entropy":
         classes, targets = encode_classes(targets, table.names.get("target", ()))
     else:
-        targets = targets.astype(np.float64)
+        _, targets = encode_targets(targets, "regression", column_name=table.columns["target"])
     return ComparedRows(features[chosen], targets, domains, tuple(map(str, names)), classes)
 
 

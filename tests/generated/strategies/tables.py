@@ -72,7 +72,8 @@ def columns(draw: st.DrawFn, rows: int) -> Any:
         case "category":
             return pd.Categorical(many(st.none() | st.sampled_from(["u", "v", ""])))
         case "date":
-            return pd.to_datetime(many(st.none() | st.datetimes(datetime.datetime(1970, 1, 1))))  # type: ignore[arg-type]
+            dates = st.datetimes(datetime.datetime(1970, 1, 1), datetime.datetime(2262, 1, 1))  # in nanoseconds
+            return pd.to_datetime(many(st.none() | dates))  # type: ignore[arg-type]
     return pd.Series(many(_objects), dtype=object)
 
 
