@@ -219,6 +219,18 @@ def test_legends_have_the_names_that_are_drawn() -> None:
     assert json.loads(figure_json(group))["resolve"]["scale"].keys() == {"color", "shape", "strokeDash"}
 
 
+def test_legends_of_a_figure_are_restricted_and_its_numbers_are_not() -> None:
+    row = {"method": "CMA", "step": 0, "mean": 1.0, "low": 0.5, "high": 2.0, "runs": 3, "marked": True}
+    rows = [{**row, "legend": {"title": "a column"}}]
+    styles = NameStyles(("ERM", "CMA"))
+    group = PanelGroup("toy", [Panel("t", rows, partial(curves, styles=styles, y="y"))], styles)
+    (chart,) = json.loads(figure_json(group))["concat"]
+    assert chart["data"]["values"] == rows
+    _, line, _ = chart["layer"]
+    for channel in ("color", "strokeDash"):
+        assert line["encoding"][channel]["legend"]["values"] == ["CMA"]
+
+
 def test_cells_are_as_high_for_many_rows_as_for_few() -> None:
     few, many = (heat(rows=tuple("abcd"[:n]), columns=("x",), titles=("r", "c"), what="w", page=False) for n in (2, 4))
     assert many["height"] == 2 * few["height"]

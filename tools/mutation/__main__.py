@@ -31,6 +31,9 @@ TESTS = {
 
 BOUND = 0.9
 
+_NEAREST = 3
+"""Test files of a module that are tried before the others are collected."""
+
 
 def main() -> int:
     """Try a sample of mutants and print the scores; 1 where the total is below the bound."""
@@ -139,22 +142,32 @@ def _try_mutant(mutant: Mutant, found: TestMap, copy: Path, work: Path, seconds:
 
 
 def _try_directly(mutant: Mutant, files: list[str], copy: Path, work: Path, seconds: float) -> tuple[str, str]:
-    """Try all tests for some seconds: doctests, the test file named after the module, those that name most of it."""
+    """Try all tests for some seconds: doctests, the test file named after the module, those that name most of it.
+
+    Files that are marked as slow come after the others.
+    """
     path = copy / mutant.place.path
     source = path.read_text()
     defined = set(re.findall(r"^(?:def|class) (\w+)", source, re.MULTILINE))
 
-    def rank(name: str) -> tuple[bool, bool, int]:
-        words = set(re.findall(r"\w+", (copy / name).read_text()))
+    def rank(name: str) -> tuple[bool, bool, bool, int]:
+        text = (copy / name).read_text()
         near = Path(name).stem.removesuffix("s") == f"test{path.stem.removesuffix('s')}"
-        return name != mutant.place.path, not near, -len(words & defined)
+        slow = "pytestmark = pytest.mark.slow" in text
+        return name != mutant.place.path, slow, not near, -len(set(re.findall(r"\w+", text)) & defined)
 
-    first = sorted(files, key=rank)
+    ranked = sorted(files, key=rank)
+    left = ""
     try:
         path.write_text(mutant.code)
-        return try_files(first, work, seconds)
+        for some in filter(None, (ranked[:_NEAREST], ranked[_NEAREST:])):  # collecting all of them takes seconds
+            outcome, test = try_files(some, work, seconds)
+            if outcome != "survived":
+                return outcome, test
+            left = left or test
     finally:
         path.write_text(source)
+    return "survived", left
 
 
 def _within(tests: set[str], found: TestMap, seconds: float) -> set[str]:
