@@ -262,3 +262,24 @@ def test_runs_with_three_test_domains_tell_nothing_of_pairs(tmp_path: Path) -> N
 def test_numbers_of_charts_have_five_digits(value: float, shown: float | None) -> None:
     frame = pd.DataFrame({"x": [value], "name": ["erm"], "count": [1234567]})
     assert _frames.chart_rows(frame) == [{"x": shown, "name": "erm", "count": 1234567}]
+
+
+@pytest.mark.parametrize(
+    ("metric", "split", "mean"),
+    [
+        ("worst_group_accuracy", "test", 10),
+        ("accuracy", "test", 20),
+        ("worst_group_accuracy", "val", 30),
+        ("accuracy", "val", 40),
+    ],
+)
+def test_curves_of_groups_are_of_one_measure_and_split_as_a_whole(metric: str, split: str, mean: float) -> None:
+    keys = [(split, metric) for split in ("test", "val") for metric in ("worst_group_accuracy", "accuracy")]
+    lines = [("r", 5, name, part, None, (k + 1) / 10) for k, (part, name) in enumerate(keys)]
+    lines += [("r", 5, "accuracy", "test", "land", 0.9), ("other", 5, metric, split, None, 0.9)]
+    records = pd.DataFrame(lines, columns=["run", "step", "metric", "split", "domain", "value"])
+    sweep = SimpleNamespace(records=records, diverged=lambda: pd.Series(dtype=int))
+    grouped: Any = SimpleNamespace(sweep=sweep)
+    case: Any = SimpleNamespace(chosen=pd.DataFrame({"run": ["r"], "method": "ERM", "test_domain": None, "trial": 0}))
+    (row,) = _frames.group_curves(grouped, case, metric, split).itertuples()
+    assert (row.method, row.step, row.runs, row.mean) == ("ERM", 5, 1, pytest.approx(mean))

@@ -3,9 +3,11 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from momentalign.report import accuracy_table
+from momentalign.report._group_table import _cell
 from momentalign.report._table import ResultCell, ResultRow, TableSection
 from momentalign.selection import read_runs, select
 from momentalign.sklearn import worst_group_interval
@@ -114,3 +116,12 @@ def test_the_smallest_calibration_error_is_the_best():
     columns = ("worst group", "calibration error")
     section = TableSection("x", "x", "probe", "x", (), columns, columns, rows)
     assert [[cell.mean for cell in section.best(column)] for column in (0, 1)] == [[12.0], [4.0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"), [([], "–"), ([np.nan, np.nan], ""), ([0.9, np.nan], "90.0*"), ([0.9, 0.9], "90.0 ± 0.0")]
+)
+def test_a_measure_is_missing_without_runs_and_blank_where_none_recorded_it(values, text):
+    own = pd.DataFrame({"AUROC": values, "low": np.nan, "high": np.nan}, dtype=float)
+    assert _cell("AUROC", own, 2).text == text
+    assert _cell("worst class", own, 2).text == ("–" if not values else "")

@@ -70,3 +70,10 @@ def test_a_logarithmic_axis_needs_everything_above_zero() -> None:
     found = _scale(rows)
     assert (found["scale"], found["tiny"]) == ("log", False)
     assert _scale([{**row, "low": 0.0} for row in rows])["scale"] == "symlog"
+
+
+@pytest.mark.parametrize(("smallest", "tiny"), [(0.001, False), (0.0009, True)])
+def test_numbers_below_a_thousandth_have_exponents(smallest: float, tiny: bool) -> None:
+    rows = [{"mean": mean, "low": mean / 2, "high": mean} for mean in (smallest, 1.0)]
+    assert _scale(rows)["tiny"] == tiny
+    assert _scale([{"mean": smallest, "low": 0.0, "high": smallest}])["tiny"] == tiny
