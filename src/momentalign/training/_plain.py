@@ -115,26 +115,33 @@ def _probabilities(
     fitted = np.concatenate([np.arange(*rows.spans[part]) for part in trained])
     y = rows.targets.numpy()[fitted]
     probabilities = np.zeros((len(X), classes))
-    present, counts = np.unique(y, return_counts=True)
+    present = np.unique(y)
     if len(present) == 1:  # nothing to tell apart
         probabilities[:, present] = 1.0
         return probabilities
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        model = _make_model(config, int(counts.max())).fit(X[fitted], y)
+        model = _make_model(config, y).fit(X[fitted], y)
     probabilities[:, model.classes_] = model.predict_proba(X)
     return probabilities
 
 
-def _make_model(config: RunConfig, largest: int) -> Any:
+def _make_model(config: RunConfig, y: NDArray[Any]) -> Any:
     """The estimator; with fewer folds than its default where the largest class has fewer rows."""
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+    from sklearn.model_selection import StratifiedKFold
 
     hparams = dict(config.hparams)
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    largest = int(counts.max())
     if config.algorithm == "logistic-regression" or largest < 2:
         return LogisticRegression(C=hparams.get("C", 1.0), max_iter=hparams["max_iter"])
-    options: dict[str, Any] = {"scoring": "accuracy"}
+    options: dict[str, Any] = {"scoring": "accuracy", "cv": min(hparams["cv"], largest)}
     if "use_legacy_attributes" in LogisticRegressionCV().get_params():  # without these newer releases warn
         options |= {"l1_ratios": (0,), "use_legacy_attributes": False}
-    return LogisticRegressionCV(**{**hparams, "cv": min(hparams["cv"], largest)}, **options)
+    elif counts.min() == 1:  # older ones fail where the training rows of a fold lack a class
+        single = np.flatnonzero(counts[codes] == 1)
+        folds = StratifiedKFold(options["cv"]).split(codes, codes)
+        options["cv"] = [(np.union1d(train, single), np.setdiff1d(test, single)) for train, test in folds]
+    return LogisticRegressionCV(**hparams | options)
