@@ -53,6 +53,15 @@ def test_only_tables_have_options() -> None:
         table_spec("pacs", domain="site")
 
 
+def test_another_kind_of_file_should_be_saved_as_csv(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    path.touch()
+    with pytest.raises(
+        ValueError, match=r"t\.xlsx should be a table \(\.csv, .*\), but is '\.xlsx'\. Save it as CSV\."
+    ):
+        table_spec(path, domain="site")
+
+
 def test_options_of_another_table_as_far_as_they_fit() -> None:
     others = {"target": "label", "sep": ";", "encoding": "cp1252"}
     assert inherit_spec("t.csv?target=y2", others) == "t.csv?target=y2&sep=;&encoding=cp1252"

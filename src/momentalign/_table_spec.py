@@ -68,6 +68,10 @@ def fill_spec(spec: str, options: Mapping[str, str]) -> str:
     """Add options to a name where it does not have them."""
     path, own = split_spec(spec)
     if options and not is_table(path):
+        if (file := Path(path).expanduser()).is_file():
+            raise ValueError(
+                f"{path} should be a table ({', '.join(TABLE_SUFFIXES)}), but is '{file.suffix}'. Save it as CSV."
+            )
         raise ValueError(
             f"'--{next(iter(options))}' is for tables ({', '.join(TABLE_SUFFIXES)}), but {path} is none. Omit it."
         )

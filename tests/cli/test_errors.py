@@ -56,6 +56,7 @@ def test_an_error_is_one_line(
         (["evaluate"], "Error: Missing argument "),
         (["a\x1b[31m"], r"Error: No such command 'a\x1b[31m'"),
         (["data", "fetch"], "Error: Missing argument "),
+        (["prob"], "Error: No such command 'prob'. Did you mean 'probe'? Try "),
     ],
 )
 def test_an_error_in_the_command_line_is_one_line(

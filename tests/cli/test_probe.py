@@ -159,6 +159,7 @@ def test_an_interruption_leaves_nothing(
         (["t.csv", "--test-domain", "Zürich"], "Did you mean 'Zurich'?"),
         (["wrong.parquet"], "wrong.parquet could not be read"),
         (["gone.csv"], "gone.csv does not exist"),
+        (["t.csv", "--domain", "a"], "but has 119 different values in 119 rows. Name another column with --domain."),
         (["t.csv", "--out", "t.csv"], "'--out' should name a folder, but t.csv is a file"),
         (["t.csv", "--out", "."], "contains files that 'momentalign probe' did not write"),
         (["t.csv", "--task", "ranking"], "'task' should be one of"),

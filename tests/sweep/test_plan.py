@@ -149,6 +149,7 @@ def test_plain_models_run_beside_the_algorithms_on_tables(grouped, tmp_path):
         itertools.product(PLAIN_MODELS, [("land",), ("water",)], range(2), [0])
     )
     assert len(plan.runs) == 3 * 2 * 2 + 2 * 2 * 2
+    assert list(plan.runs[: len(plain)]) == plain  # first
     alone = make_plan([str(path)], ["erm"], baselines=False, **options)
     assert set(alone.runs) == set(plan.runs) - set(plain)
     one = make_plan([str(path)], ["logistic-regression"], baselines=False, **options)

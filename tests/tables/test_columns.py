@@ -64,6 +64,14 @@ def test_a_column_of_names_is_left_out() -> None:
     assert notes == ["Text columns with a different value in most rows were dropped: id."]
 
 
+def test_a_column_with_few_rows_a_value_is_named() -> None:
+    frame = pd.DataFrame({"date": [f"day {k % 51}" for k in range(500)], "kind": ["a", "b"] * 250})
+    assert any(
+        "few rows each, which make a model slower and worse: date (51)." in note for note in learn_columns(frame)[1]
+    )
+    assert not any("date" in note for note in learn_columns(frame[frame["date"] != "day 50"])[1] if "few rows" in note)
+
+
 def test_categories_survive_another_type() -> None:
     columns, _ = learn_columns(pd.DataFrame({"code": ["1", "2", "x"]}))
     np.testing.assert_array_equal(

@@ -36,7 +36,7 @@ def diagnosis(**changes: Any) -> Any:
 def test_nothing_found_is_said_so() -> None:
     said = " ".join(describe_findings(diagnosis()))
     assert "No domain was found to lose by being left out." in said
-    assert "No label shift and no diversity shift and no correlation shift was found." in said
+    assert "No label shift, no diversity shift and no correlation shift was found." in said
     assert "No column was found to differ" in said
     assert "guessing" not in said
     first, *others = advise(diagnosis())

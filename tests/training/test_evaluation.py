@@ -55,6 +55,12 @@ def test_groups_and_the_worst_of_them(tmp_path: Path) -> None:
     assert worst.rows == 40
 
 
+def test_a_model_of_probe_is_refused_with_the_function_to_use(tmp_path: Path) -> None:
+    (tmp_path / "model.json").touch()
+    with pytest.raises(ValueError, match=r"holds a model of 'momentalign probe'\. Use momentalign\.tables\.score_file"):
+        evaluate(tmp_path, "rows.csv")
+
+
 def test_rows_of_another_shape_are_refused(trained: Path) -> None:
     rows = Split(torch.zeros(4, 3, 8, 8), torch.tensor([0, 1, 0, 1]))
     with pytest.raises(ValueError, match=r"takes rows of shape \(1, any, any\), but these have shape \(3, 8, 8\)"):

@@ -126,7 +126,8 @@ def _usage(error: Any) -> str:
     message: str = error.format_message()
     if not message or error.ctx is None:
         return message
-    return f"{message.removesuffix('.')}. Try '{error.ctx.command_path} --help'."
+    end = "" if message.endswith(("?", ".")) else "."
+    return f"{message}{end} Try '{error.ctx.command_path} --help'."
 
 
 def _one_line(error: Exception) -> str:

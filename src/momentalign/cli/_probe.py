@@ -9,7 +9,7 @@ from rich.console import Console
 
 from momentalign._format import format_duration
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
-from momentalign.cli._table_options import TABLE_HELP, TableOptions, table_options
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, table_options
 from momentalign.cli._table_scores import print_scores
 
 
@@ -51,6 +51,7 @@ def probe(
         raise ValueError("'--id' is for --predict. Omit it.")
     if path is None:
         raise ValueError("Name a file to fit, or --model FOLDER --predict FILE to predict.")
+    check_exists(path)
     from momentalign.tables import check_model_folder, plan_probe, write_probe
 
     folder = Path("runs/probe") if out is None else out

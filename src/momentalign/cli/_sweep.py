@@ -44,7 +44,12 @@ if TYPE_CHECKING:
 @table_options
 def sweep(
     datasets: Annotated[list[str], typer.Argument(help="Data sets: names, folders domain/class/image, or tables.")],
-    algorithms: Annotated[str, typer.Option(help="Names, or package.module:Class, separated by commas.")],
+    algorithms: Annotated[
+        str,
+        typer.Option(
+            help="Names (erm,fishr,cma; a wrong one lists all), or package.module:Class, separated by commas."
+        ),
+    ],
     table: TableOptions,
     trials: Annotated[
         int | None, typer.Option(help="Seeds of data, split, weights and batches.", show_default="3; 5 for probes")

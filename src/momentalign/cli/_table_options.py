@@ -3,9 +3,12 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from momentalign._table_spec import spec_path
 
 TABLE_HELP = "A .csv, .tsv (both also .gz), .parquet or .npz file."
 TableOptions = Mapping[str, str]
@@ -51,6 +54,12 @@ def table_options(command: Callable[..., None], *, default: str | None = None) -
     with_table.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     with_table.__annotations__ = {item.name: item.annotation for item in parameters}
     return with_table
+
+
+def check_exists(path: Path) -> None:
+    """Raise FileNotFoundError for a table that is not there, before imports that take seconds."""
+    if not Path(spec_path(str(path))).expanduser().exists():
+        raise FileNotFoundError(f"{path} does not exist.")
 
 
 def words_of(table: TableOptions) -> list[str]:

@@ -29,9 +29,9 @@ def _table(scores: "TableScores", rows: str) -> Table:
         for name in scores.models:
             table.add_column(name + titles[metric], justify="right")
     domains = sum(kind == "domain" for kind, _, _ in scores.rows)
-    for number, ((_, name, size), values) in enumerate(zip(scores.rows, scores.values, strict=True), 1):
+    for number, ((kind, name, size), values) in enumerate(zip(scores.rows, scores.values, strict=True), 1):
         cells = [_number(value, percent) for value in values.T.ravel()]
-        table.add_row(name, str(size), *cells, end_section=number == domains)
+        table.add_row(name, str(size) if kind == "domain" else "", *cells, end_section=number == domains)
     return table
 
 

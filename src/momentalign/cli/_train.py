@@ -45,7 +45,9 @@ from momentalign.cli._table_options import TableOptions, table_options
 def train_command(
     dataset: DatasetArgument,
     table: TableOptions,
-    algorithm: Annotated[str, typer.Option(help="Name, or package.module:Class.")] = "erm",
+    algorithm: Annotated[
+        str, typer.Option(help="Name (erm, fishr, cma; a wrong one lists all), or package.module:Class.")
+    ] = "erm",
     test_domain: Annotated[
         list[str] | None, typer.Option(help="Domain to hold out for testing; repeatable.", show_default=False)
     ] = None,

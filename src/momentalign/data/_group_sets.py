@@ -75,6 +75,8 @@ def make_group_set(
     """
     folder = Path(out).expanduser()
     check_folder(folder)
+    if folder.resolve() == Path.cwd():
+        raise ValueError("'--out' should be a new folder, but is the current one. Name a folder in it.")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"'--out' should be a new folder, but {folder} is not empty. Choose another, or remove it.")
     check_writable(folder)

@@ -90,6 +90,8 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
         if hasattr(self, "predict"):
             rest = "params={'domains': site, 'groups': site}" if routed else "groups=site, params={'domains': site}"
             line = f"cross_val_score({line}, X, y, cv=LeaveOneGroupOut(), {rest})"
+            if not routed:
+                line += f", with '{name.lower()}__domains' for a pipeline"
         return (
             f"Without 'domains' {name} {outcome}: there is nothing to compare. Pass the domain of each row: "
             f"fit(X, y, domains=site); in cross-validation: {line}."

@@ -130,6 +130,14 @@ def make_plan(
         data = load_dataset(dataset, trial=0, root=root)
         wanted = _rules_for(data, rules)
         tests = _test_domains(data, wanted, test_domains)
+        is_table = data.training_recipe == "table"
+        if named and not is_table:
+            raise ValueError(f"'{named[0]}' takes rows of a table, but {data.name} is none. Omit it.")
+        models = list(PLAIN_MODELS) if baselines and is_table else named
+        # First: they take a second, and an interrupted sweep has something to compare with.
+        for trial, test, model in itertools.product(range(trials), tests, models):
+            config = make_plain_config(dataset, model, test_domains=test, trial=trial, root=root, **fitted)
+            builder.add(config, data.names, wanted)
         for trial, number, test, algorithm in itertools.product(range(trials), range(hparams), tests, algorithms):
             config = make_config(
                 dataset,
@@ -141,13 +149,6 @@ def make_plan(
                 root=root,
                 **options,
             )
-            builder.add(config, data.names, wanted)
-        is_table = data.training_recipe == "table"
-        if named and not is_table:
-            raise ValueError(f"'{named[0]}' takes rows of a table, but {data.name} is none. Omit it.")
-        models = list(PLAIN_MODELS) if baselines and is_table else named
-        for trial, test, model in itertools.product(range(trials), tests, models):
-            config = make_plain_config(dataset, model, test_domains=test, trial=trial, root=root, **fitted)
             builder.add(config, data.names, wanted)
     return builder.plan()
 

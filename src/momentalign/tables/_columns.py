@@ -17,6 +17,8 @@ _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
 _LARGEST = 1e150
 """Larger numbers have squares that overflow."""
 _FEW = 20
+_MANY, _ROWS_PER_VALUE = 50, 10
+"""A text column with more values than both allow is mentioned."""
 """A text column with up to this many values is categorical, however few rows there are."""
 
 
@@ -172,6 +174,12 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
     categorical = [column.name for column in columns if column.categories is not None]
     if categorical:
         notes.append(f"Categorical columns, one 0/1 column a category: {join_first(categorical, 12)}.")
+    wide = {column.name: column.width for column in columns if column.width > max(_MANY, len(frame) // _ROWS_PER_VALUE)}
+    if wide:
+        notes.append(
+            f"Many values with few rows each, which make a model slower and worse: {_counts(wide)}. Remove such a "
+            "column, or turn it into a number (a date into its year) or into fewer values."
+        )
     return columns, notes
 
 
@@ -253,7 +261,8 @@ def check_decimal_points(values: Any, name: str) -> None:
     if commas and all(map(_COMMA_NUMBER.fullmatch, texts)):
         raise ValueError(
             f"Column '{name}' should hold numbers with decimal points, but holds '{commas[0]}'. Save the file with "
-            "points, and without separators of thousands."
+            "points and without separators of thousands, for instance with pandas: "
+            "read_csv('OLD.csv', sep=';', decimal=',', thousands='.').to_csv('NEW.csv', index=False)."
         )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
 
 from momentalign._types import Array, ReportProgress
 from momentalign._validation import check_choice, check_count
 from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domains, rank_columns
 from momentalign.tables._columns import Column, fit_encoder
 from momentalign.tables._findings import advise, describe_findings
-from momentalign.tables._labels import check_classes, encode_classes, encode_targets, is_quantity
+from momentalign.tables._labels import check_classes, check_domains, encode_classes, encode_targets, is_quantity
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
@@ -24,6 +26,8 @@ from momentalign.theory import DomainLosses, TransferReport, hull_check, transfe
 _LOSSES = ("auto", "cross_entropy", "squared_error")
 _MOST_COMPARED = 12
 """Transfer measures take an ascent for every pair of domains: of more domains, those farthest apart are compared."""
+_SMALL = 1_000_000
+"""Numbers of a table that one thread compares at least as fast as several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +91,9 @@ class TableDiagnosis:
         largest = np.argsort(-self.rows.counts, kind="stable")[:2]
         pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
         settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
-        # The first call also loads what both need.
-        measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
-        fits = min(_timed(lambda: fit_remedies(self.rows, _silent, fits=1)) for _ in range(2))
+        with self._threads():  # the first call also loads what both need
+            measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
+            fits = min(_timed(lambda: fit_remedies(self.rows, _silent, fits=1)) for _ in range(2))
         # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
         pairs = count * (count - 1) / 2
         return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names))
@@ -105,15 +109,22 @@ class TableDiagnosis:
 
         rows = self.rows
         count = len(rows.names)
-        domain_map = map_domains(StandardScaler().fit_transform(self.numbers), rows.domains, count)
-        # First, because it checks its settings before any work.
-        transfer = self._measure(domain_map, l2=l2, radius=radius, order=order, seed=seed, progress=part(0, 0.6))
-        fits = fit_plain(rows, seed, part(0.6, 0.75))
-        shifts = find_shifts(rows, fits.outputs, seed, part(0.75, 0.8))
-        remedies = fit_remedies(rows, part(0.8, 1))
-        columns = rank_columns(self.numbers, self.missing, self.columns, rows.domains, count)
+        with self._threads():
+            domain_map = map_domains(StandardScaler().fit_transform(self.numbers), rows.domains, count)
+            # First, because it checks its settings before any work.
+            transfer = self._measure(domain_map, l2=l2, radius=radius, order=order, seed=seed, progress=part(0, 0.6))
+            fits = fit_plain(rows, seed, part(0.6, 0.75))
+            shifts = find_shifts(rows, fits.outputs, seed, part(0.75, 0.8))
+            remedies = fit_remedies(rows, part(0.8, 1))
+            columns = rank_columns(self.numbers, self.missing, self.columns, rows.domains, count)
         report("done", 1.0)
         return DomainDiagnosis(rows, fits, remedies, shifts, tuple(columns), domain_map, self.target, transfer)
+
+    def _threads(self) -> AbstractContextManager[Any]:
+        """One thread for a small table: in thousands of short loops threads wait for each other on a busy machine."""
+        small = self.numbers.size < _SMALL
+        context: AbstractContextManager[Any] = threadpool_limits(1) if small else nullcontext()
+        return context
 
     def _measure(self, domain_map: DomainMap, *, seed: int, **settings: Any) -> TransferReport:
         """The transfer report of the sources, or of those farthest from the centre of the map if there are many."""
@@ -177,6 +188,7 @@ def plan_diagnosis(
     check_choice("loss", loss, _LOSSES)
     check_count("components", components, 1)
     table = read_table(path, **reading)
+    check_domains(table.domains, table.columns["domain"])
     if test_domain is not None:
         check_choice("test_domain", test_domain, np.unique(table.domains).tolist())
     if loss == "auto":
@@ -188,7 +200,7 @@ def plan_diagnosis(
         if len(classes) < 2:
             raise ValueError(
                 f"Column '{table.columns['target']}' should hold at least two classes, but all rows are of "
-                f"'{classes[0]}'."
+                f"'{classes[0]}'. Name another '--target'."
             )
         kind = f"{len(classes)} classes"
     lines = table.describe(kind)

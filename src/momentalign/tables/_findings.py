@@ -121,7 +121,7 @@ def _shift_sentences(shifts: Sequence[DomainShift], numbers: bool) -> list[str]:
         more = f" (also found for {join_first(quoted, _NAMED)})" if others else ""
         sentences.append(pattern.format(first, size, more))
     if none:
-        sentences.append(f"No {' and no '.join(none)} was found.")
+        sentences.append(f"No {join_names([none[0], *(f'no {kind}' for kind in none[1:])])} was found.")
     return sentences
 
 

@@ -62,6 +62,16 @@ def check_classes(column: NDArray[Any], name: str) -> None:
         )
 
 
+def check_domains(domains: NDArray[np.str_], name: str) -> None:
+    """Raise ValueError for domains that are different in most rows, such as the numbers of patients."""
+    values = len(np.unique(domains))
+    if values > max(_MAX_NUMERIC_CLASSES, len(domains) // 2):
+        raise ValueError(
+            f"Column '{name}' should say which domain a row comes from, but has {values} different values in "
+            f"{len(domains)} rows. Name another column with --domain."
+        )
+
+
 def encode_classes(column: NDArray[Any], names: Sequence[str] = ()) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Names of a column's labels, sorted or in the order of `names` if those cover all, and each row's index."""
     labels, codes = np.unique(column if column.dtype.kind in "fiu" else column.astype(str), return_inverse=True)

@@ -11,7 +11,7 @@ from momentalign._table_spec import split_spec, table_spec
 from momentalign._validation import check_blanks, check_choice, check_count
 from momentalign.tables._columns import fit_encoder
 from momentalign.tables._held_out import Fold, make_folds
-from momentalign.tables._labels import TASKS, encode_targets
+from momentalign.tables._labels import TASKS, check_domains, encode_targets
 from momentalign.tables._model import READING, SOURCE
 from momentalign.tables._probe import TableProbe
 from momentalign.tables._table import Table, read_table
@@ -46,6 +46,7 @@ def plan_probe(
         check_count("components", components, 1)
     table = read_table(path, **reading)
     target, domain = table.columns["target"], table.columns["domain"]
+    check_domains(table.domains, domain)
     if test_domain is not None:
         check_choice("test_domain", test_domain, np.unique(table.domains).tolist())
     classes, targets = encode_targets(table.target, task, names=table.names.get("target", ()), column_name=target)
@@ -101,6 +102,8 @@ def _check_fold(fold: Fold, table: Table, classes: tuple[str, ...] | None, targe
         raise ValueError(f"Training rows should be of at least two domains, but {problem}. There is nothing to align.")
     if classes is not None and len(np.unique(targets[fold.train])) < 2:
         only = classes[int(targets[fold.train][0])]
-        raise ValueError(f"Training rows should be of at least two classes, but all are of '{only}'.")
+        raise ValueError(
+            f"Training rows should be of at least two classes, but all are of '{only}'. Name another '--target'."
+        )
     if not len(fold.test):
         raise ValueError("There should be rows to test on, but there are none. Name a '--test-domain'.")

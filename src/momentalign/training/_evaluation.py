@@ -72,6 +72,11 @@ def evaluate(
     Returns:
         The scores: every split of every domain, every domain as a whole, all rows, then groups.
     """
+    if (Path(folder) / "model.json").exists() and not (Path(folder) / "run.json").exists():
+        raise ValueError(
+            f"{folder} should be the folder of a run ('momentalign train'), but holds a model of 'momentalign probe'. "
+            "Use momentalign.tables.score_file, or the command 'momentalign evaluate'."
+        )
     config = read_run(Path(folder))["config"]
     model = load_run(folder).to(device)
     if not isinstance(dataset, DomainDataset):
