@@ -175,6 +175,22 @@ def test_weights_of_several_terms_before_and_after_annealing(initial_weight: flo
         assert slopes[1].unique().tolist() == [weights[step]["second"]]
 
 
+class Overflowing(DomainPenalty):
+    """One finite term, then two that are not."""
+
+    def __init__(self) -> None:
+        super().__init__({"finite": 1.0, "large": 1.0, "none": 1.0}, gather=False)
+
+    def compute_terms(self, batch: Any, names: list[str], *, update: bool) -> dict[str, torch.Tensor]:
+        total = batch.features.sum()
+        return {"finite": total, "large": total * torch.inf, "none": total * torch.nan}
+
+
+def test_the_first_term_that_is_not_finite_is_named_with_its_value() -> None:
+    with pytest.raises(ValueError, match=r"^Term 'large' of Overflowing should be finite, but is inf in"):
+        Overflowing()(*changed())
+
+
 class Columns(DomainPenalty):
     """Terms that are the first row's features."""
 
