@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from momentalign.tables import plan_diagnosis
 
@@ -94,6 +95,20 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_a_small_table_is_compared_in_one_thread(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def stop(*_: object) -> None:
+        threads.extend(pool["num_threads"] for pool in threadpool_info())
+        raise InterruptedError
+
+    monkeypatch.setattr("momentalign.tables._diagnosis.map_domains", stop)
+    plan = plan_diagnosis(table, target="label", domain="site")
+    with threadpool_limits(2), pytest.raises(InterruptedError):
+        plan.run(l2=0.01, radius=1.0, order=2, seed=0)
+    assert set(threads) == {1}
 
 
 def test_training_rows_are_compared_and_groups_are_no_features(table: Path, tmp_path: Path) -> None:

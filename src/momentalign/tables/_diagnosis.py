@@ -27,7 +27,7 @@ _LOSSES = ("auto", "cross_entropy", "squared_error")
 _MOST_COMPARED = 12
 """Transfer measures take an ascent for every pair of domains: of more domains, those farthest apart are compared."""
 _SMALL = 1_000_000
-"""Numbers of a table that one thread compares at least as fast as several."""
+"""Numbers, after the reduction to components, that one thread compares at least as fast as several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class TableDiagnosis:
 
     def _threads(self) -> AbstractContextManager[Any]:
         """One thread for a small table: in thousands of short loops threads wait for each other on a busy machine."""
-        small = self.numbers.size < _SMALL
+        small = self.rows.features.size < _SMALL
         context: AbstractContextManager[Any] = threadpool_limits(1) if small else nullcontext()
         return context
 
