@@ -1,5 +1,6 @@
 """Sphinx configuration: Markdown pages through MyST, the API from docstrings, commands from the command line."""
 
+import logging
 import os
 import sys
 import warnings
@@ -19,6 +20,7 @@ version = release = momentalign.__version__
 
 extensions = [
     "commands",
+    "figures",
     "mathml",
     "offline",
     "packages",
@@ -66,6 +68,7 @@ toc_object_entries_show_parents = "hide"
 
 # The scripts of examples/ are run when the pages are built. What one library advises another is not their output.
 warnings.filterwarnings("ignore", module=r"lightning\.")
+logging.getLogger("onnx_ir").setLevel(logging.WARNING)
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",

@@ -1,11 +1,30 @@
-"""Figures of the gallery: what an example saves as `NAME.svg` in its folder."""
+"""Figures of the gallery: what an example saves as `NAME.svg` in its folder. Figures with panels side by side."""
 
+import re
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx_gallery.scrapers import figure_rst
 
 FONTS = "Arial, Helvetica, Liberation Sans, Arimo, sans-serif"
+WIDE = 700
+"""Pixels from which a figure cannot be read when it is as small as a phone."""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("doctree-read", _mark_wide_figures)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _mark_wide_figures(app: Sphinx, document: nodes.document) -> None:
+    for image in document.findall(nodes.image):
+        path = Path(app.srcdir, image["uri"])
+        if path.suffix == ".svg" and path.is_file():
+            width = re.search(r'<svg[^>]* width="([\d.]+)', path.read_text(encoding="utf-8"))
+            if width and float(width[1]) > WIDE:
+                image["classes"].append("wide")
 
 
 def collect_figures(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
