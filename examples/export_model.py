@@ -33,7 +33,6 @@ files = {"classes.json": ""}
 program = torch.export.load(folder / "model.pt2", extra_files=files).module()
 session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
 print("classes:", ", ".join(json.loads(files["classes.json"])))
-print("input:", [(place.name, place.shape) for place in session.get_inputs()])
 
 # %%
 # The three agree on rows of every angle, up to rounding.

@@ -104,4 +104,4 @@ panels = [
     ).properties(width=230, height=150, title=f"seed {seed}")
     for seed in SEEDS
 ]
-alt.concat(*panels, columns=2).save("selection_outside_hull.svg")
+alt.concat(*panels, columns=2, padding=16).save("selection_outside_hull.svg")
