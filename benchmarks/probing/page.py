@@ -29,6 +29,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         rule: {d.algorithm: d for d in paired_differences(frame, "erm-balanced")} for rule, frame in chosen.items()
     }
     blocks["beyond"] = "; ".join(f"{rule}: {_named(beyond[rule], 1)}" for rule in RECORD_RULES)
+    blocks["rule-cost"] = rule_cost(chosen["training-domain"], chosen["extrapolated"])
     for side, sign in (("above", 1), ("below", -1)):
         blocks[side] = "; ".join(f"{rule}: {_named(differences[rule], sign)}" for rule in RECORD_RULES)
     return PageContent(blocks)
@@ -44,6 +45,12 @@ def choose(lines: Sequence[Line], rule: str) -> pd.DataFrame:
         best = int(np.flatnonzero(scores == scores.max())[-1])
         rows.append((line["method"], line["domain"], line["seed"], line["results"][best]["test"]))
     return pd.DataFrame(rows, columns=["algorithm", "test_domain", "trial", "test"])
+
+
+def rule_cost(usual: pd.DataFrame, outside: pd.DataFrame) -> str:
+    """Most points of the mean that a method's second choice loses to its first."""
+    means = [frame.groupby("algorithm")["test"].mean() for frame in (usual, outside)]
+    return number(100 * float((means[0] - means[1]).max()))
 
 
 def accuracies(chosen: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.estimators.sets import DomainRows
 from benchmarks.probing import cells
 from benchmarks.probing.cells import ProbeCell, chosen_sets, left_out_data, run_cell
-from benchmarks.probing.page import choose, make_page
+from benchmarks.probing.page import choose, make_page, rule_cost
 from momentalign.probing import project
 
 
@@ -57,3 +57,8 @@ def test_rules_read_held_out_rows_of_training_domains_only(rule: str, test: floa
     ]
     line = {"method": "erm", "domain": "b", "seed": 0, "rows": {"validation": [5000, 5000]}, "results": results}
     assert choose([line], rule)["test"].tolist() == [test]
+
+
+def test_the_cost_of_a_rule_is_that_of_the_method_that_loses_most() -> None:
+    usual = pd.DataFrame({"algorithm": ["a", "a", "b", "b"], "test": [0.5, 0.7, 0.8, 0.6]})
+    assert rule_cost(usual, usual.assign(test=[0.5, 0.6, 0.9, 0.7])) == "5.0"
