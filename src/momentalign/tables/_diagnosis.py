@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
 
 from momentalign._types import Array, ReportProgress
 from momentalign._validation import check_choice, check_count
@@ -21,13 +19,12 @@ from momentalign.tables._labels import check_classes, check_domains, encode_clas
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
+from momentalign.tables._threads import threads_for
 from momentalign.theory import DomainLosses, TransferReport, hull_check, transfer_report
 
 _LOSSES = ("auto", "cross_entropy", "squared_error")
 _MOST_COMPARED = 12
 """Transfer measures take an ascent for every pair of domains: of more domains, those farthest apart are compared."""
-_SMALL = 1_000_000
-"""Numbers, after the reduction to components, that one thread compares at least as fast as several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +88,7 @@ class TableDiagnosis:
         largest = np.argsort(-self.rows.counts, kind="stable")[:2]
         pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
         settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
-        with self._threads():  # the first call also loads what both need
+        with threads_for(self.rows.features.size):  # the first call also loads what both need
             measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
             fits = min(_timed(lambda: fit_remedies(self.rows, _silent, fits=1)) for _ in range(2))
         # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
@@ -109,7 +106,7 @@ class TableDiagnosis:
 
         rows = self.rows
         count = len(rows.names)
-        with self._threads():
+        with threads_for(self.rows.features.size):
             domain_map = map_domains(StandardScaler().fit_transform(self.numbers), rows.domains, count)
             # First, because it checks its settings before any work.
             transfer = self._measure(domain_map, l2=l2, radius=radius, order=order, seed=seed, progress=part(0, 0.6))
@@ -119,12 +116,6 @@ class TableDiagnosis:
             columns = rank_columns(self.numbers, self.missing, self.columns, rows.domains, count)
         report("done", 1.0)
         return DomainDiagnosis(rows, fits, remedies, shifts, tuple(columns), domain_map, self.target, transfer)
-
-    def _threads(self) -> AbstractContextManager[Any]:
-        """One thread for a small table: in thousands of short loops threads wait for each other on a busy machine."""
-        small = self.rows.features.size < _SMALL
-        context: AbstractContextManager[Any] = threadpool_limits(1) if small else nullcontext()
-        return context
 
     def _measure(self, domain_map: DomainMap, *, seed: int, **settings: Any) -> TransferReport:
         """The transfer report of the sources, or of those farthest from the centre of the map if there are many."""

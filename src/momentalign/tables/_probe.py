@@ -25,6 +25,7 @@ from momentalign.tables._columns import TableEncoder, fit_encoder
 from momentalign.tables._held_out import Fold, TableScores, score_predictions
 from momentalign.tables._model import SOURCE, TableModel, check_same_model
 from momentalign.tables._table import Table
+from momentalign.tables._threads import threads_for
 
 _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
@@ -79,7 +80,7 @@ class TableProbe:
             else MomentAlignedClassifier(gradient_weight=1.0, tol=1e-5, max_iter=100)
         )
         start = time.perf_counter()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), threads_for(self.features.size):
             warnings.simplefilter("ignore", ConvergenceWarning)
             estimator.fit(self.features[::step], self.targets[rows], domains=self.table.domains[rows])
         return (time.perf_counter() - start) * step * sum(map(self._search_fits, self._searches()))
@@ -97,8 +98,9 @@ class TableProbe:
                 encoder, encoded, _ = fit_encoder(self.table.features.iloc[fold.train], self.components)
                 features = encoder.transform(encoded.matrix)
             watch = _watch_search(progress, fold.name, index, searches)
-            model, chosen, reason = self._fit_aligned(encoder, features, fold.train, watch)
-            plain = self._fit_plain(encoder, features, fold.train)
+            with threads_for(features.size):
+                model, chosen, reason = self._fit_aligned(encoder, features, fold.train, watch)
+                plain = self._fit_plain(encoder, features, fold.train)
             watch(1, 1)
             test = encoder.encode(self.table.features.iloc[fold.test])
             # With every domain left out in turn, all missing values have been reported by the plan.
@@ -109,7 +111,8 @@ class TableProbe:
                 predicted.append(self._predict(one, test.matrix))
         if searches > 1:
             watch = _watch_search(progress, "all domains", searches - 1, searches)
-            model, chosen, reason = self._fit_aligned(self.encoder, self.features, self.rows, watch)
+            with threads_for(self.features.size):
+                model, chosen, reason = self._fit_aligned(self.encoder, self.features, self.rows, watch)
             aligned |= _is_aligned(chosen)
             watch(1, 1)
         test_rows = np.concatenate([fold.test for fold in self.folds])

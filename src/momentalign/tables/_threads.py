@@ -1,0 +1,15 @@
+"""Threads for fits to tables."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
+
+_SMALL = 1_000_000
+"""Numbers that one thread handles at least as fast as several."""
+
+
+def threads_for(numbers: int) -> AbstractContextManager[Any]:
+    """One thread for a table of few numbers: on a busy machine threads wait for each other in every short loop."""
+    context: AbstractContextManager[Any] = threadpool_limits(1) if numbers < _SMALL else nullcontext()
+    return context
