@@ -96,3 +96,9 @@ def test_bad_numbers_of_directions_and_domains() -> None:
 def test_one_row_has_no_directions() -> None:
     with pytest.raises(ValueError, match=r"1 sample\(s\) .* minimum of 2"):
         ISRMean().fit([[0.1, 0.2]], [0], domains=["a"])
+
+
+@pytest.mark.parametrize("isr", [ISRMean(), ISRCov()])
+def test_rows_that_are_all_the_same(isr: ISRMean | ISRCov) -> None:
+    X = np.full((4, 2), 3.0)
+    np.testing.assert_array_equal(isr.fit(X, [0, 0, 0, 0], domains=["a", "a", "b", "b"]).transform(X), np.zeros((4, 2)))

@@ -55,7 +55,8 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         self.pca_ = None
         if self.n_components is not None:
             most = min(check_count("n_components", self.n_components, 1), *features.shape)
-            self.pca_ = PCA(most, svd_solver="full").fit(features)
+            with np.errstate(invalid="ignore"):  # shares of the variance, where rows are all the same
+                self.pca_ = PCA(most, svd_solver="full").fit(features)
             features = self.pca_.transform(features)
         directions = np.zeros((features.shape[1], 0))
         if codes is not None and len(self.domains_) > 1:
