@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -192,3 +193,20 @@ def test_the_gram_route_reads_nothing(loss: str) -> None:
         assert value.shape == ()
         residuals = HEADS[loss](batch.logits, batch.targets)
         assert sample_grams([order], residuals, batch.features, bias=True)[order].shape == (21, 21)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        alignment,
+        lambda *inputs: alignment(*inputs, unbiased=True),
+        domain_gram,
+        lambda order, features, logits, targets, _: derivative_gram(order, features, logits, targets),
+        lambda _, *inputs: domain_derivatives(2, *inputs),
+    ],
+    ids=["alignment", "unbiased", "domain_gram", "derivative_gram", "domain_derivatives"],
+)
+def test_overflow_is_an_error_in_words(function: Callable[..., Tensor]) -> None:
+    inputs = torch.full((4, 2), 1e30), torch.zeros(4, 2), torch.tensor([0, 1, 0, 0]), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"should be finite, but .* features up to 1e\+30 are too large"):
+        function(1, *inputs)

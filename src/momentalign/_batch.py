@@ -106,7 +106,9 @@ def check_finite(name: str, value: Tensor, features: Tensor, validate: bool | No
             if largest > _LARGE
             else "look for a division by 0, a root or logarithm of 0, or use float64"
         )
-        raise ValueError(f"{name} should be finite, but is {value.tolist()} in {value.dtype}: {cause}.")
+        first = value[~value.isfinite()][0].item()
+        found = f"is {first}" if value.ndim == 0 else f"holds {first}"
+        raise ValueError(f"{name} should be finite, but {found} in {value.dtype}: {cause}.")
 
 
 def _tensor(name: str, value: object) -> Tensor:

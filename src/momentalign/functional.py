@@ -49,6 +49,7 @@ def derivative_gram(
     order, batch = _checked(order, features, logits, targets, domains, loss)
     residuals = HEADS[loss](batch.logits, batch.targets)
     gram = closed_form.sample_grams([order], residuals, batch.features, bias)[order]
+    check_finite("derivative_gram()", gram, batch.features)
     return (gram + gram.T) / 2
 
 
@@ -78,7 +79,9 @@ def domain_gram(
                 [0.0000, 0.0000]])
     """
     order, batch = _checked(order, features, logits, targets, domains, loss, route)
-    return _domain_gram(order, batch, loss, bias, route)
+    gram = _domain_gram(order, batch, loss, bias, route)
+    check_finite("domain_gram()", gram, batch.features)
+    return gram
 
 
 def alignment(
@@ -111,9 +114,10 @@ def alignment(
     """
     order, batch = _checked(order, features, logits, targets, domains, loss, route)
     if unbiased:
-        return closed_form.spread(_unbiased_domain_gram(order, batch, loss, bias, route))
-    chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
-    (value,), _ = spreads(chosen, [order], batch, loss=loss, bias=bias)
+        value = closed_form.spread(_unbiased_domain_gram(order, batch, loss, bias, route))
+    else:
+        chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
+        (value,), _ = spreads(chosen, [order], batch, loss=loss, bias=bias)
     check_finite("alignment()", value, batch.features)
     return value
 
@@ -161,7 +165,9 @@ def domain_derivatives(
         )
     residuals = HEADS[loss](batch.logits, batch.targets)
     _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
-    return closed_form.domain_tensors(order, residuals, batch.features, weights, bias)
+    derivatives = closed_form.domain_tensors(order, residuals, batch.features, weights, bias)
+    check_finite("domain_derivatives()", derivatives, batch.features)
+    return derivatives
 
 
 def _checked(
