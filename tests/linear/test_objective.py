@@ -174,6 +174,16 @@ def test_curvatures_are_the_domains_hessians(classes: int, weights: dict) -> Non
     objective(head.ravel())  # at this head the moments of a Hessian spread are known, at the next they are not
     for at in (head, head + 0.5):
         np.testing.assert_allclose(objective.curvatures(at.ravel()), domain_hessians(problem, at), atol=1e-12)
+    objective.set_weights({"gradient": 1.0})
+    objective(head.ravel() + 0.5)  # no Hessian spread: what it knows is of another head
+    np.testing.assert_allclose(
+        objective.curvatures(head.ravel() + 0.5), domain_hessians(problem, head + 0.5), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("domains", "kept"), [(1, {}), (2, {2: 3.0})])
+def test_terms_without_weight_are_not_computed(domains: int, kept: dict[int, float]) -> None:
+    assert make_objective(make_problem(2, domains=domains), {1: 0.0, 2: 3.0, 3: 0.0}).weights == kept
 
 
 @each_problem

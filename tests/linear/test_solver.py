@@ -93,3 +93,14 @@ def test_the_unit_of_the_targets_does_not_change_a_regression(unit: float) -> No
     head = fit_least_squares(problem.features, unit * targets, problem.domains, 10.0 * unit**2, tol=1e-6)
     assert head.converged
     np.testing.assert_allclose(head.coef / unit, expected.coef, rtol=1e-4)
+
+
+def test_a_gradient_of_the_tolerance_has_converged() -> None:
+    def parabola(head: np.ndarray) -> tuple[float, np.ndarray]:
+        return 0.5 * float((head - 1) @ (head - 1)), head - 1
+
+    first = solved(parabola, np.zeros(1), tol=1e-300, max_iter=1)
+    size = float(np.abs(first.head - 1).max())
+    assert size > 0
+    assert not first.converged
+    assert solved(parabola, np.zeros(1), tol=size, max_iter=1).converged

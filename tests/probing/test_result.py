@@ -44,7 +44,9 @@ def test_a_row_is_the_mean_over_seeds_with_its_standard_error() -> None:
 
 
 def test_text_is_in_percent_with_the_same_errors() -> None:
-    text = str(result(0.5, 0.7, 0.6, published={"cma": (91.5, 80.25)}))
+    found = result(0.5, 0.7, 0.6, published={"cma": (91.5, 80.25)})
+    frame, text = found.to_frame().loc["cma"], str(found)
+    assert (frame["published_average"], frame["published_worst_group"]) == (91.5, 80.25)
     title, _, line, note = text.splitlines()
     assert title == ("birds: test accuracy in %, converged solver, no ISR; chosen by worst-group validation accuracy.")
     assert line.split("  ")[0] == "CMA"

@@ -120,7 +120,9 @@ def test_sets_that_were_tried_are_set_aside_and_others_are_not(tmp_path):
     run(tmp_path, "half", (0.2, 0.9), (0.7, None), number=2, status="running")
     run(tmp_path, "whole", (0.2, 0.9), (0.7, 0.6), number=3)
     sweep = read_runs(tmp_path)
-    assert list(set_aside(sweep, "oracle")["run"]) == ["diverged", "stopped"]
+    aside = set_aside(sweep, "oracle")
+    assert list(aside["run"]) == ["diverged", "stopped"]
+    assert list(aside) == ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "setting"]
     assert list(set_aside(sweep, "training-domain")["run"]) == ["stopped"]
     # Without its pairs no set was tried for this rule, diverged or not.
     assert len(set_aside(sweep, "leave-one-domain-out")) == 0
