@@ -40,8 +40,6 @@ html_title = f"momentalign {release}"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-# Options keep their two dashes.
-smartquotes_action = "qe"
 # Blocks of code that name no language are commands.
 highlight_language = "sh"
 
@@ -68,7 +66,8 @@ toc_object_entries_show_parents = "hide"
 
 # The scripts of examples/ are run when the pages are built. What one library advises another is not their output.
 warnings.filterwarnings("ignore", module=r"lightning\.")
-logging.getLogger("onnx_ir").setLevel(logging.WARNING)
+for name in ("onnx_ir", "onnxscript"):
+    logging.getLogger(name).setLevel(logging.WARNING)
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",

@@ -1,6 +1,7 @@
 """Write the reference of the command line from the commands themselves: `<!-- commands -->` in a page becomes it."""
 
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -52,5 +53,6 @@ def _options(command: Any, path: str) -> Iterator[str]:
 
 
 def _escape(text: str) -> str:
-    """Keep Markdown from reading a message's punctuation."""
-    return "".join("\\" + letter if letter in "\\`*_[]<>$|" else letter for letter in text)
+    """Keep Markdown from reading a message's punctuation; options are code, which keeps their dashes."""
+    pattern = r"(?P<option>(?<![\w-])--[a-z][a-z-]*)|[\\`*_\[\]<>$|]"
+    return re.sub(pattern, lambda match: f"`{match[0]}`" if match["option"] else f"\\{match[0]}", text)
