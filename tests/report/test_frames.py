@@ -10,7 +10,7 @@ import pytest
 from momentalign.report import _frames
 from momentalign.report._cases import GroupedSweep, group_cases
 from momentalign.report._provenance import missing_runs
-from momentalign.selection import Sweep, read_runs
+from momentalign.selection import GROUP_RULES, Sweep, read_runs
 from tests.report.sweeps import by_hand
 from tests.runs.fake_sweep import make_config, record, write_fake_sweep, write_run
 
@@ -148,6 +148,7 @@ def test_nothing_finished_means_all_runs_so_far(tmp_path: Path) -> None:
     grouped = group_cases(read_runs(tmp_path))
     assert grouped.choices == {}
     assert set(grouped.unavailable.values()) == {"no run is finished."}
+    assert not grouped.unavailable.keys() & GROUP_RULES.keys()  # rules of groups are no matter without groups
     assert grouped.cases[0].rule is None
     assert len(_frames.accuracy_curves(grouped, grouped.cases[0])) > 0
 

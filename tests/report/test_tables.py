@@ -116,12 +116,14 @@ def test_runs_that_are_planned_and_not_begun_are_missing(tmp_path):
 
 
 def test_domains_that_were_not_tested_are_no_columns(tmp_path):
-    config = make_config(test_domains=["-90%"])
+    config = make_config(dataset="colored-mnist", test_domains=["-90%"])
     lines = [record(9, "accuracy", 0.5, name, split) for name in ("+90%", "+80%", "-90%") for split in ("in", "out")]
     write_run(tmp_path, config, lines)
     table = accuracy_table(read_runs(tmp_path), "oracle")
     assert table.sections[0].columns == ("-90%", "average")
     assert "1 of 3 domains were tested" in table.to_text()
+    (published,) = (row for row in table.sections[0].rows if row.published)
+    assert [cell.mean is None for cell in published.cells] == [False, True]  # the paper's average is over all domains
 
 
 def test_published_numbers_stand_beside_ours(tmp_path):

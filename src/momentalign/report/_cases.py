@@ -41,7 +41,7 @@ class GroupedSweep:
         cases: By data set and setting.
         methods: Labels of the algorithms, from the plainest on.
         choices: Result of each rule that applies, with a column `method`.
-        unavailable: Reason why not, for the other rules.
+        unavailable: Reason why not, for the other rules; those of groups only where there are groups.
         reach: Of the rule "extrapolated".
     """
 
@@ -63,8 +63,11 @@ def group_cases(sweep: Sweep, *, reach: float = REACH) -> GroupedSweep:
     sweep = with_averages(sweep)
     labels = {name: algorithm_label(name) for name in sorted(sweep.runs["algorithm"].unique(), key=algorithm_order)}
     runs = sweep.runs.assign(method=[labels[name] for name in sweep.runs["algorithm"]])
+    has_groups = bool((sweep.records["metric"] == "worst_group_accuracy").any())
     choices, unavailable = {}, {}
     for rule in RULES:
+        if rule in GROUP_RULES and not has_groups:
+            continue
         chosen = select(sweep, rule, reach=reach)
         if chosen.empty:
             unavailable[rule] = _unavailable_reason(sweep, rule)
