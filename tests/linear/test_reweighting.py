@@ -6,8 +6,10 @@ from sklearn.linear_model import LogisticRegression
 
 from momentalign.linear import (
     LinearHead,
+    Scored,
     afr_weights,
     balance_weights,
+    fit_afr,
     fit_group_dro,
     fit_head,
     fit_towards,
@@ -83,3 +85,21 @@ def test_group_dro_is_the_fit_with_the_weights_that_it_finds() -> None:
     means = np.array([losses[codes == code].mean() for code in range(len(labels))])
     # At the saddle point only the worst groups have weight.
     assert (q[means < means.max() - 1e-3] < 1e-3).all()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_afr_needs_rows_for_both_fits_in_every_fold(alone: bool) -> None:
+    problem = make_problem(2)
+    held_out = np.zeros(len(problem.targets), dtype=bool)
+    held_out[0] = True
+    with pytest.raises(ValueError, match=r"both of its fits in every fold, but one has none: 60 rows are too few"):
+        fit_afr(
+            problem.features,
+            problem.targets,
+            held_out=held_out if alone else ~held_out,
+            scored=Scored(np.arange(60), problem.targets),
+            gammas=(0.0, 1.0),
+            l2s=(1.0,),
+            random=np.random.RandomState(0),
+            classes=2,
+        )

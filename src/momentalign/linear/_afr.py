@@ -135,11 +135,19 @@ def fit_afr(
 
     Returns:
         The fit.
+
+    Raises:
+        ValueError: If a fold leaves no row for one of the fits.
     """
     pairs = list(product(gammas, l2s))
 
     def fit(rows: NDArray[np.intp], candidates: Sequence[tuple[float, float]]) -> list[LinearHead]:
         first, second = rows[~held_out[rows]], rows[held_out[rows]]
+        if not (len(first) and len(second)):
+            raise ValueError(
+                f"AFR should have rows for both of its fits in every fold, but one has none: {len(targets)} rows are "
+                "too few to choose γ and L2 by. Pass one candidate of each."
+            )
         before, after = (None if sample_weight is None else sample_weight[part] for part in (first, second))
         strength = unit_l2(len(first), before) if l2 is None else l2
         X, y = features[second], targets[second]
