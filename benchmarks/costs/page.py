@@ -38,7 +38,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         blocks[f"ours-{name}"] = span(_measured(lines, each, OURS, field) for each in sets)
         blocks[f"published-{name}"] = span(_published(each, route, field) for each in sets for route in PAPERS)
         blocks[f"routes-{name}"] = span(_measured(lines, each, route, field) for each in sets for route in PAPERS)
-    notes = dict.fromkeys(line["note"] for line in lines.values() if line["note"])
+    notes = dict.fromkeys(line["note"].removesuffix(", not run") for line in lines.values() if line["note"])
     blocks["notes"] = "; ".join(notes) or "none"
     blocks["averaging"] = averaging_table(records["averaging"])
     return PageContent(blocks)
@@ -101,9 +101,9 @@ def erm_table(lines: Mapping[tuple[str, str], Line], sets: Sequence[str]) -> str
 
 
 def span(ratios: Iterator[float | None]) -> str:
-    """Smallest to largest ratio."""
+    """Smallest to largest ratio, one where they are the same."""
     known = [ratio for ratio in ratios if ratio is not None]
-    return f"{_ratio(min(known))} to {_ratio(max(known))}" if known else "?"
+    return " to ".join(dict.fromkeys((_ratio(min(known)), _ratio(max(known))))) if known else "?"
 
 
 def _measured(lines: Mapping[tuple[str, str], Line], dataset: str, name: str, field: str) -> float | None:
