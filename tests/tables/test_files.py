@@ -86,6 +86,7 @@ def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> byte
         ("t.npz", npz(X=np.ones((2, 2)), y=np.ones(3), domain=np.ones(2)), "one entry per row"),
         ("t.npz", npz(a=np.ones(2)), "should have a matrix 'X'"),
         ("t.npz", npz(X=np.ones((2, 2)))[:-30], "t.npz"),
+        ("t.npz", npz(X=np.ones((2, 2))).replace(b"PK\1\2", b"PK\0\0"), "central directory"),
         ("t.parquet", b"PAR1 and no more", "could not be read"),
         ("t.parquet", parquet({b"momentalign": b"5"}), "metadata 'momentalign'"),
         ("t.parquet", parquet({b"momentalign": b"{"}), "metadata 'momentalign'"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from momentalign._extras import require
 from momentalign._files import atomic_file, atomic_folder, atomic_write, check_output, is_leftover, remove_folder
-from momentalign._json import parse_json, read_json
+from momentalign._json import open_regular, parse_json, read_json
 from momentalign.tables import METADATA_KEY, read_parquet_metadata
 
 _SUFFIXES = (".parquet", ".npz")
@@ -122,7 +122,8 @@ def read_plan(path: Path) -> dict[str, Any]:
         with suppress(ValueError, OSError):  # not a parquet file
             metadata = read_parquet_metadata(path)
     elif zipfile.is_zipfile(path):
-        with np.load(path, allow_pickle=False) as arrays, suppress(ValueError):  # other metadata of that name
+        other = suppress(ValueError)  # other metadata of that name
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as arrays, other:
             metadata = parse_json(str(arrays[METADATA_KEY]).encode()) if METADATA_KEY in arrays else {}
     plan = metadata.get("plan", {}) if isinstance(metadata, dict) else {}
     return plan if isinstance(plan, dict) else {}

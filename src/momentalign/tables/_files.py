@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from momentalign._extras import require
 from momentalign._format import format_size, join_ends, join_names, suggest
-from momentalign._json import parse_json
+from momentalign._json import open_regular, parse_json
 from momentalign._table_spec import TABLE_SUFFIXES, is_table, is_tsv
 
 METADATA_KEY = "momentalign"
@@ -231,7 +231,7 @@ def _check_unique(names: Iterable[str]) -> None:
 def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not an npz archive.")
-    with np.load(path, allow_pickle=False) as arrays:
+    with open_regular(path) as file, np.load(file, allow_pickle=False) as arrays:
         if "X" not in arrays or _array(arrays, "X").ndim != 2:
             raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.files) or 'nothing'}.")
         X = arrays["X"]
