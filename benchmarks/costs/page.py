@@ -46,6 +46,8 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
 
 def averaging_table(records: Sequence[Line]) -> str:
     """Milliseconds of a step without an average of the weights, and what each average adds in percent."""
+    if not records:
+        return "*Nothing was measured yet.*"
     lines = {(line["algorithm"], line["average"]): line for line in records}
     averages = list(dict.fromkeys(average for _, average in KINDS if average != "none"))
     rows = []

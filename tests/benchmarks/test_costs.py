@@ -35,7 +35,8 @@ def test_ratios_stand_beside_the_published(tmp_path: Path) -> None:
 
 
 def test_without_records_the_page_says_so() -> None:
-    assert "Nothing was measured yet." in make_page({"costs": [], "averaging": []}).blocks["time"]
+    blocks = make_page({"costs": [], "averaging": []}).blocks
+    assert all("Nothing was measured yet." in blocks[name] for name in ("time", "averaging"))
 
 
 def test_an_average_is_a_share_of_the_step_without_it(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from momentalign.report._charts import DATA, ChartBuilder, Spec, tip
-from momentalign.report._style import NameStyles
+from momentalign.report._style import NameStyles, palette
 
 _MANY = 15
 """More domains than this get narrower lines and no names inside charts."""
@@ -57,7 +57,7 @@ def domain_points(*, names: bool, page: bool) -> Spec:
     across: dict[str, Any] = {"type": "quantitative", "title": None, "axis": alt.Axis(tickCount=5)}
     x, y = alt.X("x", **across), alt.Y("y", **across)
     ink = "var(--dim)" if page else "#4a5058"
-    point, other = ("var(--c0)", "var(--c1)") if page else ("#0067a5", "#c9510c")
+    point, other, *_ = palette(page)
     colour = alt.condition("datum.kind === 'target'", alt.value(other), alt.value(point))
     base = alt.Chart(DATA)
     layers: list[Any] = [
@@ -94,7 +94,7 @@ def stacked_shares(*, styles: NameStyles, domains: tuple[str, ...], page: bool) 
 def value_ranges(*, domains: tuple[str, ...], x: str, page: bool) -> Spec:
     """Median and middle half of a number in each domain. Rows: domain, value, low, high and text."""
     line = "var(--bar)" if page else "#c7d2de"
-    point = "var(--c0)" if page else "#0067a5"
+    point = palette(page)[0]
     y = alt.Y("domain", type="nominal", sort=list(domains), title=None, axis=alt.Axis(labelOverlap=False))
     across: dict[str, Any] = {"type": "quantitative", "title": x, "scale": alt.Scale(zero=False, nice=True)}
     base = alt.Chart(DATA)
@@ -115,7 +115,7 @@ def column_strips(*, styles: NameStyles | None, columns: tuple[str, ...], page: 
     title = "mean of a domain, in standard deviations"
     x = alt.X("value", type="quantitative", title=title, axis=alt.Axis(tickCount=7))
     tooltip = [tip("column"), tip("domain"), tip("text", "mean"), tip("missing", "missing values")]
-    colour = {} if styles is not None else {"color": "var(--c0)" if page else "#0067a5"}
+    colour = {} if styles is not None else {"color": palette(page)[0]}
     point = alt.Chart(DATA).mark_point(filled=True, size=60, **colour)
     style = builder.faded(0.9, "color", "shape") if styles is not None else {"opacity": alt.value(0.45)}
     return builder.finish([point.encode(x=x, y=y, tooltip=tooltip, **style)], 28 * len(columns))

@@ -24,6 +24,11 @@ SHAPES = {
 """Vega's names, with the SVG paths of the page's own legends."""
 
 
+def palette(page: bool) -> list[str]:
+    """Colours of names: those of the page's scheme, or the light ones for a file."""
+    return [f"var(--c{index})" for index in range(len(LIGHT))] if page else list(LIGHT)
+
+
 @dataclass(frozen=True)
 class NameStyles:
     """Names of methods or domains; their order determines colour, dash and shape."""
@@ -60,7 +65,7 @@ class NameStyles:
 
 def chart_config(*, page: bool) -> dict[str, Any]:
     """Vega-Lite configuration of all charts: CSS variables for the page, dark on white for files."""
-    colours = [f"var(--c{index})" for index in range(len(LIGHT))] if page else list(LIGHT)
+    colours = palette(page)
     ink, dim, line = ("var(--ink)", "var(--dim)", "var(--line)") if page else ("#1c1e21", "#4a5058", "#d9dde2")
     return {
         "background": None if page else "white",
