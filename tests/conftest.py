@@ -1,6 +1,7 @@
 """Fixtures and markers that every test can use."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -27,3 +28,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("cpu_bfloat16") and not cpu_bfloat16_works():
         pytest.skip("bfloat16 crashes on this CPU (illegal instruction); set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16")
+
+
+def _threads() -> dict[str, int | str | None]:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {"torch": torch.get_num_threads()} | {name: os.environ.get(name) for name in names}
+
+
+@pytest.fixture(autouse=True)
+def _threads_stay() -> Iterator[None]:
+    """Another number of threads rounds differently: a test that left one behind would break those after it."""
+    before = _threads()
+    yield
+    assert _threads() == before

@@ -195,6 +195,32 @@ def test_two_sweeps_share_a_folder(tmp_path, engine):
     assert len(read_runs(tmp_path).runs) == 3
 
 
+def test_sweeps_in_two_threads_leave_the_environment_as_it_was(monkeypatch):
+    times = iter((0.1, 0.2))
+    begun = threading.Semaphore(0)
+
+    class Process:
+        """The second to start takes longer than the first."""
+
+        def __init__(self, **about):
+            pass
+
+        def start(self):
+            begun.release()
+            time.sleep(next(times))
+
+    context = multiprocessing.get_context("spawn")
+    monkeypatch.setattr(context, "Process", Process)
+    before = dict(os.environ)
+    threads = [threading.Thread(target=_local._Worker, args=(None, 3)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        begun.acquire(timeout=0.05)
+    for thread in threads:
+        thread.join()
+    assert dict(os.environ) == before
+
+
 def test_folders_of_other_runs_are_not_touched(tmp_path, engine):
     plan = plan_of("erm", "coral")
     folder = tmp_path / plan.runs[0].hash()

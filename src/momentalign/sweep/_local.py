@@ -22,6 +22,8 @@ from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, execute
 _REPORT_SECONDS = 0.5
 _RETRIES = 3
 _STOP_SECONDS = 5.0
+_ENVIRONMENT = threading.Lock()
+"""Held while the environment of this process is another one: sweeps in two threads would restore each other's."""
 
 
 class LocalEngine(Engine):
@@ -264,13 +266,14 @@ def visible_gpus() -> list[str]:
 
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    with _ENVIRONMENT:
+        before = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
