@@ -1,8 +1,8 @@
 """Attacks on whole commands: kills, full disks, read-only folders, damaged files, two processes, a lost Ray worker.
 
-`python -m tests.soak --minutes 5 --seed 0` attacks as often as the time allows, runs the same command again, compares
-bit by bit with an undisturbed result, and prints what was tried and survived. The exit code is 1 if anything was lost,
-wrong or ended in a traceback.
+`python -m tests.soak --minutes 5 --seed 0` attacks each command in each way, again and again while there is time, runs
+the same command again, compares bit by bit with an undisturbed result, and prints what was tried and survived. The exit
+code is 1 if anything was lost, wrong or ended in a traceback.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from tests.soak.commands import COMMANDS
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Attack until the time is over, each kind on each command at least once unless --minutes is 0."""
+    """Attack until the time is over and each kind has been tried on each command."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="time; what is under way is finished")
+    parser.add_argument("--minutes", type=float, default=5.0, help="least time; every pair is tried once even so")
     parser.add_argument("--seed", type=int, default=0, help="of the moments, files and bits")
     parser.add_argument("--only", default="", help=f"commands or attacks, separated by commas: {_names()}")
     options = parser.parse_args(arguments)
@@ -40,7 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
         arena.random.shuffle(pairs)
         tallies = {pair: Tally() for pair in pairs}
         for number, (kind, name) in enumerate(cycle(pairs)):
-            if time.monotonic() - start > 60 * options.minutes or (number >= len(pairs) and not _possible(tallies)):
+            over = time.monotonic() - start > 60 * options.minutes or not _possible(tallies)
+            if number >= len(pairs) and over:
                 break
             _attack(arena, kind, name, tallies[kind, name])
     return _print_tallies(tallies, time.monotonic() - start)
