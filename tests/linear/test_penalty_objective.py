@@ -86,6 +86,38 @@ def test_curvature_is_that_of_gauss_newton(penalty: DomainPenalty) -> None:
     assert residual < 20 * np.sqrt(penalised(W.ravel())) * float(step @ step) + 1e-12
 
 
+@each_penalty
+@each_number
+@pytest.mark.parametrize("weight", [0.0, 5.0])
+def test_coordinates_have_the_curvature_of_loss_l2_and_penalty(
+    penalty: DomainPenalty, classes: int, weight: float
+) -> None:
+    X, y, e, W = problem(classes)
+    objective = PenaltyObjective(SortedRows.sort(X, y, e, None, bias=False), classes, penalty, l2=0.1)
+    head = W.ravel()
+    weighted(objective, head, weight)
+    P = objective.plain.curvatures(head).mean(0) + 0.1 * np.eye(head.size)
+    if weight:
+        P += objective.curvature(head)
+    change = np.random.default_rng(5).normal(size=W.shape)
+    if classes > 2:
+        change -= change.mean(0)  # one vector added to all logits' heads changes nothing
+    chosen = objective.coordinates(head)
+    step = chosen.back(chosen.back(change.ravel(), gradient=True))
+    np.testing.assert_allclose(step, np.linalg.solve(P, change.ravel()), rtol=1e-6, atol=1e-9)
+
+
+def test_heads_too_large_for_one_matrix_have_the_coordinates_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, e, W = problem(3)
+    objective = PenaltyObjective(SortedRows.sort(X, y, e, None, bias=False), 3, VREx(), l2=0.1)
+    weighted(objective, W.ravel(), 5.0)
+    monkeypatch.setattr("momentalign.linear._objective._DENSE", W.size - 1)
+    chosen = objective.coordinates(W.ravel())
+    block = objective.plain.curvatures(W.ravel()).mean(0) + 0.1 * np.eye(4)
+    step = chosen.back(chosen.back(W.ravel(), gradient=True))
+    np.testing.assert_allclose(step.reshape(W.shape), np.linalg.solve(block, W.T).T, rtol=1e-6)
+
+
 @each_number
 def test_alignment_terms_are_those_of_moment_alignment(classes: int) -> None:
     X, y, e, W = problem(classes)

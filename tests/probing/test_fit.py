@@ -107,6 +107,25 @@ def test_bootstraps_keep_every_domain_and_class() -> None:
     assert not np.array_equal(bootstrap_weights(FEATURES, 0), bootstrap_weights(FEATURES, 1))
 
 
+def test_groups_count_alike_in_each_domain_of_a_penalty() -> None:
+    """Groups that occur in several domains: each pair of a domain and a group is counted by itself."""
+    rng, n = np.random.default_rng(0), 400
+    domains, groups = rng.choice(3, n, p=[0.6, 0.3, 0.1]), rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    train = replace(FEATURES.train, domains=domains, groups=groups, targets=rng.integers(0, 2, n))
+    train = replace(train, features=np.stack([domains, groups], axis=1).astype(float))
+    data = replace(FEATURES.data, group_names=("a", "b", "c", "d"), domain_names=("u", "v", "w"))
+    features = replace(FEATURES, data=data, splits={"train": train})
+    rows = bootstrap_rows(features, 0, find_method("cma-balanced"))
+    totals = np.zeros((3, 4))
+    np.add.at(totals, tuple(rows.X.astype(int).T), rows.shares)
+    np.testing.assert_allclose(totals, 1 / 4, rtol=1e-12)
+    assert rows.number == 3
+    by_group = bootstrap_rows(features, 0, find_method("balanced"))
+    assert by_group.number == 4
+    np.testing.assert_array_equal(np.unique(by_group.X[:, 1][by_group.starts[:-1]]), range(4))
+    assert bootstrap_rows(features, 0, find_method("erm")).number == 1
+
+
 def test_bootstraps_that_cannot_have_every_group_name_the_groups() -> None:
     train = replace(FEATURES.train, groups=np.arange(len(FEATURES.train.targets)))  # each row its own
     data = replace(FEATURES.data, group_names=tuple(f"group {k}" for k in range(len(train.targets))))

@@ -67,6 +67,36 @@ def test_the_public_code_counts_evaluation_batches_and_has_more_weights() -> Non
     assert [released.training_step(count, **rows) for count in (0, 9, 10, 24, 25, 26)] == [0, 9, 10, 10, 10, 11]
 
 
+@pytest.mark.parametrize(("name", "weight"), [("waterbirds", 0.1), ("celeba", 0.1), ("multinli", 0.0)])
+def test_the_public_code_has_one_more_weight_and_the_same_steps(name: str, weight: float) -> None:
+    paper, released = recipe_for(name), recipe_for(f"{name}-released")
+    for hparam in ("gradient_weight", "hessian_weight"):
+        grids = [method_grid("cma", "converged", recipe, train_rows=1000) for recipe in (paper, released)]
+        first, second = ({one[hparam] for one in grid} for grid in grids)
+        assert second - first == {weight}
+        assert first < second
+    assert (released.epochs, released.anneal_steps, released.isr_class) == (
+        paper.epochs,
+        paper.anneal_steps,
+        paper.isr_class,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "last", "isr_class"),
+    [("waterbirds", 300, 2800, 0), ("celeba", 50, 16000, 0), ("multinli", 3, 1200, 2)],
+)
+def test_published_settings_of_each_data_set(name: str, epochs: int, last: int, isr_class: int) -> None:
+    recipe = recipe_for(name)
+    assert (recipe.epochs, recipe.isr_class, recipe.unit_scale) == (epochs, isr_class, False)
+    assert recipe.anneal_grid(1) == tuple(last * k // 4 for k in range(5))
+
+
+def test_other_data_have_features_of_one_scale_and_any_class_of_isr() -> None:
+    table = recipe_for("table")
+    assert (table.epochs, table.isr_class, table.unit_scale) == (50, None, True)
+
+
 def test_a_detached_centre_is_for_sgd() -> None:
     with pytest.raises(ValueError, match="'hgp-product' is fitted by solver 'sgd' only, but 'solver' is 'converged'"):
         method_grid("hgp-product", "converged", recipe_for("table"), train_rows=10)

@@ -8,6 +8,7 @@ import pytest
 
 from momentalign.report import accuracy_table
 from momentalign.report._group_table import _cell
+from momentalign.report._published_rows import PUBLISHED_PROBING
 from momentalign.report._table import ResultCell, ResultRow, TableSection
 from momentalign.selection import read_runs, select
 from momentalign.sklearn import worst_group_interval
@@ -52,6 +53,15 @@ def test_columns_are_the_measures_that_were_recorded(folder):
         assert name in " ".join(section.notes)
     published = [row for row in section.rows if row.published]
     assert {row.cells[COLUMNS.index("AUROC")].text for row in published} == {""}
+
+
+def test_published_numbers_have_their_note_and_other_data_neither(folder, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    write_fake_probes(other, dataset="mine", hparams=1, trials=1)
+    for place, published in ((folder, True), (other, False)):
+        section = only_section(place)
+        assert any(row.published for row in section.rows) is published
+        assert (PUBLISHED_PROBING in section.notes) is published
 
 
 def test_interval_is_the_mean_of_the_trials_intervals(folder):

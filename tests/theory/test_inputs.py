@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 
 from momentalign.theory import moment_gaps, transfer_report
+from momentalign.theory._inputs import as_features, as_labels, as_outcomes, index_known_labels, index_labels
 
 RNG = np.random.default_rng(0)
 GOOD: dict[str, Any] = {
@@ -89,3 +91,32 @@ def test_types(changes: dict[str, Any], message: str) -> None:
 def test_moment_gaps_of_one_domain() -> None:
     with pytest.raises(ValueError, match="at least two domains, but all 40 rows are of 'a'"):
         moment_gaps(GOOD["X"], ["a"] * 40)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_numbers_and_strings_in_a_list_are_different_labels(kind: type) -> None:
+    values = [2, "2", 10, "b", 2]
+    distinct, index = index_labels(as_labels("domains", kind(values), 5, "X"))
+    assert distinct == [10, 2, "2", "b"]  # by type, then by text, where labels do not compare
+    assert [distinct[k] for k in index.tolist()] == values
+
+
+@pytest.mark.parametrize("convert", [np.array, torch.tensor, list])
+def test_labels_that_compare_are_in_their_own_order(convert: Any) -> None:
+    distinct, index = index_labels(as_labels("y", convert([10, 9, 10, -1]), 4, "X"))
+    assert distinct == [-1, 9, 10]
+    assert index.tolist() == [2, 1, 2, 0]
+    assert index_known_labels("target_labels", np.array([9, -1]), distinct).tolist() == [1, 0]
+
+
+def test_numbers_become_double_precision() -> None:
+    X = as_features("X", torch.ones(2, 3, requires_grad=True), columns=3)
+    assert X.dtype == torch.float64
+    assert as_outcomes("y", [1, 2], 2, "X").shape == (2, 1)
+    assert as_outcomes("y", np.ones((2, 3)), 2, "X", columns=3).shape == (2, 3)
+    with pytest.raises(ValueError, match=r"should have 2 columns like 'y', but has 3"):
+        as_outcomes("target_labels", np.ones((2, 3)), 2, "target", columns=2)
+    with pytest.raises(ValueError, match=r"should have shape \(2,\) or \(2, C\), but has shape \(2, 1, 1\)"):
+        as_outcomes("y", np.ones((2, 1, 1)), 2, "X")
+    with pytest.raises(ValueError, match=r"first in row 0\."):
+        as_features("X", np.array([[np.nan, 1.0], [1.0, np.inf]]))

@@ -29,6 +29,8 @@ TESTS = {
 }
 """Packages that are mutated, with their tests; the package's doctests are among them."""
 
+TESTS_OF_ALL = ["tests/test_defaults.py"]
+
 BOUND = 0.9
 
 _NEAREST = 3
@@ -55,7 +57,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(TESTS)}; all by default")
     parser.add_argument("--mutants", type=int, default=40, help="mutants of a package (default: 40)")
-    parser.add_argument("--sample", type=int, default=0, help="which sample of so many; samples share no mutant")
+    parser.add_argument("--sample", type=int, default=0, help="which sample of so many; small packages start over")
     parser.add_argument("--direct", action="store_true", help="no coverage: all tests, those of the module first")
     parser.add_argument("--survivors", action="store_true", help="try again what survived, after new tests")
     parser.add_argument("--report", action="store_true", help="only print the scores of what was tried")
@@ -72,10 +74,10 @@ def _options() -> argparse.Namespace:
 
 
 def _try_package(package: str, copy: Path, work: Path, results: Path, options: argparse.Namespace) -> None:
-    files = test_files(copy, [*TESTS[package], f"src/momentalign/{package}"])
+    files = test_files(copy, [*TESTS[package], *TESTS_OF_ALL, f"src/momentalign/{package}"])
     found: TestMap | None = None
     equivalent = _equivalent()
-    for mutant in _sample(copy, package, options.sample * options.mutants, options.mutants):
+    for mutant in _sample(copy, package, options.sample, options.mutants):
         key, path = mutant.place.key, mutant.place.path
         row: dict[str, object] = {"package": package, "key": key, "line": mutant.place.line}
         row |= {"original": mutant.original, "mutated": mutant.mutated}
@@ -99,16 +101,12 @@ def _try_package(package: str, copy: Path, work: Path, results: Path, options: a
         )
 
 
-def _sample(copy: Path, package: str, start: int, count: int) -> list[Mutant]:
-    """Mutants of one sample; those that are no Python count for nothing."""
-    found = []
-    for place in package_places(copy, package):
-        mutant = make_mutant((copy / place.path).read_text(), place)
-        if mutant is not None:
-            found.append(mutant)
-        if len(found) == start + count:
-            break
-    return found[start:]
+def _sample(copy: Path, package: str, sample: int, count: int) -> list[Mutant]:
+    """Mutants of one sample, past the last place from the first on; those that are no Python count for nothing."""
+    places = package_places(copy, package)
+    indices = dict.fromkeys(index % len(places) for index in range(sample * count, (sample + 1) * count))
+    mutants = [make_mutant((copy / places[index].path).read_text(), places[index]) for index in indices]
+    return [mutant for mutant in mutants if mutant is not None]
 
 
 def _try_mutant(mutant: Mutant, found: TestMap, copy: Path, work: Path, seconds: float) -> tuple[str, str]:
