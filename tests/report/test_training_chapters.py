@@ -72,6 +72,14 @@ def test_a_logarithmic_axis_needs_everything_above_zero() -> None:
     assert _scale([{**row, "low": 0.0} for row in rows])["scale"] == "symlog"
 
 
+@pytest.mark.parametrize(
+    ("largest", "scale"), [(19.9, "linear"), (20.0, "log"), (20.5, "log"), (-1.0, "linear")], ids=str
+)
+def test_numbers_of_one_chart_span_decades_from_twenty_times_the_smallest_on(largest: float, scale: str) -> None:
+    rows = [{"mean": mean, "low": 0.5, "high": mean} for mean in (1.0, largest)]
+    assert _scale(rows)["scale"] == scale
+
+
 @pytest.mark.parametrize(("smallest", "tiny"), [(0.001, False), (0.0009, True)])
 def test_numbers_below_a_thousandth_have_exponents(smallest: float, tiny: bool) -> None:
     rows = [{"mean": mean, "low": mean / 2, "high": mean} for mean in (smallest, 1.0)]
