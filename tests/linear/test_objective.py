@@ -1,8 +1,11 @@
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 import pytest
 import torch
 
 from momentalign.linear import AlignmentObjective, SortedRows
+from momentalign.linear._objective import _one_thread
 from momentalign.linear._spreads import GradientSpread, HessianSpread, KernelSpread, make_spread
 from tests.linear.problems import Problem, make_problem, reference
 from tests.references import differentiated, domain_losses
@@ -225,3 +228,20 @@ def test_coordinates_are_those_of_gauss_and_newton(classes: int, bias: bool) -> 
     chosen = objective.coordinates(head.ravel())
     step = chosen.back(chosen.back(change.ravel(), gradient=True))
     np.testing.assert_allclose(step, np.linalg.lstsq(P, change.ravel(), rcond=1e-12)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("features", "limits"), [(4, [1]), (511, [1]), (512, [])])
+def test_blas_is_kept_to_one_thread_for_few_features(
+    features: int, limits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+
+    class Recorder:
+        def limit(self, *, limits: int, user_api: str) -> AbstractContextManager[None]:
+            assert user_api == "blas"
+            found.append(limits)
+            return nullcontext()
+
+    monkeypatch.setattr("momentalign.linear._objective._controller", Recorder)
+    with _one_thread(features):
+        assert found == limits
