@@ -1,5 +1,6 @@
 import pytest
 
+from momentalign.penalties import MomentAlignment
 from momentalign.probing import METHODS, PROTOCOL_METHODS, find_method, method_grid, recipe_for
 
 
@@ -136,3 +137,15 @@ def test_the_values_that_are_searched(method: str, grid: dict[str, tuple[float, 
 def test_rows_that_a_method_needs_of_every_group() -> None:
     needed = {name: method.least for name, method in METHODS.items() if method.least}
     assert needed == {"subsampled": {"train": 2}, "dfr": {"val": 2}, "dfr-train": {"train": 2, "val": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "route"),
+    [("gradient-matching", "direct"), ("hessian-matching", "direct"), ("cma", "direct"), ("moment-alignment", "gram")],
+)
+def test_third_derivatives_alone_take_gram_matrices(name: str, route: str) -> None:
+    method = find_method(name)
+    penalty = method.make_penalty({key: values[0] for key, values in method.grid.items()})
+    assert isinstance(penalty, MomentAlignment)
+    assert penalty.route == route
+    assert (penalty.bias, penalty.scaling) == (False, method.scaling)

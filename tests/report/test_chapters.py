@@ -239,6 +239,17 @@ def test_cells_are_as_high_for_many_rows_as_for_few() -> None:
     assert opacity["range"][1] <= 0.6  # or numbers become hard to read on dark pages
 
 
+def test_bars_and_rows_of_dots_are_as_high_for_many_as_for_few() -> None:
+    names = tuple("abcd")
+    few, many = (bars(methods=names[:count], x="s", page=True)["height"] for count in (2, 4))
+    assert many == 2 * few
+    options: dict[str, Any] = {"styles": STYLES, "published": False, "x": "x", "page": True}
+    few, many = (dots(columns=names[:count], methods=3, **options)["height"] for count in (2, 4))
+    assert many == 2 * few
+    lines = [(dots(columns=("a",), methods=count, **options)["height"] - 8) / count for count in (1, 5, 11, 29)]
+    assert lines == [19, 15, 9, 9]  # narrower for more methods, as long as points stay apart
+
+
 STYLES = NameStyles(("ERM",))
 FITTED_AXES: dict[str, tuple[Any, str]] = {
     "curves": (partial(curves, styles=STYLES, y="y"), "y"),

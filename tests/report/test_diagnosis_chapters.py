@@ -252,3 +252,31 @@ def test_lines_are_narrower_where_there_are_many_and_hold_a_name() -> None:
     assert changes == [6, 15]  # the last numbers of domains before lines get narrower
     assert heights == sorted(heights, reverse=True)
     assert heights[-1] > 11  # the size of the names
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda names: score_dots(styles=STYLES, domains=names, x="x", page=False),
+        lambda names: stacked_shares(styles=STYLES, domains=names, page=False),
+        lambda names: value_ranges(domains=names, x="x", page=False),
+        lambda names: column_strips(styles=None, columns=names, page=False),
+    ],
+    ids=["scores", "shares", "ranges", "columns"],
+)
+def test_few_lines_are_as_high_as_one(draw: Any) -> None:
+    heights = [draw(NAMES[:count])["height"] for count in (1, 2, 3)]
+    assert heights == [heights[0], 2 * heights[0], 3 * heights[0]]
+    assert heights[0] > 11
+
+
+@pytest.mark.parametrize("page", [True, False])
+@pytest.mark.parametrize("name", CHARTS)
+def test_marks_are_visible_or_hidden_with_their_tooltip(name: str, page: bool) -> None:
+    for mark in marks(CHARTS[name](page)):
+        given = mark.get("opacity", 1)
+        opacity = given if not isinstance(given, dict) else given.get("condition", given)["value"]
+        if opacity == 0:
+            assert mark["tooltip"] is None
+        else:
+            assert 0.4 < opacity <= 1
