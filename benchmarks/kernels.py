@@ -2,7 +2,7 @@
 
 The kernels are switched off and the same training step is captured again, with and without `torch.compile`:
 
-    PYTHONPATH=src python benchmarks/kernels.py --out runs/kernels.json
+    python -m benchmarks.kernels --out runs/kernels.json
 
 - ColoredMNIST, as `momentalign train` runs it: MNIST_CNN, bfloat16, 3 × 64 images, Adam, one CUDA graph a step;
 - ViT-S/16 in bfloat16, 3 × 32 images of 224 pixels, one CUDA graph a step;
@@ -12,7 +12,6 @@ Images are random. `--quick` runs a few eager steps of tiny batches, also on a C
 """
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from momentalign.bench import BenchmarkRow, environment, write_benchmark
 from momentalign.bench._measure import captured
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._step import training_step, vit_small
@@ -179,25 +179,23 @@ class Study:
     def __init__(self, device: torch.device, *, quick: bool, seconds: float, out: Path) -> None:
         self.device, self.quick, self.out = device, quick, out
         self.begun, self.seconds = time.monotonic(), seconds
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[BenchmarkRow] = []
 
     @property
     def late(self) -> bool:
         """Whether what takes long should be left out."""
         return time.monotonic() - self.begun > self.seconds
 
-    def add(self, group: str, times: Mapping[str, float], **more: Mapping[str, float]) -> None:
+    def add(self, group: str, times: Mapping[str, float], shares: Mapping[str, float] | None = None) -> None:
         """Keep one group's times, print them, and write all rows so far."""
-        base = times.get("as it is", next(iter(times.values())))
+        base, shares = times.get("as it is", next(iter(times.values()))), shares or {}
         print(f"\n{group}  [{time.monotonic() - self.begun:.0f} s]", flush=True)
         for name, value in times.items():
-            row = {"group": group, "variant": name, "ms": value, "extra_ms": value - base, "ratio": value / base}
-            row |= {key: values[name] for key, values in more.items() if name in values}
+            note = f"{shares[name]:+.1f}% of a run" if shares.get(name) else ""
+            row = BenchmarkRow("kernels", group, name, value / 1e3, time_ratio=value / base, note=note)
             self.rows.append(row)
-            extra = "".join(f"  {key} {row[key]:.4g}" for key in more if key in row)
-            print(f"  {name:45s} {value:9.4f} ms  {value - base:+8.4f} ms  {100 * (value / base - 1):+6.2f} %{extra}")
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        self.out.write_text(json.dumps({"environment": environment(self.device), "rows": self.rows}, indent=1) + "\n")
+            print(f"  {name:45s} {value:9.4f} ms  {value - base:+8.4f} ms  {100 * (value / base - 1):+6.2f} %  {note}")
+        write_benchmark(self.out, self.rows, environment(self.device))
 
     def digits(self) -> None:
         """ColoredMNIST: evaluation, ERM's step, and every penalty's."""
@@ -232,8 +230,8 @@ class Study:
             passed = RUN_RECORDS * RUN_IMAGES / EVALUATED
             if unit is None:  # ERM comes first
                 unit = RUN_STEPS * times["as it is"] + passed * evaluation["as it is"]
-                self.add("evaluation of 4096 images", evaluation, run_percent=share(evaluation, passed, unit))
-            self.add(f"ColoredMNIST step, {algorithm}", times, run_percent=share(times, RUN_STEPS, unit))
+                self.add("evaluation of 4096 images", evaluation, share(evaluation, passed, unit))
+            self.add(f"ColoredMNIST step, {algorithm}", times, share(times, RUN_STEPS, unit))
 
     def vit(self) -> None:
         """ViT-S/16: the penalty of its batch alone, and the captured step."""
@@ -297,12 +295,6 @@ def penalty_alone(make: Callable[[], Any], size: BatchSize, device: torch.device
         run()
         return run
     return captured(run)
-
-
-def environment(device: torch.device) -> dict[str, str]:
-    """What the numbers depend on besides the code."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    return {"torch": torch.__version__, "device": name}
 
 
 def main() -> None:

@@ -28,6 +28,8 @@ MODULES: Mapping[str, str] = {
     "groups": "benchmarks.groups.page",
     "probing": "benchmarks.probing.page",
     "selection": "benchmarks.selection.page",
+    "performance": "benchmarks.costs.performance",
+    "choosing-weights": "benchmarks.weights",
     "index": "benchmarks.overview",
     "readme": "benchmarks.readme",
     "which-method": "benchmarks.which_method",
@@ -52,8 +54,8 @@ class StudyPage:
     Args:
         files: The files of records that it is made from, by name.
         make: Its content, from the records of these files.
-        texts: Paths of its texts from the folder of the documentation; docs/results/NAME.md if there are none. All have
-            the same blocks and figures.
+        texts: Paths of its texts from the folder of the documentation; docs/results/NAME.md if there are none. Each has
+            some of the blocks, and all figures.
     """
 
     files: Mapping[str, RecordFile]
@@ -73,18 +75,21 @@ def study_page(name: str) -> StudyPage:
     return page
 
 
+def block_names(text: str) -> list[str]:
+    """Names of a text's blocks, in their order."""
+    return [match["name"] for match in _BLOCK.finditer(text)]
+
+
 def fill(text: str, blocks: Mapping[str, str]) -> str:
     """A page's text with its blocks filled: on lines of their own if `begin` starts a line, else inside the sentence.
 
     Raises:
-        ValueError: If the page lacks a block, has one that nothing fills, or has a marker without its other half.
+        ValueError: If the page has a block that nothing fills, or a marker without its other half.
     """
-    found = [match["name"] for match in _BLOCK.finditer(text)]
+    found = block_names(text)
     lone = len(re.findall("<!-- (?:begin|end) ", text)) - 2 * len(found)
     if lone:
         raise ValueError(f"every begin should be followed by its end, but {lone} markers are without the other half.")
-    if missing := sorted(set(blocks) - set(found)):
-        raise ValueError(f"there is no block for {', '.join(missing)}: write <!-- begin NAME --><!-- end NAME -->.")
     if unknown := sorted(set(found) - set(blocks)):
         raise ValueError(f"nothing fills {', '.join(unknown)}: remove the block, or make it in the study's module.")
 
@@ -116,6 +121,10 @@ def build(name: str, docs: Path = DOCS, *, check: bool = False) -> list[str]:
     study = study_page(name)
     content = study.make({file: load_lines(file, docs) for file in study.files})
     paths = [(docs / text).resolve() for text in study.texts or [f"results/{name}.md"]]
+    found = {block for path in paths for block in block_names(path.read_text(encoding="utf-8"))}
+    if missing := sorted(set(content.blocks) - found):
+        names, files = ", ".join(missing), ", ".join(path.name for path in paths)
+        raise ValueError(f"{files}: there is no block for {names}: write <!-- begin NAME --><!-- end NAME -->.")
     differing = []
     for label, figure in content.figures.items():
         file = f"figures/results/{name}-{label}.svg"
@@ -137,8 +146,7 @@ def _build_text(path: Path, blocks: Mapping[str, str], *, check: bool) -> list[s
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
     old, new = ([match["text"] for match in _BLOCK.finditer(version)] for version in (text, filled))
-    names = [match["name"] for match in _BLOCK.finditer(text)]
-    differing = [block for block, before, now in zip(names, old, new, strict=True) if before != now]
+    differing = [block for block, before, now in zip(block_names(text), old, new, strict=True) if before != now]
     if not check and filled != text:
         atomic_write(path, filled)
     return [f"{path.name}: {label}" for label in dict.fromkeys(differing)]

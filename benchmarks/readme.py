@@ -7,6 +7,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from benchmarks.costs.page import PAGE as COSTS
+from benchmarks.costs.page import cma_span
+from benchmarks.costs.performance import small_step
+from benchmarks.costs.rows import PERFORMANCE
 from benchmarks.domainbed.page import select_runs
 from benchmarks.domainbed.plans import STUDIES
 from benchmarks.estimators.page import PAGE as ESTIMATORS
@@ -35,10 +39,13 @@ GUESSING, SHAPE = 50, 75
 
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
-    """Accuracies on ColoredMNIST's domain -90%, and what the estimators gain on tables and for groups."""
+    """Accuracies on ColoredMNIST's domain -90%, what the estimators gain, and what a penalty costs."""
     chosen = chosen_runs(records["colored-mnist"])
     groups = sentence_numbers(GroupStudy(records["groups"]))
+    small = small_step(records["performance"])
     blocks = {
+        "vit-time": cma_span(records["costs"], "seconds", "vit"),
+        "small-step": "?" if small is None else number(small),
         "methods": str(len(algorithm_names())),
         "erm-training": _text(chosen, "erm", "training-domain", "training"),
         "erm-mean": _text(chosen, "erm", "training-domain"),
@@ -140,7 +147,13 @@ def _draw(data: alt.Data) -> Any:
 
 
 PAGE = StudyPage(
-    {"colored-mnist": SWEEP_RUNS, "estimators": ESTIMATORS.files["estimators"], **GROUPS.files},
+    {
+        "colored-mnist": SWEEP_RUNS,
+        "estimators": ESTIMATORS.files["estimators"],
+        "costs": COSTS.files["costs"],
+        "performance": PERFORMANCE,
+        **GROUPS.files,
+    },
     make_page,
     texts=("../README.md", "index.md"),
 )

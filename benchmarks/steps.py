@@ -1,6 +1,6 @@
 """Measure a fine-tuning step of an image encoder, captured in a CUDA graph and launched operation by operation.
 
-    python -m benchmarks.steps data/encoders/mobilenet_v2 --size 112
+    python -m benchmarks.steps data/encoders/mobilenet_v2 --size 112 --out steps.json
 
 Images are random bytes on the device: three training domains of 32 images a step, DomainBed's augmentation, Adam. Every
 line is a run of its own; the time is that of a step after the first record. `--profile` also lists the kernels of an
@@ -11,9 +11,11 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
+from momentalign.bench import BenchmarkRow, environment, write_benchmark
 from momentalign.data import DomainDataset, Split
 from momentalign.encoders import ImagePreprocessing
 from momentalign.training import make_config, run
@@ -82,29 +84,32 @@ def profile(data: DomainDataset, encoder: str, precision: str, steps: int) -> st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table of milliseconds a step, and return the exit code."""
+    """Measure, print and save; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steps", description=__doc__.splitlines()[0])
     parser.add_argument("encoder", help="as for momentalign train --encoder")
     parser.add_argument("--size", type=int, default=112, help="pixels of a side (default: 112)")
     parser.add_argument("--steps", type=int, default=100, help="steps that are timed (default: 100)")
     parser.add_argument("--rows", type=int, default=400, help="images of a domain (default: 400)")
     parser.add_argument("--algorithms", default="erm,cma,cma-momentum", help="default: erm,cma,cma-momentum")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file for the numbers")
     parser.add_argument("--profile", action="store_true", help="list the kernels of an eager step")
     given = parser.parse_args(arguments)
     cuda = torch.cuda.is_available()
     data, encoder = random_images(given.rows, given.size), f"{given.encoder}?size={given.size}"
     host, device = augmentation_seconds(given.size, "cuda" if cuda else "cpu", max(1, given.steps // 2))
     print(f"augmentation: {1e3 * host:.2f} ms of the host, {1e3 * device:.2f} ms in all\n")
-    print("| precision | step | " + " | ".join(given.algorithms.split(",")) + " |")
-    print("|---|---|" + "--:|" * len(given.algorithms.split(",")))
+    rows: list[BenchmarkRow] = []
     for precision in ("32", "bf16") if cuda else ("32",):
+        erm = 0.0
         for capture in (True, False) if cuda else (False,):
-            seconds = [
-                step_seconds(data, encoder, algorithm, precision, capture, given.steps)
-                for algorithm in given.algorithms.split(",")
-            ]
-            cells = " | ".join(f"{1e3 * value:.2f}" for value in seconds)
-            print(f"| {precision} | {'captured' if capture else 'eager'} | {cells} |", flush=True)
+            for algorithm in given.algorithms.split(","):
+                seconds = step_seconds(data, encoder, algorithm, precision, capture, given.steps)
+                erm = erm or seconds  # the first of the precision
+                size = f"{Path(given.encoder).name}, {given.size} pixels, precision {precision}"
+                name = f"{algorithm}, {'captured' if capture else 'operation by operation'}"
+                rows.append(BenchmarkRow("fine-tuning step", size, name, seconds, time_ratio=seconds / erm))
+                print(f"{size}, {name}: {1e3 * seconds:.2f} ms", flush=True)
+                write_benchmark(given.out, rows, environment(torch.device("cuda" if cuda else "cpu")))
     if given.profile:
         print(profile(data, encoder, "32", min(40, given.steps)))
     return 0

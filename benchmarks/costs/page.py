@@ -1,31 +1,21 @@
 """Tables of docs/results/costs.md."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.costs.averaging import KINDS
+from benchmarks.costs.rows import paper_lines
 from benchmarks.markdown import number, table
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import Line, RecordFile, json_lines
 from momentalign.algorithms import find_algorithm
 from momentalign.bench._paper_table import _METHODS, _SETS
+from momentalign.bench._step import vit_small
 from momentalign.published import published_costs
 
 OURS, PAPERS = "cma", ("cma-speed", "cma-memory")
 """The package's own route, and the paper's two."""
 UNITS = {"seconds": (0, "time"), "peak_bytes": (1, "memory")}
 """Which of the published pair a measured field is, and the name of its table."""
-
-
-def bench_lines(path: Path) -> Iterator[Line]:
-    """One record for each row of the paper's table in a file of `momentalign bench`."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    environment = dict(content["environment"])
-    device = environment.pop("device")
-    for row in content["rows"]:
-        if row.pop("table") == "paper's table":
-            yield {**row, "device": device, "versions": environment}
 
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
@@ -102,7 +92,14 @@ def erm_table(lines: Mapping[tuple[str, str], Line], sets: Sequence[str]) -> str
     return table(["ERM", *_titles(sets)], rows)
 
 
-def span(ratios: Iterator[float | None]) -> str:
+def cma_span(records: Sequence[Line], field: str, encoder: str) -> str:
+    """CMA's least and largest ratio to ERM over the data sets of an encoder, `digits` or `vit`."""
+    lines = {(line["size"], line["name"]): line for line in records}
+    sets = [data.name for data in _SETS if (data.encoder is vit_small) == (encoder == "vit")]
+    return span(_measured(lines, each, OURS, field) for each in sets if (each, OURS) in lines)
+
+
+def span(ratios: Iterable[float | None]) -> str:
     """Smallest to largest ratio, one where they are the same."""
     known = [ratio for ratio in ratios if ratio is not None]
     return " to ".join(dict.fromkeys((_ratio(min(known)), _ratio(max(known))))) if known else "?"
@@ -134,7 +131,7 @@ def _titles(sets: Sequence[str]) -> list[str]:
 
 PAGE = StudyPage(
     {
-        "costs": RecordFile(("size", "name"), bench_lines),
+        "costs": RecordFile(("size", "name"), paper_lines),
         "averaging": RecordFile(("dataset", "algorithm", "average"), json_lines),
     },
     make_page,

@@ -1,7 +1,7 @@
 """Tables and figures of docs/results/estimators.md."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 
 from benchmarks.estimators.cells import SMALL_ROWS, CellResults
-from benchmarks.estimators.methods import BASELINES, SEARCHES, TUNED
+from benchmarks.estimators.methods import BASELINES, SCORES, SEARCHES, TUNED
 from benchmarks.estimators.rules import rules_table
 from benchmarks.estimators.sets import HALVES, SETS, half
 from benchmarks.estimators.tables import kind_of, markdown_tables, summarize
@@ -20,8 +20,9 @@ from benchmarks.records import Line, RecordFile, json_lines
 from momentalign._types import Array
 
 CLASSIFIER, REGRESSOR = (SEARCHES[regression].__name__ for regression in (False, True))
+COMPARED = (CLASSIFIER, "LogisticRegression")
 EQUAL = 0.05
-"""Points below which two accuracies count as equal, half of the last digit shown."""
+"""Points, or % of an error, below which two accuracies count as equal, half of the last digit shown."""
 SIZES = {False: "all rows", True: f"{SMALL_ROWS} rows of each domain"}
 
 
@@ -39,6 +40,8 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     blocks = {
         **markdown_tables(cells),
         "summary": _summary(cells),
+        "worst-counts": _counts_table(cells),
+        "stayed": ", ".join(f"`{name}`" for name in stayed_sets(cells)) or "none",
         "worst-domain": _worst_table(cells),
         "chosen": _chosen_table(cells),
         "rules": rules_table(records["estimators-candidates"]),
@@ -56,11 +59,51 @@ def mean_gains(cells: CellResults, name: str, *, small: bool) -> Array:
     return 100 * (found[CLASSIFIER].mean - better)
 
 
-def _worst_gains(cells: CellResults, name: str) -> dict[str, float]:
-    """Difference of the worst domains' accuracies from each baseline and the better one, all rows."""
-    found = summarize(cells, name, "accuracy", small=False)
+def _worst_gains(cells: CellResults, name: str, score: str = "accuracy") -> dict[str, float]:
+    """Difference of the worst domains from each baseline and the better one in points, all rows."""
+    found = summarize(cells, name, score, small=False)
     gains = {rival: 100 * float((found[CLASSIFIER].worst - found[rival].worst)[0]) for rival in BASELINES[False]}
     return {**gains, "the better": min(gains.values())}
+
+
+def _worst_error_gain(cells: CellResults, name: str) -> float:
+    """How much of RidgeCV's error on its worst domain is gone on the search's, in %, all rows."""
+    found = summarize(cells, name, "RMSE", small=False)
+    return 100 * (1 - float((found[REGRESSOR].worst / found[TUNED[True]].worst)[0]))
+
+
+def _counts(gains: Sequence[float]) -> tuple[int, int, int]:
+    """How many are better, equal and worse."""
+    better, worse = sum(gain > EQUAL for gain in gains), sum(gain < -EQUAL for gain in gains)
+    return better, len(gains) - better - worse, worse
+
+
+def worst_counts(cells: CellResults) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Sets whose worst domain is better, equal and worse, by score and rival."""
+    counts = {
+        (score, rival): _counts([_worst_gains(cells, name, score)[rival] for name in _sets(regression=False)])
+        for score in SCORES[False]
+        for rival in BASELINES[False]
+    }
+    errors = [_worst_error_gain(cells, name) for name in _sets(regression=True)]
+    return {**counts, ("RMSE", TUNED[True]): _counts(errors)}
+
+
+def _counts_table(cells: CellResults) -> str:
+    rows = [[f"{score}, against {rival}", *map(str, found)] for (score, rival), found in worst_counts(cells).items()]
+    return table(["worst domain, number of sets", "better", "equal", "worse"], rows)
+
+
+def stayed_sets(cells: CellResults) -> list[str]:
+    """Sets of classification where the search stayed everywhere and its mean or worst domain still differs."""
+    found = []
+    for name in _sets(regression=False):
+        results = [cell["methods"][CLASSIFIER] for key, cell in cells.items() if key.startswith(f"{name}/0/")]
+        scores = summarize(cells, name, "accuracy", small=False)
+        apart = [np.abs(ours - theirs).max() for ours, theirs in zip(*(scores[n] for n in COMPARED), strict=True)]
+        if not any(result["stepped"] for result in results) and 100 * max(apart) > EQUAL:
+            found.append(name)
+    return found
 
 
 def _sets(*, regression: bool) -> list[str]:
@@ -72,8 +115,7 @@ def _summary(cells: CellResults) -> str:
     points = [float(mean_gains(cells, name, small=False).mean()) for name in classification]
     percents = [float(mean_gains(cells, name, small=False).mean()) for name in regression]
     few = [float(mean_gains(cells, name, small=True).mean()) for name in classification]
-    worst = [_worst_gains(cells, name)["LogisticRegression"] for name in classification]
-    better, worse = sum(gain > EQUAL for gain in worst), sum(gain < -EQUAL for gain in worst)
+    plain, balanced = (worst_counts(cells)[score, COMPARED[1]] for score in SCORES[False])
     lost = [gain for gain in few if gain < -EQUAL]
     lines = (
         f"In the mean over left-out domains `{CLASSIFIER}` was at most {number(-min(points), 2)} points below the "
@@ -81,8 +123,9 @@ def _summary(cells: CellResults) -> str:
         f"{number(max(points), 2)} above it.",
         f"The mean error of `{REGRESSOR}` was at most {number(-min(percents), 2)}% above that of `RidgeCV()` on each "
         f"of {len(percents)} sets, and up to {number(max(percents))}% below it.",
-        f"The worst domain was better than `LogisticRegression()`'s on {better} sets, equal on "
-        f"{len(worst) - better - worse}, worse on {worse}.",
+        f"The worst domain's accuracy was better than `LogisticRegression()`'s on {plain[0]} sets, equal on "
+        f"{plain[1]}, worse on {plain[2]}; its balanced accuracy, by which the search chooses, better on "
+        f"{balanced[0]}, equal on {balanced[1]}, worse on {balanced[2]} ([all counts](#what-it-says)).",
         f"With {SMALL_ROWS} rows of each training domain the first of these no longer holds: the better of the two was "
         f"better than the search on {len(lost)} sets of {len(few)}, by up to {number(-min(few))} points.",
     )

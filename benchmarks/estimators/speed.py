@@ -1,8 +1,14 @@
-"""Time of the searches against scikit-learn's on the same folds and grid: `python -m benchmarks.estimators.speed`."""
+"""Time of the searches against scikit-learn's on the same folds and grid.
 
+python -m benchmarks.estimators.speed --out speed.json
+"""
+
+import argparse
+import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge, RidgeCV
 from sklearn.model_selection import GroupKFold
 
+from benchmarks.costs.rows import save_speed
+from momentalign.bench import BenchmarkRow
 from momentalign.sklearn import MomentAlignedClassifierCV, MomentAlignedRegressorCV
 
 
@@ -53,7 +61,7 @@ def measure(shape: Shape) -> dict[str, float]:
     models: dict[str, Any]
     if shape.classes is None:
         theirs = RidgeCV(factors, cv=splits, scoring="neg_root_mean_squared_error")
-        models = {"one fit": Ridge(), "scikit-learn": theirs, "ours": MomentAlignedRegressorCV()}
+        models = {"one fit": Ridge(), "scikit-learn's search": theirs, "ours": MomentAlignedRegressorCV()}
     else:
         options: dict[str, Any] = {"max_iter": 1000}
         if "use_legacy_attributes" in LogisticRegressionCV().get_params():  # without it newer releases warn
@@ -63,7 +71,7 @@ def measure(shape: Shape) -> dict[str, float]:
         )
         models = {
             "one fit": LogisticRegression(max_iter=1000),
-            "scikit-learn": theirs,
+            "scikit-learn's search": theirs,
             "ours": MomentAlignedClassifierCV(),
         }
     seconds = {}
@@ -72,23 +80,34 @@ def measure(shape: Shape) -> dict[str, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, y, **({"domains": domains} if name == "ours" else {}))
-        seconds[name] = time.process_time() - start
+        seconds[name] = max(time.process_time() - start, 1e-9)
     return seconds
 
 
-def markdown_lines(shapes: tuple[Shape, ...] = SHAPES) -> Iterator[str]:
-    """Yield a Markdown table, line by line."""
-    yield "| domains × rows | features | classes | scikit-learn's search, s | ours, s | ratio | ours / one fit |"
-    yield "|---|--:|--:|--:|--:|--:|--:|"
+def speed_rows(shapes: Sequence[Shape] = SHAPES) -> Iterator[BenchmarkRow]:
+    """Yield the times of each table, in units of scikit-learn's search."""
     for shape in shapes:
         seconds = measure(shape)
-        one, theirs, ours = (seconds[name] for name in ("one fit", "scikit-learn", "ours"))
-        yield (
-            f"| {shape.domains} × {shape.rows} | {shape.features} | {shape.classes or 'regression'} | {theirs:.2f} | "
-            f"{ours:.2f} | {ours / theirs:.1f} | {ours / max(one, 1e-9):.0f} |"
-        )
+        kind = "regression" if shape.classes is None else f"{shape.classes} classes"
+        size = f"{shape.domains} × {shape.rows} rows, {shape.features} features, {kind}"
+        for name in ("scikit-learn's search", "ours", "one fit"):
+            yield BenchmarkRow(
+                "searches", size, name, seconds[name], time_ratio=seconds[name] / seconds["scikit-learn's search"]
+            )
+
+
+def main(arguments: Sequence[str] | None = None, shapes: Sequence[Shape] = SHAPES) -> int:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.estimators.speed", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="JSON file for the numbers")
+    given = parser.parse_args(arguments)
+    rows = []
+    for row in speed_rows(shapes):
+        print(f"{row.size}, {row.name}: {row.seconds:.2f} s", flush=True)
+        rows.append(row)
+        save_speed(given.out, rows)
+    return 0
 
 
 if __name__ == "__main__":
-    for line in markdown_lines():
-        print(line, flush=True)
+    sys.exit(main())

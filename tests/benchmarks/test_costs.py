@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from benchmarks.costs import averaging
-from benchmarks.costs.page import averaging_table, bench_lines, make_page
+from benchmarks.costs.page import averaging_table, cma_span, make_page
+from benchmarks.costs.rows import paper_lines
 from benchmarks.records import json_lines
 
 
@@ -18,9 +19,9 @@ def test_ratios_stand_beside_the_published(tmp_path: Path) -> None:
         {**rows[0], "name": name, "seconds": None, "peak_bytes": None, "note": "too large, not run"} for name in others
     ]
     path = tmp_path / "costs.json"
-    environment = {"momentalign": "0", "torch": "1", "device": "NVIDIA H200", "threads": 1}
+    environment = {"momentalign": "0", "torch": "1", "accelerator": "cuda", "device": "NVIDIA H200"}
     path.write_text(json.dumps({"environment": environment, "rows": [*rows, {"table": "growth"}]}))
-    lines = list(bench_lines(path))
+    lines = list(paper_lines(path))
     assert len(lines) == 9
     assert lines[0]["device"] == "NVIDIA H200"
     assert lines[0]["versions"]["torch"] == "1"
@@ -32,6 +33,8 @@ def test_ratios_stand_beside_the_published(tmp_path: Path) -> None:
     assert blocks["ours-time"] == "1.50"
     assert blocks["published-time"] == "2.43 to 4.41"
     assert blocks["notes"] == "too large"
+    assert cma_span(lines, "seconds", "digits") == "1.50"
+    assert cma_span(lines, "seconds", "vit") == "?"
 
 
 def test_without_records_the_page_says_so() -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from benchmarks.estimators.__main__ import main
 from benchmarks.estimators.cells import CellResults, draw_rows, outer_folds, plan_cells, run_cells
+from benchmarks.estimators.methods import BASELINES
+from benchmarks.estimators.page import stayed_sets, worst_counts
 from benchmarks.estimators.sets import HALVES, SETS, DomainRows, StudySet, half, prepare, read_set
-from benchmarks.estimators.speed import Shape, markdown_lines
+from benchmarks.estimators.speed import Shape, speed_rows
 from benchmarks.estimators.tables import markdown_tables, summarize
 from tests.benchmarks.commands import assert_refused
 
@@ -151,7 +153,38 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
     assert_refused(main, arguments, message, tmp_path, monkeypatch, capsys)
 
 
+def test_worst_domains_are_counted_by_score_and_rival(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(SETS):
+        if name not in ("pacs", "heart-disease", "developer-salary"):
+            monkeypatch.delitem(SETS, name)
+
+    def methods(name: str, *values: float) -> dict[str, dict[str, object]]:
+        scores = ("RMSE",) if name == "developer-salary" else ("accuracy", "balanced accuracy")
+        names = ("RidgeCV", "MomentAlignedRegressorCV") if scores == ("RMSE",) else BASELINES[False]
+        names = names if scores == ("RMSE",) else (*names, "MomentAlignedClassifierCV")
+        return {
+            method: {"scores": {score: {"x": value} for score in scores}, "stepped": False}
+            for method, value in zip(names, values, strict=True)
+        }
+
+    cells = {
+        "pacs/0/0": {"methods": methods("pacs", 0.5, 0.6, 0.7)},
+        "heart-disease/0/0": {"methods": methods("heart-disease", 0.5, 0.6, 0.5)},
+        "developer-salary/0/0": {"methods": methods("developer-salary", 2.0, 2.1)},
+    }
+    assert worst_counts(cells) == {
+        ("accuracy", "LogisticRegression"): (1, 1, 0),
+        ("accuracy", "LogisticRegressionCV"): (1, 0, 1),
+        ("balanced accuracy", "LogisticRegression"): (1, 1, 0),
+        ("balanced accuracy", "LogisticRegressionCV"): (1, 0, 1),
+        ("RMSE", "RidgeCV"): (0, 0, 1),
+    }
+    assert stayed_sets(cells) == ["pacs"]
+
+
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
 def test_searches_are_timed_on_the_same_folds() -> None:
-    lines = list(markdown_lines((Shape(4, 60, 3, 2), Shape(4, 60, 3))))
-    assert [line.split(" | ")[2] for line in lines[2:]] == ["2", "regression"]
+    rows = list(speed_rows((Shape(4, 60, 3, 2), Shape(4, 60, 3))))
+    assert [row.size.split(", ")[2] for row in rows] == ["2 classes"] * 3 + ["regression"] * 3
+    assert [row.name for row in rows[:3]] == ["scikit-learn's search", "ours", "one fit"]
+    assert rows[0].time_ratio == 1

@@ -10,6 +10,9 @@ from benchmarks.fine_tuning.page import gains
 from benchmarks.fine_tuning.runs import execute
 from benchmarks.fine_tuning.settings import Job, Setting, plan, settings_of
 from benchmarks.fine_tuning.tables import tables
+from benchmarks.fine_tuning.terms import first_terms
+from benchmarks.weights import quantity, term_table
+from momentalign.data import load_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -73,3 +76,19 @@ def test_settings_are_compared_with_erm_on_the_same_domain_and_seed() -> None:
     ]
     assert gains(lines, "three", "safe") == {("a", 1): pytest.approx(1.0)}
     assert gains(lines, "three", "safe", "averaged") == {}
+
+
+def test_terms_of_the_first_step_by_scaling() -> None:
+    data = load_dataset("colored-digits")
+    lines = list(first_terms(data, "-90%", None, rows=64))
+    assert [line["case"] for line in lines] == ["none", "published", "safe"]
+    assert lines[0]["cross_entropy"] == lines[2]["cross_entropy"]  # the same batch and weights
+    assert lines[0]["gradient"] == pytest.approx(2 * lines[1]["gradient"])  # two classes
+    rows = term_table({line["case"]: line for line in lines}).splitlines()[2:]
+    assert rows[0].startswith('| `"none"` |')
+    assert "(published, 5000 and 1000)" in rows[1]
+    assert "(safe, 0.1 and 0.1)" in rows[2]
+
+
+def test_two_significant_digits() -> None:
+    assert [quantity(value) for value in (254321.0, 31.4, 4.44, 0.0251)] == ["250,000", "31", "4.4", "0.025"]

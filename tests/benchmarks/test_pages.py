@@ -67,16 +67,23 @@ def test_a_page_is_filled_from_its_records(docs: Path) -> None:
     assert main(["--check"], docs) == 0
 
 
+def test_every_block_is_in_a_text(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = docs / "results/small.md"
+    page.write_text(page.read_text().replace("<!-- begin best -->0.333333<!-- end best -->", "the best"))
+    assert main([], docs) == 2
+    assert "small.md: there is no block for best" in capsys.readouterr().err
+
+
 def test_a_page_may_have_several_texts(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = pages.study_page("small").make
     page = SimpleNamespace(PAGE=StudyPage({"numbers": NUMBERS}, make, texts=("../front.md", "results/small.md")))
     monkeypatch.setattr(pages, "import_module", {"small_page": page}.__getitem__)
     docs = docs.rename(docs.parent / "documents")
     front = docs.parent / "front.md"
-    front.write_text("<!-- begin table --><!-- end table -->\n\n# <!-- begin best --><!-- end best -->\n")
+    front.write_text("# <!-- begin best --><!-- end best -->\n")  # not all of the blocks
     assert main(["--check"], docs) == 2  # it does not show the figure
     front.write_text(front.read_text() + "![Values](https://example.org/docs/figures/results/small-dots.svg)\n")
-    assert build("small", docs) == ["front.md: table", "front.md: best"]
+    assert build("small", docs) == ["front.md: best"]
     assert "# <!-- begin best -->0.333333<!-- end best -->" in front.read_text()
     assert main(["--check"], docs) == 0
 
@@ -122,7 +129,6 @@ def test_new_records_change_the_page(docs: Path) -> None:
     ("text", "message"),
     [
         ("<!-- begin a --> <!-- end b -->", "2 markers are without the other half"),
-        ("nothing", "no block for a"),
         ("<!-- begin a --><!-- end a --><!-- begin b --><!-- end b -->", "nothing fills b"),
         ("Here: <!-- begin a --><!-- end a -->", "a has several lines"),
     ],

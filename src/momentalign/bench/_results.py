@@ -49,15 +49,18 @@ class BenchmarkGroup:
 
 
 def environment(device: torch.device) -> dict[str, object]:
-    """Versions, device and threads that the numbers depend on."""
+    """Versions, device, threads and clock that the numbers depend on."""
+    one_thread = device.type == "cpu" and torch.get_num_threads() == 1
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "momentalign": momentalign.__version__,
         "torch": torch.__version__,
         "numpy": importlib.metadata.version("numpy"),
         "python": platform.python_version(),
+        "accelerator": device.type,
         "device": name,
         "threads": torch.get_num_threads(),
+        "clock": "processor time" if one_thread else "wall-clock time",
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
     }
 

@@ -54,7 +54,7 @@ def standard_plan(device: torch.device, *, quick: bool, memory_limit: int) -> It
         yield BenchmarkGroup("many tiles", lambda: many_tiles_rows(large, device, seconds))
     else:
         step = BatchSize(24 if quick else 192, 128, 2, 3)
-        seconds = 0.2 if quick else 20.0
+        seconds = 0.2 if quick else 10.0
         digits = partial(step_rows, mnist_cnn, step, device, seconds, baselines=not quick)
         yield BenchmarkGroup("whole step, MNIST_CNN", digits)
         table = BatchSize(96, 64, 2, 3)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from momentalign.algorithms import draw_hyperparameters, find_algorithm
+from momentalign.bench._measure import cpu_clock
 from momentalign.bench._results import BenchmarkGroup, BenchmarkRow
 from momentalign.runs import Record, RunConfig, RunFolder
 from momentalign.training import peak_memory, run
@@ -40,11 +41,12 @@ def page_rows(records: int, trials: int) -> list[BenchmarkRow]:
         number = write_synthetic_runs(Path(folder, "runs"), records, trials)
         size, page = f"{number:,} runs, {records} records each", Path(folder, "report.html")
         measured: list[tuple[str, float, int]] = []
+        clock = cpu_clock()
 
         def time_call(name: str, function: Callable[[], Any]) -> Any:
-            started_at = time.perf_counter()
+            started_at = clock()
             result = function()
-            seconds = time.perf_counter() - started_at
+            seconds = clock() - started_at
             measured.append((name, seconds, int(peak_memory(torch.device("cpu")).get("memory_gib", 0.0) * 2**30)))
             return result
 
