@@ -1,6 +1,7 @@
 """The page of times and memory that `momentalign bench` measures."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,11 @@ def test_a_file_of_bench_becomes_records_and_a_page(tmp_path: Path) -> None:
     build("performance", tmp_path)
     assert "n=77" in (tmp_path / "performance.md").read_text(encoding="utf-8")
     assert build("performance", tmp_path, check=True) == []
+
+
+def test_no_table_is_typed_by_hand() -> None:
+    text = (DOCS / "performance.md").read_text(encoding="utf-8")
+    assert (
+        re.findall(r"^\|.*", re.sub(r"<!-- begin ([\w-]+) -->.*?<!-- end \1 -->", "", text, flags=re.DOTALL), re.M)
+        == []
+    )
