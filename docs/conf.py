@@ -20,7 +20,9 @@ version = release = momentalign.__version__
 
 extensions = [
     "commands",
+    "docstrings",
     "figures",
+    "line_breaks",
     "mathml",
     "offline",
     "packages",

@@ -39,7 +39,8 @@ for algorithm in ("erm", "coral", "cma"):
 # One row a run, in two lines:
 
 runs = momentalign.read_runs(folder).to_frame()
-print(runs[["algorithm", "test_domain", "trial", "validation", "test"]].round(3).to_string(index=False))
+columns = ["test_domain", "algorithm", "trial", "validation", "test"]
+print(runs[columns].sort_values(columns).round(3).to_string(index=False))
 
 # %%
 # Which record of a run counts is a rule's choice. `training-domain` takes the best on held-out rows of the hospitals

@@ -74,7 +74,7 @@ environment = os.environ | {"OMP_NUM_THREADS": "1"}
 answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
 two = torch.tensor(json.loads(answer.stdout))
 one = torch.tensor([train(seed) for seed in SEEDS])
-print("largest difference of the penalties:", float((one - two).abs().max()), "of", float(one.max()))
+print(f"largest difference of the penalties: {(one - two).abs().max():.1e} of {one.max():.3f}")
 
 # %%
 import altair as alt  # noqa: E402  (the processes do without)

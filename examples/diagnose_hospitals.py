@@ -8,6 +8,7 @@ numbers in Python. The patients are simulated.
 """
 
 import sys
+import textwrap
 from pathlib import Path
 
 import altair as alt
@@ -17,12 +18,12 @@ from momentalign.tables import plan_diagnosis
 
 plan = plan_diagnosis(Path(sys.argv[0]).with_name("hospitals.csv"), target="disease", domain="hospital")
 diagnosis = plan.run(l2=1e-2, radius=1.0, order=1, seed=0)
-print("\n".join(diagnosis.findings()))
+print("\n".join(textwrap.fill(finding, 80, subsequent_indent="  ") for finding in diagnosis.findings()))
 
 # %%
 # What to try, by how well it did where a hospital was left out:
 
-print("\n".join(diagnosis.advice()))
+print("\n".join(textwrap.fill(advice, 80, subsequent_indent="  ") for advice in diagnosis.advice()))
 
 # %%
 # Left, each hospital by the mean of its columns, distances with their noise removed; lines are 95% intervals. Right,
@@ -40,7 +41,9 @@ places = pd.DataFrame(
         "high": domains.points[:, 1] + domains.errors[:, 1],
     }
 )
-base = alt.Chart(places).encode(x=alt.X("x:Q", title=None), y=alt.Y("y:Q", title=None))
+scale = alt.Scale(domain=[-0.8, 0.8])  # the same in both directions
+axis = alt.Axis(title=None, tickCount=5)
+base = alt.Chart(places).encode(x=alt.X("x:Q", scale=scale, axis=axis), y=alt.Y("y:Q", scale=scale, axis=axis))
 plane = alt.layer(
     base.mark_rule(opacity=0.5).encode(x="left:Q", x2="right:Q"),
     base.mark_rule(opacity=0.5).encode(y="low:Q", y2="high:Q"),

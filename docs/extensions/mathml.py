@@ -14,12 +14,14 @@ from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
 
-# What the converter lacks, in its own words: \big alone, \dots, \frac12, space around operators.
+# What the converter lacks, in its own words: \big alone, \dots, \frac12, space around operators; and a line above
+# capitals, which an accent would touch.
 REWRITES = (
     (re.compile(r"\\([bB]igg?)(?![a-zA-Z])\s*(\(|\[|\\\{|\\l[A-Za-z]+)"), r"\\\1l\2"),
     (re.compile(r"\\([bB]igg?)(?![a-zA-Z])"), r"\\\1r"),
     (re.compile(r"\\dots(?![a-zA-Z])"), r"\\ldots"),
     (re.compile(r"\\([td]?frac)\s*(\d)(\d)"), r"\\\1{\2}{\3}"),
+    (re.compile(r"\\bar\s*([A-Z])"), r"\\overline{\1}"),
     (re.compile(r"(?<=[\w}])\s*(\\operatorname\{)"), r"\\,\1"),
     (re.compile(r"(\\operatorname\{\w+\})\s*(?=[a-zA-Z]|\\[a-zA-Z])"), r"\1\\,"),
 )

@@ -142,8 +142,9 @@ def _reference(package: ModuleType) -> Iterator[str]:
 def _constant(package: ModuleType, public: str, value: Any) -> Iterator[str]:
     """Yield the entry of a constant, whose docstring follows its definition in some module of the package."""
     yield f".. data:: {public}"
-    if len(repr(value)) <= LONGEST_VALUE and " at 0x" not in repr(value):
-        yield f"   :value: {value!r}"
+    shown = re.sub(r"\b(?:\w+\.)+(?=[A-Z]\w+)", "", repr(value)) if hasattr(value, "__origin__") else repr(value)
+    if len(shown) <= LONGEST_VALUE and " at 0x" not in shown:
+        yield f"   :value: {shown}"
     yield ""
     for name in [package.__name__, *(key for key in sorted(sys.modules) if key.startswith(f"{package.__name__}."))]:
         if getattr(sys.modules[name], public, None) is value:

@@ -175,7 +175,7 @@ def test_kinds_of_difference_are_shown_where_they_were_found(numbers: bool) -> N
 def test_columns_that_differ_are_drawn_up_to_a_dozen(found: int, shown: int) -> None:
     panel, note = panel_of(make_diagnosis(columns=found), "columns")
     assert list(dict.fromkeys(row["column"] for row in panel.rows)) == [f"x{k}" for k in range(shown)]
-    assert f"{shown} of {found + 1} columns are shown" in note
+    assert f"Shown: {shown} of {found + 1} columns." in note
     first = panel.rows[:3]
     assert [(row["domain"], row["value"], row["text"], row["missing"]) for row in first] == [
         ("a", 0.25, "2", "0%"),

@@ -268,16 +268,29 @@ def test_latex_has_label_caption_and_the_best_within_its_uncertainty_in_bold():
     section = TableSection("pacs", "my pacs", "finetune", "Pacs", ("A note.",), columns, columns, rows)
     lines = ResultTable("oracle", (section,)).to_latex().splitlines()
     assert r"\label{tab:my-pacs-oracle}" in lines
-    assert r"\caption{Pacs. Bold: the best, and what lies within the $\pm$ of the two. A note.}" in lines
+    assert (
+        "\\caption{Pacs. Bold: the best, and all that differ from it by no more than the $\\pm$ of the two. A note.}"
+        in lines
+    )
     bold = {line.split(" & ")[0]: re.findall(r"\\textbf\{(\S+)", line) for line in lines if " & " in line}
     assert bold["ERM"] == ["80.0"]  # 3.0 below, within sqrt(3² + 1²)
     assert bold["CMA"] == ["83.0", "71.0}", "8.0"]  # the smallest error is the best
     assert bold["IRM"] == ["71.0}"]  # as rounded
     assert bold[r"\quad\textit{published}"] == []
+    assert "phantom" not in "".join(lines)
     alone = TableSection("", "", "probe", "Pacs", (), columns, columns, rows[:1])
     assert "textbf" not in (text := ResultTable("oracle", (alone,)).to_latex())
     assert "Bold" not in text
     assert r"\label{tab:all-probe-oracle}" in text
+
+
+def test_digits_line_up_beside_marks_in_latex():
+    cells = [(80.0, None, 2, False), (70.0, None, 3)], [(60.0, None, 3), (50.0, None, 3)], [(None,), (40.0, None, 3)]
+    rows = tuple(ResultRow("erm", "ERM", False, tuple(ResultCell(*cell) for cell in line)) for line in cells)
+    text = ResultTable("oracle", (TableSection("a", "a", "finetune", "A", (), "ab", "ab", rows),)).to_latex()
+    assert r"ERM & \textbf{80.0{*}} & \textbf{70.0} \\" in text
+    assert r"ERM & 60.0\phantom{{*}} & 50.0 \\" in text
+    assert r"ERM & --\phantom{{*}} & 40.0 \\" in text
 
 
 def command(*arguments):

@@ -130,7 +130,7 @@ def fit_afr(
         folds: Number of folds, where scored rows are also fitted.
         sample_weight: Shape (n,).
         l2: Weight of half the squared norm of the plain head's coefficients; None is :func:`unit_l2`.
-        classes: C.
+        classes: Number of classes.
         **options: `bias`, `tol` and `max_iter` of :func:`fit_path`.
 
     Returns:

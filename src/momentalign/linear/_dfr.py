@@ -56,7 +56,7 @@ def fit_dfr(
         held_out: Mask, shape (n,).
         refit_on: `"validation"`, the held-out rows, or `"training"`, the others.
         scored: The rows that choose C.
-        classes: C.
+        classes: Number of classes.
         Cs: Candidates; ties go to the earlier one.
         refits: Number of subsamples.
         random: Draws the halves, then the subsample to choose by, then those to refit on.

@@ -72,7 +72,7 @@ def fit_jtt(
         folds: Number of folds, where scored rows are also fitted.
         sample_weight: Shape (n,).
         l2: Weight of half the squared norm of the coefficients; None is :func:`unit_l2`.
-        classes: C.
+        classes: Number of classes.
         bias: Whether the heads have one.
         tol: Largest entry of the gradient at a solution; ten times as much for fits that are only compared.
         max_iter: Maximum number of iterations of a fit.

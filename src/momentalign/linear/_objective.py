@@ -89,7 +89,7 @@ class AlignmentObjective(Objective):
 
     Args:
         rows: Features, class indices 0 … C − 1, shares.
-        classes: C.
+        classes: Number of classes.
         l2: λ.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
         loss: `"cross_entropy"`, or `"logistic"`: two classes measured as one logit.

@@ -26,7 +26,7 @@ class PenaltyObjective(Objective):
 
     Args:
         rows: Features, class indices 0 … C − 1, shares.
-        classes: C.
+        classes: Number of classes.
         penalty: Its class defines the terms; its own weights and annealing are not used.
         l2: Weight of half the squared norm of the coefficients.
     """

@@ -79,7 +79,7 @@ def fit_subsampled(
         random: Draws them, whatever the weights.
         sample_weight: Weight of each row in the fits, shape (n,).
         l2: Weight of half the squared norm of the coefficients; None is :func:`unit_l2` of a subsample.
-        classes: C.
+        classes: Number of classes.
         **options: `bias`, `tol` and `max_iter` of :func:`fit_path`.
 
     Returns:

@@ -67,7 +67,7 @@ class SortedRows:
 
     @property
     def number(self) -> int:
-        """K."""
+        """Number of domains, K."""
         return len(self.starts) - 1
 
     @property

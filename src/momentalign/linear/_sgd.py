@@ -47,7 +47,7 @@ def fit_sgd(
         features: Shape (n, d).
         targets: Class indices 0 … C − 1, shape (n,).
         domains: Any integers, shape (n,); None is one domain.
-        classes: C.
+        classes: Number of classes.
         penalty: Added to the loss of each batch, with its annealing.
         reduce: Loss of a batch from its rows' losses (n,) and domains (n,), instead of that mean.
         l2: Weight of half the squared norm of the coefficients.

@@ -38,7 +38,10 @@ def accuracy_chapter(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> C
         tabs.append(Tab(_RULE_TITLES[rule], results=results))
     missing = [f"{_RULE_TITLES[rule]}: {reason}" for rule, reason in grouped.unavailable.items()]
     note = "Test accuracy depends on the rule that selects hyper-parameters and steps. Only the oracle reads labels of "
-    note += "the test domain. Underlined: the best of a column, and what lies within the ± of the two."
+    note += (
+        "the test domain. Underlined: the best of a column, and all that differ from it by no more than the ± of the "
+    )
+    note += "two."
     return Chapter("accuracy", "Accuracy by selection rule", note, tabs, missing)
 
 

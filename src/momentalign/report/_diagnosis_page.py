@@ -221,7 +221,7 @@ def _column_chapter(diagnosis: DomainDiagnosis) -> Chapter:
             )
     note = (
         "Columns by what they contribute to the distances between the domains' averages, the largest first; a category "
-        f"stands for its column. {len(columns)} of {len(diagnosis.columns)} columns are shown."
+        f"stands for its column. Shown: {len(columns)} of {len(diagnosis.columns)} columns."
     )
     draw = partial(column_strips, styles=styles, columns=tuple(map(column_label, columns)))
     return Chapter(

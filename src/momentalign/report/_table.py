@@ -16,9 +16,10 @@ from momentalign.report._escape import escape_latex, escape_markdown
 MISSING_MARK = "–"
 INCOMPLETE_MARK = "*"
 FOOTNOTE_MARK = "†"
+_MARKS = (INCOMPLETE_MARK, FOOTNOTE_MARK)
 _PAD = "\ue000"  # rich strips trailing spaces; not printable, so no name contains it
 
-_BOLD = "Bold: the best, and what lies within the ± of the two."
+_BOLD = "Bold: the best, and all that differ from it by no more than the ± of the two."
 _ERRORS = (GROUP_MEASURES["calibration_error"],)  # columns whose smallest number is the best
 
 
@@ -181,7 +182,6 @@ def _text(section: TableSection) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    marks = (INCOMPLETE_MARK, FOOTNOTE_MARK)
     body = [[_label(row), *(cell.text for cell in row.cells)] for row in section.rows]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
@@ -191,9 +191,9 @@ def _text(section: TableSection) -> str:
             title = "\n".join(textwrap.wrap(title, 12, break_on_hyphens=False))
         table.add_column(Text(title), justify="right", vertical="bottom", no_wrap=True)
         # Pad unmarked numbers, so that the digits line up and marks hang to the right.
-        if any(line[index].endswith(marks) for line in body):
+        if any(line[index].endswith(_MARKS) for line in body):
             for line in body:
-                line[index] += "" if line[index].endswith(marks) else _PAD
+                line[index] += "" if line[index].endswith(_MARKS) else _PAD
     for line in body:
         table.add_row(*map(Text, line))
     file = io.StringIO()
@@ -227,12 +227,16 @@ def _latex(section: TableSection, rule: str) -> str:
         " & ".join(["", *map(escape_latex, section.heads)]).lstrip() + r" \\",
         r"\midrule",
     ]
+    # Marks hang to the right of digits that line up, as in _text.
+    marks = [{row.cells[index].text[-1:] for row in section.rows} & set(_MARKS) for index in range(len(best))]
     for row in section.rows:
         label = escape_latex(_label(row).strip())
         cells = [rf"\quad\textit{{{label}}}" if row.published else label]
-        for cell, top in zip(row.cells, best, strict=True):
+        for cell, top, used in zip(row.cells, best, marks, strict=True):
             text = escape_latex(cell.text)
-            cells.append(rf"\textbf{{{text}}}" if cell in top and not row.published else text)
+            text = rf"\textbf{{{text}}}" if cell in top and not row.published else text
+            pad = cell.text and not cell.text.endswith(_MARKS)
+            cells.append(text + (rf"\phantom{{{escape_latex(max(used))}}}" if used and pad else ""))
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 

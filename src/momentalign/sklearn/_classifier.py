@@ -52,7 +52,7 @@ class MomentAlignedClassifier(LinearClassifier):
         domains_: Labels of the training domains; empty without them.
         aligned_: Whether there were at least two domains to align.
         n_iter_: Iterations of the solver (epochs of SGD).
-        n_features_in_: d.
+        n_features_in_: Number of features.
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:

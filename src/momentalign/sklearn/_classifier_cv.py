@@ -92,7 +92,7 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
         domains_: Labels of the training domains; empty without them.
         aligned_: Whether a weight other than 0 was chosen.
         n_iter_: Iterations of the fit on all rows.
-        n_features_in_: d.
+        n_features_in_: Number of features.
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:

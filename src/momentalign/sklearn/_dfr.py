@@ -115,7 +115,7 @@ class DFRClassifier(Reweighting):
         coef_: Shape (C, d), (1, d) for two classes; for features as `fit` was given them.
         intercept_: Shape (C,), (1,) for two classes.
         n_iter_: Largest number of iterations of a refit.
-        n_features_in_: d.
+        n_features_in_: Number of features.
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:

@@ -84,7 +84,7 @@ class GroupRobustClassifier(Remedies):
         intercept_: Shape (C,), (1,) for two classes.
         n_iter_: Iterations of the solver, of the longest fit where there are several; of `groupdro` moves of the
             groups' weights.
-        n_features_in_: d.
+        n_features_in_: Number of features.
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:

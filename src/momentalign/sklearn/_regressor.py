@@ -45,7 +45,7 @@ class MomentAlignedRegressor(LinearRegressor):
         domains_: Labels of the training domains; empty without them.
         aligned_: Whether there were at least two domains to align.
         n_iter_: Iterations; 1 where solved directly.
-        n_features_in_: d.
+        n_features_in_: Number of features.
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:
@@ -139,7 +139,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         domains_: Labels of the training domains; empty without them.
         aligned_: Whether a weight other than 0 was chosen.
         n_iter_: Iterations of the fit on all rows; 1 where solved directly.
-        n_features_in_: d.
+        n_features_in_: Number of features.
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:

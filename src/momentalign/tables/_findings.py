@@ -136,7 +136,7 @@ def _column_sentences(columns: Sequence[ColumnShift], names: Sequence[str]) -> l
     if not found:
         return ["No column was found to differ between the domains."]
     parts = [f"'{column.name}' ({column.share:.0%} of all)" for column in found[:_NAMED]]
-    sentences = [f"The columns that differ most: {join_names(parts)}."]
+    sentences = [f"The column{'s that differ' if len(parts) > 1 else ' that differs'} most: {join_names(parts)}."]
     gaps = [(float(np.ptp(column.missing)), column) for column in columns]
     gap, column = max(gaps, key=lambda pair: pair[0])
     if gap >= 0.2:
