@@ -293,6 +293,18 @@ def test_digits_line_up_beside_marks_in_latex():
     assert r"ERM & --\phantom{{*}} & 40.0 \\" in text
 
 
+def test_tables_of_many_columns_fit_the_width_of_a_page_in_latex():
+    def table(columns):
+        row = ResultRow("erm", "ERM", False, (ResultCell(80.0),) * len(columns))
+        return ResultTable("oracle", (TableSection("a", "a", "probe", "A", (), columns, columns, (row,)),)).to_latex()
+
+    text = table((*"abcde", "worst-group F1"))
+    assert r"& a & b & c & d & e & \shortstack[r]{worst-group\\F1} \\" in text
+    assert "\n\\resizebox{" in text
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    assert "resizebox" not in table(tuple("abcde"))
+
+
 def command(*arguments):
     return CliRunner().invoke(app, ["table", *map(str, arguments)])
 

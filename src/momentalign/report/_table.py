@@ -20,6 +20,8 @@ _MARKS = (INCOMPLETE_MARK, FOOTNOTE_MARK)
 _PAD = "\ue000"  # rich strips trailing spaces; not printable, so no name contains it
 
 _BOLD = "Bold: the best, and all that differ from it by no more than the ± of the two."
+_NARROW = 5  # columns of numbers that fit beside each other on a page
+_SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 _ERRORS = (GROUP_MEASURES["calibration_error"],)  # columns whose smallest number is the best
 
 
@@ -143,9 +145,10 @@ class ResultTable:
         return "\n".join(map(_markdown, self.sections))
 
     def to_latex(self) -> str:
-        r"""Tables for booktabs, with caption and label: the document needs ``\usepackage{booktabs}``.
+        r"""Tables with caption and label: the document needs ``\usepackage{booktabs,graphicx}``.
 
-        The best number of a column is bold, and so are those that its uncertainty does not tell from it.
+        A table of many columns that is wider than the text is scaled down. The best number of a column is bold, and so
+        are those that its uncertainty does not tell from it.
         """
         return "\n".join(_latex(section, self.rule) for section in self.sections)
 
@@ -186,10 +189,7 @@ def _text(section: TableSection) -> str:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
     for index, head in enumerate(section.heads, start=1):
-        title = printable(head)
-        if head in GROUP_MEASURES.values():  # long names of short numbers
-            title = "\n".join(textwrap.wrap(title, 12, break_on_hyphens=False))
-        table.add_column(Text(title), justify="right", vertical="bottom", no_wrap=True)
+        table.add_column(Text("\n".join(_head_lines(head))), justify="right", vertical="bottom", no_wrap=True)
         # Pad unmarked numbers, so that the digits line up and marks hang to the right.
         if any(line[index].endswith(_MARKS) for line in body):
             for line in body:
@@ -217,14 +217,16 @@ def _markdown(section: TableSection) -> str:
 def _latex(section: TableSection, rule: str) -> str:
     best = [section.best(index) for index in range(len(section.columns))]
     notes = [_BOLD, *section.notes] if any(best) else section.notes
+    wide = len(section.heads) > _NARROW
     lines = [
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escape_latex(' '.join((f'{section.title}.', *notes)))}}}",
         rf"\label{{{_latex_label(section, rule)}}}",
+        *([r"\setlength{\tabcolsep}{3pt}", _SHRINK] if wide else []),
         rf"\begin{{tabular}}{{l{'r' * len(section.heads)}}}",
         r"\toprule",
-        " & ".join(["", *map(escape_latex, section.heads)]).lstrip() + r" \\",
+        " & ".join(["", *map(_latex_head, section.heads)]).lstrip() + r" \\",
         r"\midrule",
     ]
     # Marks hang to the right of digits that line up, as in _text.
@@ -238,7 +240,18 @@ def _latex(section: TableSection, rule: str) -> str:
             pad = cell.text and not cell.text.endswith(_MARKS)
             cells.append(text + (rf"\phantom{{{escape_latex(max(used))}}}" if used and pad else ""))
         lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}" + "}" * wide, r"\end{table}", ""])
+
+
+def _latex_head(head: str) -> str:
+    lines = [escape_latex(line) for line in _head_lines(head)]
+    return r"\shortstack[r]{" + r"\\".join(lines) + "}" if len(lines) > 1 else lines[0]
+
+
+def _head_lines(head: str) -> list[str]:
+    """Long names of short numbers take several lines."""
+    title = printable(head)
+    return textwrap.wrap(title, 12, break_on_hyphens=False) if head in GROUP_MEASURES.values() else [title]
 
 
 def _latex_label(section: TableSection, rule: str) -> str:
