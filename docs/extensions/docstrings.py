@@ -24,12 +24,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def _keep_colons(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Types are in signatures, so that what precedes a colon in the text of a result or an attribute is none."""
-    if what in ("attribute", "property", "data"):
-        lines.insert(0, "")
-    for number, line in enumerate(lines[:-1]):
-        if line.strip() in ("Returns:", "Yields:"):
-            text = lines[number + 1].lstrip()
-            lines[number + 1] = lines[number + 1].removesuffix(text) + ": " + text
+    texts = [number + 1 for number, line in enumerate(lines[:-1]) if line.strip() in ("Returns:", "Yields:")]
+    if what in ("attribute", "property", "data") and lines:
+        texts = [0]
+    for number in texts:
+        lines[number] = re.sub(r"(?=\S)", ": ", lines[number], count=1)  # an empty type
 
 
 def _keep_underscores(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:

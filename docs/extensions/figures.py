@@ -7,10 +7,11 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx_gallery.directives import imgsgnode
 from sphinx_gallery.scrapers import figure_rst
 
 FONTS = "Arial, Helvetica, Liberation Sans, Arimo, sans-serif"
-WIDE = 480
+WIDE = 700
 """Pixels from which a figure cannot be read when it is as small as a phone."""
 MARGIN = 16
 """Pixels on the left and the right for fonts that are wider than those that the drawing has room for."""
@@ -22,12 +23,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _mark_wide_figures(app: Sphinx, document: nodes.document) -> None:
-    for image in document.findall(nodes.image):
-        path = Path(app.srcdir, image["uri"])
+    for image in document.findall(lambda node: isinstance(node, (nodes.image, imgsgnode))):
+        path = Path(app.srcdir, image["uri"].lstrip("/"))
         if path.suffix == ".svg" and path.is_file():
             width = re.search(r'<svg[^>]* width="([\d.]+)', path.read_text(encoding="utf-8"))
             if width and float(width[1]) > WIDE:
-                image["classes"].append("wide")
+                (image.parent if isinstance(image, imgsgnode) else image)["classes"].append("wide")
 
 
 def collect_figures(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """Line breaks: a name or an option such as `--test-domain` breaks only where it is longer than a phone's line.
 
-Beside columns of numbers, which do not break, columns of text keep a width at which they can be read.
+Columns of text keep a width at which they can be read, also beside columns of numbers, which do not break.
 """
 
+import re
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -12,7 +13,10 @@ from sphinx.application import Sphinx
 
 LONGEST_WORD = 38
 LONGEST_WORD_IN_TABLE = 24
-SHORTEST_TEXT = 16
+SHORTEST_TEXT = 30
+SHORTEST_TEXT_BESIDE_NUMBERS = 16
+LONG_TEXT = 60
+WORDS_OF_TEXT = 3
 
 
 class CommandLexer(BashLexer):
@@ -29,7 +33,7 @@ class CommandLexer(BashLexer):
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_lexer("sh", CommandLexer)
     app.connect("doctree-read", _mark_long_words)
-    app.connect("doctree-read", _mark_text_beside_numbers)
+    app.connect("doctree-read", _mark_text)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -43,10 +47,14 @@ def _mark_long_words(app: Sphinx, document: nodes.document) -> None:
             code["classes"].append("breaks")
 
 
-def _mark_text_beside_numbers(app: Sphinx, document: nodes.document) -> None:
+def _mark_text(app: Sphinx, document: nodes.document) -> None:
     for table in document.findall(nodes.table):
         cells = list(table.findall(nodes.entry))
-        if any("text-right" in cell["classes"] for cell in cells):
-            for cell in cells:
-                if "text-right" not in cell["classes"] and len(cell.astext()) >= SHORTEST_TEXT:
-                    cell["classes"].append("text")
+        beside_numbers = any("text-right" in cell["classes"] for cell in cells)
+        for cell in cells:
+            text = cell.astext()
+            numbers = "text-right" in cell["classes"] and len(re.findall(r"[a-z]{2,}", text)) < WORDS_OF_TEXT
+            if not numbers and len(text) >= (SHORTEST_TEXT_BESIDE_NUMBERS if beside_numbers else SHORTEST_TEXT):
+                cell["classes"].append("text")
+            if beside_numbers and len(text) >= LONG_TEXT:
+                cell["classes"].append("long-text")
