@@ -12,7 +12,7 @@ from pygments.token import Name
 from sphinx.application import Sphinx
 
 LONGEST_WORD = 38
-LONGEST_WORD_IN_TABLE = 24
+LONGEST_WORD_IN_TABLE = 28
 SHORTEST_TEXT = 30
 SHORTEST_TEXT_BESIDE_NUMBERS = 16
 LONG_TEXT = 60
