@@ -4,6 +4,7 @@ from torch import Tensor
 
 from momentalign.closed_form import HEADS, SoftmaxResiduals, _decayed_spreads, decayed_spreads, direct_size
 from tests.kernels import DEVICE, large, needs_device
+from tests.references import make_batch
 
 Problem = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor]]
 
@@ -246,3 +247,29 @@ def test_the_kernels_give_only_the_gradient_that_is_asked_for(wanted: int) -> No
 
 def test_the_host_has_no_kernels() -> None:
     assert not _decayed_spreads._can_fuse(torch.zeros(2, 3), torch.zeros(2, 2), torch.arange(2), True)
+
+
+@pytest.mark.parametrize(
+    ("loss", "orders", "fused"),
+    [
+        ("cross_entropy", [1, 2], True),
+        ("cross_entropy", [1], False),
+        ("cross_entropy", [2, 1], False),
+        ("squared_error", [1, 2], False),
+    ],
+)
+def test_kernels_are_for_both_orders_of_the_cross_entropy(
+    loss: str, orders: list[int], fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def kernels(*inputs: object) -> tuple[list[Tensor], list[Tensor]]:
+        seen.append(inputs[-2])
+        return [], []
+
+    monkeypatch.setattr(_decayed_spreads, "_can_fuse", lambda *_: True)
+    monkeypatch.setattr(_decayed_spreads, "_fused_spreads", kernels)
+    batch = make_batch(loss, 6, 3, 2)
+    options = {"bias": True, "divisors": [2.0, 3.0][: len(orders)]}
+    decayed_spreads(orders, HEADS[loss], *batch.inputs, batch.inputs[-1].unique(), None, 0.9, **options)
+    assert seen == ([(2.0, 3.0)] if fused else [])

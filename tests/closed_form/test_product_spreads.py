@@ -1,8 +1,10 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import Tensor
 
-from momentalign.closed_form import SoftmaxResiduals, _product_spreads, product_spreads
+from momentalign.closed_form import HEADS, SoftmaxResiduals, _product_spreads, product_spreads
 from tests.closed_form.test_heads import saturated_logits
 from tests.kernels import DEVICE, needs_device
 from tests.references import LABELS, make_batch
@@ -95,6 +97,25 @@ def test_one_domain_is_exactly_zero() -> None:
 def with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels for all that is float32, also where Triton interprets them on the host."""
     monkeypatch.setattr(_product_spreads, "_can_fuse", lambda features, _: features.dtype == torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("loss", "center", "fused"),
+    [("cross_entropy", "mean", True), ("cross_entropy", "product", False), ("squared_error", "mean", False)],
+)
+def test_kernels_are_for_products_of_the_cross_entropy_around_their_mean(
+    loss: str, center: str, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def apply(features: Tensor, *_: object) -> list[Tensor]:
+        seen.append(True)
+        return [features.sum()] * 5
+
+    monkeypatch.setattr(_product_spreads, "_can_fuse", lambda features, logits: True)
+    monkeypatch.setattr(_product_spreads, "_FusedProductSpreads", SimpleNamespace(apply=apply))
+    product_spreads(HEADS[loss], *make_batch(loss, 6, 3, 2).inputs, bias=True, center=center)
+    assert bool(seen) == fused
 
 
 def in_both_precisions(features: Tensor, logits: Tensor, *rest: Tensor) -> list[Inputs]:
