@@ -1,6 +1,7 @@
 """Parts of the page: what is escaped, what is shown once, what the tiles count."""
 
 import json
+import re
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,9 @@ from momentalign.report._chapters import Panel, PanelGroup, TableWithChart
 from momentalign.report._charts import bars
 from momentalign.report._page import _tiles
 from momentalign.report._published_rows import _encoder_name, with_published
-from momentalign.report._rendering import _common_notes, _spec_json
+from momentalign.report._rendering import _common_notes, _csp_hash, _spec_json, _stylesheet
 from momentalign.report._sections import mark_notes, trial_cell
+from momentalign.report._style import DARK, LIGHT, palette
 from momentalign.report._table import ResultCell, ResultRow
 
 
@@ -41,6 +43,22 @@ def test_charts_in_a_page_cannot_end_their_script() -> None:
     text = _spec_json(Panel(name, [{"method": name}], partial(bars, methods=(name,), x="s")))
     assert not set("<>&\u2028\u2029\x1b") & set(text)
     assert json.loads(text)["data"]["values"] == [{"method": "</script>&\\u2028\\u2029\\x1b[31mé"}]
+
+
+def test_styles_of_a_page_have_the_colours_of_its_charts() -> None:
+    """Light ones in :root and for print, dark ones for dark screens; charts on the page name them by number."""
+    sheet = _stylesheet()
+    assert "/*light*/" not in sheet
+    assert "/*dark*/" not in sheet
+    for number, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True)):
+        found = re.findall(rf"--c{number}: (#\w+);", sheet)
+        assert found == [light, dark, light]
+        assert palette(True)[number] == f"var(--c{number})"
+
+
+def test_a_script_is_named_by_the_hash_of_its_text() -> None:
+    # printf 'alert(1)' | openssl dgst -sha256 -binary | base64
+    assert _csp_hash("alert(1)") == "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"
 
 
 def tiles(status: list[str], methods: int = 1, problems: int = 1, finished: str | None = None) -> list[tuple[str, str]]:
