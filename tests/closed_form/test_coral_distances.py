@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from momentalign.closed_form import _coral_distances, coral_distances
-from tests.kernels import DEVICE, large, needs_device
+from tests.kernels import DEVICE, needs_device
 from tests.references import LABELS
 
 SIZES = [(6, 6), (2, 9, 4), (1, 5, 3), (1, 1)]
@@ -74,8 +74,11 @@ def test_one_domain_is_exactly_zero(rows: int) -> None:
 
 
 @needs_device
-@pytest.mark.parametrize("sizes", [*SIZES, (70, 1, 40), pytest.param((64, 64), marks=large)], ids=str)
-@pytest.mark.parametrize("d", [3, 40, 150])
+@pytest.mark.parametrize(
+    ("sizes", "d"),
+    [*itertools.product(SIZES, [3, 40, 150]), ((70, 1, 40), 40), ((70, 1, 40), 150), ((90, 1, 39), 3), ((32, 32), 128)],
+    ids=str,
+)
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_kernels_give_the_same(sizes, d, offset, monkeypatch):
     monkeypatch.setattr(_coral_distances, "_can_fuse", lambda features: features.dtype == torch.float32)

@@ -2,9 +2,24 @@ import pytest
 import torch
 from torch import Tensor
 
+from momentalign._triton import AVAILABLE
 from momentalign.closed_form import HEADS, SoftmaxResiduals, _decayed_spreads, decayed_spreads, direct_size
 from tests.kernels import DEVICE, large, needs_device
 from tests.references import make_batch
+
+if AVAILABLE:
+    import triton
+    import triton.language as tl
+
+    from momentalign.closed_form._decayed_kernels import classes_of
+
+    @triton.jit
+    def store_classes(out, C: tl.constexpr):  # type: ignore[no-untyped-def]
+        t = tl.arange(0, 256)
+        a, b = classes_of(t, C)
+        tl.store(out + t, a)
+        tl.store(out + 256 + t, b)
+
 
 Problem = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, list[Tensor]]
 
@@ -127,18 +142,21 @@ def assert_near(found: Tensor, expected: Tensor, relative: float = 1e-4) -> None
 
 @needs_device
 @pytest.mark.usefixtures("fused")
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("with_past", [True, False])
 @pytest.mark.parametrize(
-    ("sizes", "d", "C", "scale"),
+    ("sizes", "d", "C", "scale", "bias", "with_past"),
     [
-        ((9, 3), 4, 2, 1.0),
-        ((40, 30), 17, 2, 30.0),
-        ((2, 0, 6), 3, 3, 1.0),
-        pytest.param((64, 64), 128, 2, 30.0, marks=large),
-        pytest.param((20, 0, 31, 19), 33, 3, 1.0, marks=large),
-        pytest.param((40, 41, 2, 3, 4), 17, 5, 30.0, marks=large),
-        pytest.param((1, 1), 3, 16, 1.0, marks=large),
+        *(
+            (*size, bias, with_past)
+            for size in [((9, 3), 4, 2, 1.0), ((40, 30), 17, 2, 30.0), ((2, 0, 6), 3, 3, 1.0)]
+            for bias in (True, False)
+            for with_past in (True, False)
+        ),
+        ((16, 16), 64, 2, 30.0, True, True),  # columns in two passes
+        ((16, 16), 64, 2, 30.0, False, False),  # rows and columns fill their tiles
+        ((3, 0, 2), 16, 3, 1.0, True, False),
+        ((1, 2, 1, 1, 1), 3, 2, 1.0, False, True),
+        ((2, 1), 3, 5, 30.0, True, True),
+        pytest.param((1, 1), 3, 16, 1.0, True, True, marks=large),
     ],
     ids=str,
 )
@@ -162,6 +180,15 @@ def test_the_kernels_give_the_same(
         )
         for one, other in zip(ours, theirs, strict=True):
             assert_near(one, other)
+
+
+@needs_device
+@pytest.mark.parametrize("C", [3, 16])
+def test_the_blocks_of_a_hessian_are_pairs_of_classes_then_the_diagonal(C: int) -> None:
+    expected = torch.cat([torch.triu_indices(C, C, 1), torch.arange(C).expand(2, C)], 1)
+    found = torch.empty(2, 256, dtype=torch.int32, device=DEVICE)
+    store_classes[(1,)](found, C=C)
+    assert torch.equal(found[:, : expected.shape[1]].cpu().long(), expected)
 
 
 @needs_device

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign.closed_form import _softmax_spreads
-from tests.kernels import DEVICE, large, needs_device
+from tests.kernels import DEVICE, needs_device
 
 
 def problem(n: int, d: int, C: int, K: int, scale: float = 1.0) -> tuple[Tensor, ...]:
@@ -34,12 +34,12 @@ def test_a_sure_and_right_prediction_keeps_its_digits():
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=0)
 
 
-SIZES = [(12, 4, 3, 2), (70, 5, 7, 4), (33, 3, 2, 3), (7, 20, 16, 1), (20, 130, 2, 2)]
+SIZES = [(12, 4, 3, 2), (70, 5, 7, 4), (33, 3, 2, 3), (7, 20, 16, 1), (20, 130, 2, 2), (32, 128, 2, 2)]
 
 
 @needs_device
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("size", [*SIZES, pytest.param((128, 128, 2, 2), marks=large)])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_the_kernels_give_the_same(size, scale, bias, monkeypatch):
     monkeypatch.setattr(_softmax_spreads, "_can_fuse", lambda features, _: features.dtype == torch.float32)

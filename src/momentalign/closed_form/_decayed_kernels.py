@@ -112,7 +112,8 @@ if AVAILABLE:
                 0, tl.arange(0, BLOCK_C), j, True, C, BIAS, BLOCK_C, BLOCK_N, BLOCK_D, BLOCK_K, BLOCK_C,
             )  # fmt: skip
             tl.store(values + tile, part / by_first)
-            tl.store(weights + k, tl.where(counts > 0, 1.0 / tl.maximum(counts, 1.0), 0.0), mask=(k < K) & (tile == 0))
+            if tile == 0:
+                tl.store(weights + k, tl.where(counts > 0, 1.0 / tl.maximum(counts, 1.0), 0.0), mask=k < K)
         else:
             m = number % tiles * BLOCK_D + tl.arange(0, BLOCK_D)
             part, _ = align(
@@ -121,7 +122,8 @@ if AVAILABLE:
             )  # fmt: skip
             index = number * tiles + tile
             tl.store(values + parts + index, part / by_second)
-            tl.store(values + index, 0.0, mask=index >= tiles)  # gradients have fewer parts
+            if index >= tiles:  # gradients have fewer parts
+                tl.store(values + index, 0.0)
 
     @triton.jit
     def slopes(
