@@ -10,7 +10,7 @@ import pytest
 
 from momentalign.report import write_report
 from momentalign.report._chapters import Chapter, figure_json, slug
-from momentalign.report._charts import ChartBuilder, curves, decades
+from momentalign.report._charts import ChartBuilder, curves, decades, tip
 from momentalign.report._page import make_chapters
 from momentalign.report._style import DARK, DASHES, LIGHT, SHAPES, NameStyles
 from momentalign.selection import Sweep, read_runs
@@ -119,6 +119,12 @@ def test_decades() -> None:
     assert decades([2e-4, 3e-3]) == (-4, -3, -2)
     assert decades([1.0, 100.0]) == (0, 1, 2)
     assert len(decades([1e-9, 1e9])) <= 10
+
+
+def test_lines_of_a_tooltip_are_named_by_their_column_unless_told() -> None:
+    plain, named = (tip(*names).to_dict() for names in (("method",), ("mean", "accuracy, %")))
+    assert (plain["field"], plain["title"], plain["type"]) == ("method", "method", "nominal")
+    assert (named["field"], named["title"], named["type"]) == ("mean", "accuracy, %", "quantitative")
 
 
 def test_a_definition_is_made_once() -> None:

@@ -209,5 +209,9 @@ def test_progress_rises_from_nothing_to_all(labels: bool) -> None:
     shares = [share for _, share in calls]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
+    # Parts that need a target, or its labels, have a share of the time only where they are given.
+    first = dict(reversed(calls))
+    assert (first["Pareto point"] > first["hull check"]) == labels
+    assert (first["done"] > first["target"]) == labels
     # Each of the six ordered pairs is calls apart: they take most of the time where there are many domains.
     assert len({share for part, share in calls if part == "transfer measures"}) == 7
