@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from momentalign.theory._inputs import as_features
-from momentalign.theory._render import _NAME_WIDTH, _heat_map, _short
-from momentalign.theory._tables import DomainMatrix
+from momentalign.theory._render import _NAME_WIDTH, _heat_map, _quantities, _short, _text_cells
+from momentalign.theory._tables import DomainMatrix, Quantity
 
 
 def cells(matrix: DomainMatrix) -> list[tuple[str, str]]:
@@ -44,3 +44,15 @@ def test_the_first_row_that_is_not_finite_is_named(value: object, row: int) -> N
 def test_long_names_are_cut_to_a_width_with_a_sign() -> None:
     assert _short("x" * _NAME_WIDTH) == "x" * _NAME_WIDTH
     assert _short("x" * (_NAME_WIDTH + 1)) == "x" * (_NAME_WIDTH - 1) + "…"
+
+
+def test_matrices_as_text_have_dashes_for_missing_entries_and_an_empty_diagonal() -> None:
+    values = np.array([[7.0, 2.56789], [np.nan, 7.0]])
+    assert _text_cells(DomainMatrix("t", values, "r")) == [["", "2.568"], ["–", ""]]
+    with_ends = DomainMatrix("t", values, "r", (values - 0.5, values + 0.25))
+    assert _text_cells(with_ends) == [["", "2.568 [2.07, 2.82]"], ["–", ""]]
+
+
+def test_quantities_as_text_are_aligned() -> None:
+    lines = _quantities([Quantity("a bound", 0.125, "why"), Quantity("b", np.nan, "none")]).splitlines()
+    assert lines == ["  a bound      0.125  why", "  b                –  none"]
