@@ -81,3 +81,16 @@ def test_few_rows_asked_for_leave_enough_to_resample() -> None:
     found = check([0.5, 0.3, 0.2], max_rows=1, resamples=20)
     assert found.rows == 50
     assert found.tenable
+
+
+@pytest.mark.parametrize(("residual", "tenable"), [(0.5, True), (1.0, True), (1.0 + 1e-9, False)])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_residual_up_to_the_noise_is_tenable_and_said_so(residual: float, tenable: bool, labelled: bool) -> None:
+    found = HullCheck(("a", "b"), np.array([0.25, 0.75]), residual, 1.0, 0.5, 2.0, 40, labelled, 0.95)
+    assert found.tenable == tenable
+    assert ("assumption is tenable" in found.sentence) == tenable
+    assert ("need not hold" in found.sentence) != tenable
+    assert ("Without labels" in found.sentence) == (tenable and not labelled)
+    assert ("features and labels" in found.sentence) == labelled
+    assert "95% of samples of 40 rows from the closest mixture stay below 1)" in found.sentence
+    assert str(found).endswith("Closest mixture: a 0.25, b 0.75.")
