@@ -47,7 +47,8 @@ _SECTION_STYLE = """
 .worst { font-size: 1.1rem; border-left: 4px solid #f59e0b; padding-left: .8rem; margin: 1rem 0; }
 .maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr)); gap: 1.6rem; }
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
-caption span { display: block; font-size: .85rem; color: var(--dim); font-weight: normal; max-width: calc(100vw - 2rem); }
+caption span { display: block; font-size: .85rem; color: var(--dim); font-weight: normal;
+  max-width: calc(100vw - 2rem); }
 @media (max-width: 30rem) {
   caption ~ * :is(th, td) { padding: .2rem .3rem; }
   caption ~ * small { white-space: normal; }
