@@ -30,6 +30,7 @@ TESTS = {
 """Packages that are mutated, with their tests; the package's doctests are among them."""
 
 TESTS_OF_ALL = ["tests/test_defaults.py"]
+"""Tests that belong to all of them."""
 
 BOUND = 0.9
 
