@@ -1,8 +1,12 @@
 """Options of the command line."""
 
+import pytest
 import typer.main
 
 from momentalign import cli
+from momentalign.cli._options import name_options
+from momentalign.cli._probe import probe
+from momentalign.cli._train import train_command
 
 
 def test_help_has_no_square_brackets() -> None:
@@ -11,3 +15,23 @@ def test_help_has_no_square_brackets() -> None:
     helps = {(name, option.name): getattr(option, "help", "") for name in commands for option in commands[name].params}
     assert len(helps) > 100
     assert [option for option, text in helps.items() if "[" in (text or "")] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("'test_domain' should be one of 'test_domain'.", "'--test-domain' should be one of 'test_domain'."),
+        ("'target' and 'domain' should be two columns.", "'--target' and '--domain' should be two columns."),
+        ("'id_column' should be a name.", "'--id' should be a name."),
+        ("'path' should be a file.", "'path' should be a file."),  # an argument, which has no name
+        ("Column 'target' should hold numbers.", "Column 'target' should hold numbers."),
+        ("'lr' should be a number.", "'lr' should be a number."),
+        ("The disk is full.", "The disk is full."),
+    ],
+)
+def test_messages_name_options_as_they_are_typed(message: str, named: str) -> None:
+    assert name_options(message, probe) == named
+
+
+def test_switches_are_named_by_their_first_form() -> None:
+    assert name_options("'train_accuracy' should be on.", train_command) == "'--train-accuracy' should be on."

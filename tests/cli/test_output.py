@@ -9,6 +9,7 @@ from rich.text import Text
 
 import momentalign
 from momentalign.cli._output import (
+    ProgressLines,
     annealing_note,
     divergence_note,
     make_console,
@@ -16,6 +17,7 @@ from momentalign.cli._output import (
     print_warnings,
     progress_bar,
     score_table,
+    share_bar,
 )
 
 
@@ -127,3 +129,26 @@ def test_other_text_of_rich_and_bars_have_no_control_characters() -> None:
     assert all(character.isprintable() or character == "\n" for character in printed)
     assert f"{SHOWN} *" in printed
     assert printed.count("[red]e[/red]:dog:") == 4
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_lines_of_progress_where_there_is_no_bar(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 10.0, 40.0, 50.0, 80.0, 90.0])
+    monkeypatch.setattr("momentalign.cli._output.time.monotonic", lambda: next(clock))
+    console = Console(file=io.StringIO(), force_terminal=is_terminal)
+    lines = ProgressLines(console)
+    for share in (0.2, 0.4, 0.5, 0.8, 0.8):  # a fifth was done before
+        lines.update("3 of 5 runs", share)
+    said = ["3 of 5 runs: 40% done, about 2 min left.", "3 of 5 runs: 80% done, about 27 s left."]
+    assert console.file.getvalue().splitlines() == ([] if is_terminal else said)  # type: ignore[attr-defined]
+
+
+def test_parts_are_printed_where_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("momentalign.cli._output._LINE_SECONDS", 0.0)
+    console = Console(file=io.StringIO())
+    with share_bar(console) as update:
+        for share in (0.0, 0.5, 1.0):
+            update("bounds", share)
+    said: str = console.file.getvalue()  # type: ignore[attr-defined]
+    assert said.startswith("bounds: 50% done, about ")
+    assert said.count("\n") == 1

@@ -61,7 +61,7 @@ def test_fit_compare_keep_and_predict(
     assert run("--model", "runs/probe", "--predict", "new.parquet", "-o", "p.csv", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
     assert "Categories of new.parquet that no training row has were ignored: kind (120)." in said
-    assert "to p.csv." in said
+    assert "to p.csv, in the same order; --id COLUMN copies a column." in said
     found = pd.read_csv("p.csv")
     assert len(found) == 120
     assert set(found["predicted"]) == {"no", "yes"}
@@ -155,15 +155,15 @@ def test_an_interruption_leaves_nothing(
         (["t.csv", "--target", "z"], "t.csv should have a column 'z' (target), but has none"),
         (["t.csv", "--domain", "domains"], "Did you mean 'domain'?"),
         (["t.csv", "--group", "kinds"], "Did you mean 'kind'?"),
-        (["t.csv", "--split", "kind"], "'split' should be a column of train, val and test"),
+        (["t.csv", "--split", "kind"], "'--split' should be a column of train, val and test"),
         (["t.csv", "--test-domain", "Zürich"], "Did you mean 'Zurich'?"),
         (["wrong.parquet"], "wrong.parquet could not be read"),
         (["gone.csv"], "gone.csv does not exist"),
         (["t.csv", "--domain", "a"], "but has 119 different values in 119 rows. Name another column with --domain."),
         (["t.csv", "--out", "t.csv"], "'--out' should name a folder, but t.csv is a file"),
         (["t.csv", "--out", "."], "contains files that 'momentalign probe' did not write"),
-        (["t.csv", "--task", "ranking"], "'task' should be one of"),
-        (["t.csv", "--components", "0"], "'components' should be at least 1"),
+        (["t.csv", "--task", "ranking"], "'--task' should be one of"),
+        (["t.csv", "--components", "0"], "'--components' should be at least 1"),
         ([], "Name a file to fit"),
         (["--model", "runs/none", "--predict", "t.csv"], "runs/none should be a folder that 'momentalign probe' wrote"),
         (["--predict", "t.csv"], "give --model FOLDER --predict FILE"),

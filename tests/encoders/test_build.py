@@ -18,6 +18,7 @@ from momentalign.encoders import (
     encoder_from_config,
     encoder_from_run,
     is_small_network,
+    is_untrained,
 )
 from momentalign.training import make_config, run
 from tests.encoders.models import image_dataset, save_model, text_dataset
@@ -45,6 +46,11 @@ def test_default_for_small_images(shape: tuple[int, ...], width: int) -> None:
         encoder = build_encoder(spec, tensors(*shape))
         assert isinstance(encoder, MNIST_CNN)
         assert (encoder.in_channels, encoder.width) == (shape[0], width)
+
+
+def test_untrained_networks() -> None:
+    specs = ("mlp", "mnist-cnn", "mnist-cnn?size=32", "pixels", "pixels?size=8", "hf:mlp", "runs/mlp")
+    assert [spec for spec in specs if is_untrained(spec)] == ["mlp", "mnist-cnn", "mnist-cnn?size=32"]
 
 
 def test_default_for_tables() -> None:

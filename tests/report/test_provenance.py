@@ -40,7 +40,7 @@ def test_hyperparameters_are_listed_while_they_are_few_and_a_range_of_numbers_th
     [
         (["adam", "adam"], "adam"),
         ([None, None], "not recorded"),
-        (["adam", "sgd", None, "sgd"], "sgd (2 runs), adam (1 runs), not recorded (1 runs)"),
+        (["adam", "sgd", None, "sgd"], "sgd (2 runs), adam (1 run), not recorded (1 run)"),
         (list("aabbccddeeff"), ", ".join(f"{name} (2 runs)" for name in "abcdef")),
         (list("aabbccddeeffg"), ", ".join(f"{name} (2 runs)" for name in "abcdef") + " …"),
     ],
@@ -89,17 +89,17 @@ def test_runs_are_counted_by_state_and_by_what_other_methods_have() -> None:
 def test_settings_that_runs_share_and_hyperparameters_of_each_method(setting: str) -> None:
     (found,) = configurations(group(setting))
     shared = dict(found["shared"])
-    assert shared.pop("encoder", None) == (None if setting == "probe" else "resnet18 (4 runs), default (1 runs)")
+    assert shared.pop("encoder", None) == (None if setting == "probe" else "resnet18 (4 runs), default (1 run)")
     assert shared == {
         "domains": "a, b",
         "trials": "0, 1",
         "sets of hyper-parameters": "2",
         "classes": "cat, dog",
         "features of": "birds, by clip",
-        "record every": "10 (4 runs), 20 (1 runs)",
+        "record every": "10 (4 runs), 20 (1 run)",
     }
     assert found["hparams"] == [("ERM", "lr", "0.1, 0.2"), ("CMA", "lr", "0.1"), ("CMA", "weight", "5")]
-    assert recorded_versions(group()) == [("torch", "2.9 (4 runs), not recorded (1 runs)"), ("device", "cpu")]
+    assert recorded_versions(group()) == [("torch", "2.9 (4 runs), not recorded (1 run)"), ("device", "cpu")]
 
 
 def test_training_time_is_that_of_runs_with_both_ends() -> None:

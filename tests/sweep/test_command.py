@@ -138,7 +138,7 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
         (["colored-digits", "--algorithms", "cmaa"], "Did you mean 'cma'?"),
         (["colored-digits", "--algorithms", ""], "A sweep needs at least one algorithm."),
         (["colored-digit", "--algorithms", "erm"], "colored-digits"),
-        (["colored-digits", "--algorithms", "erm", "--select", "best"], "'select' should be one of"),
+        (["colored-digits", "--algorithms", "erm", "--select", "best"], "'--select' should be one of"),
         (["colored-digits", "--algorithms", "erm", "--engine", "slurm"], "'--engine' should be one of 'local', 'ray'"),
         (["colored-digits", "--algorithms", "erm", "--address", "x:1"], "Use it with --engine ray."),
         (
@@ -146,7 +146,7 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
             "'--setting' should be one of 'finetune', 'probe'",
         ),
         (["colored-digits", "--algorithms", "erm", "--set", "lr"], "'--set' should look like NAME=VALUE"),
-        (["colored-digits", "--algorithms", "erm", "--jobs", "0"], "'jobs' should be at least 1"),
+        (["colored-digits", "--algorithms", "erm", "--jobs", "0"], "'--jobs' should be at least 1"),
         (["colored-digits", "--algorithms", "erm", "--out", "pyproject.toml"], "'--out' should name a folder"),
         (["colored-digits", "--algorithms", "erm", "--reach=-1"], "'--reach' should be finite and not below 0"),
         (

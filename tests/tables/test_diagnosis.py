@@ -66,7 +66,7 @@ def test_a_held_out_domain_is_the_target(table: Path, tmp_path: Path) -> None:
     assert "the hull of the others" in done.stdout
     refused = run(table, *options, "Genf", folder=tmp_path)
     assert refused.returncode == 2
-    assert "'test_domain' should be one of" in refused.stderr
+    assert "'--test-domain' should be one of" in refused.stderr
 
 
 def test_real_numbers_and_dry_run(table: Path, tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_real_numbers_and_dry_run(table: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--target", "lable", "--domain", "site"], "Did you mean 'label'?"),
-        (["--target", "label", "--domain", "site", "--loss", "hinge"], "'loss' should be one of"),
+        (["--target", "label", "--domain", "site", "--loss", "hinge"], "'--loss' should be one of"),
         (["--target", "label", "--domain", "site", "--radius", "0"], "radius"),
-        (["--target", "label", "--domain", "site", "--components", "0"], "'components' should be at least 1"),
+        (["--target", "label", "--domain", "site", "--components", "0"], "'--components' should be at least 1"),
         (["--target", "label", "--domain", "site", "--out", "."], "'--out' should name a file"),
     ],
 )

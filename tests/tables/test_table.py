@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.tables import read_table
+from momentalign.tables import check_columns, read_table
 
 
 @pytest.fixture
@@ -73,8 +73,33 @@ def test_words_that_may_be_names_are_missing_values_only_among_features_and_numb
     ],
 )
 def test_missing_columns(frame: pd.DataFrame, options: dict[str, str], message: str, tmp_path: Path) -> None:
+    path = write(frame, tmp_path / "t.csv")
     with pytest.raises(ValueError, match=re.escape(message)):
-        read_table(write(frame, tmp_path / "t.csv"), **options)
+        read_table(path, **options)
+    if options["target"] != "nothing":  # which takes the rows
+        with pytest.raises(ValueError, match=re.escape(message)):
+            check_columns(path, **options)
+
+
+@pytest.mark.parametrize(
+    "header", ["\n\ny,domain,x", '"y",domain,x', "\ufeffy,domain,x", 'y,domain,"a\nb"', ",y,domain"]
+)
+def test_columns_are_checked_without_reading_the_rows(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n0,1,2\n", encoding="utf-8")
+    check_columns(path)
+    if header.startswith(","):
+        check_columns(path, target="Unnamed: 0")
+    np.savez(tmp_path / "t.npz", X=np.eye(2))
+    check_columns(tmp_path / "t.npz", target="z")  # only read_table opens it
+    with pytest.raises(FileNotFoundError, match=r"gone\.csv does not exist"):
+        check_columns(tmp_path / "gone.csv")
+    path.write_bytes("y;domain;größe\n".encode("cp1252"))
+    with pytest.raises(ValueError, match="--encoding cp1252"):
+        check_columns(path)
+    with pytest.raises(ValueError, match="Use --sep ';'"):
+        check_columns(path, encoding="cp1252")
+    check_columns(f"{path}?sep=;", encoding="cp1252")
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from momentalign.cli._diagnose import diagnose
 from momentalign.cli._embed import embed_command
 from momentalign.cli._evaluate import evaluate_command
 from momentalign.cli._export import export_command
+from momentalign.cli._options import name_options
 from momentalign.cli._probe import probe
 from momentalign.cli._push import push
 from momentalign.cli._report import report
@@ -50,6 +51,7 @@ def _print_version(wanted: bool) -> None:
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap a command to print a line and exit on an interrupt that it does not handle itself.
 
+    Errors name options as they are typed, not the arguments of functions.
     A file that ends too early is an error like others: typer would take it for the end of the input and abort.
     """
 
@@ -59,6 +61,10 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
         except EOFError as error:
             raise ValueError(f"A file ended too early: {error}") from error
+        except (ValueError, TypeError) as error:
+            if error.args == (str(error),):
+                error.args = (name_options(str(error), command),)
+            raise
         except KeyboardInterrupt as error:
             print_interrupted()
             raise typer.Exit(exit_code(error)) from None

@@ -8,7 +8,7 @@ import typer
 
 from momentalign._format import format_duration
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
-from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, table_options, words_of
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_table, table_options, words_of
 
 
 @table_options
@@ -30,7 +30,7 @@ def diagnose(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
     """Say in plain words how domains differ, what that costs a plain model and what to try; the page has bounds too."""
-    check_exists(path)
+    check_table(path, table)
     from momentalign._files import check_output
     from momentalign.tables import plan_diagnosis
 

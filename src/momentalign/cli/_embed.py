@@ -46,7 +46,7 @@ def embed_command(
     """Save the features of a data set from a fixed encoder to a file that probe and diagnose read."""
     from momentalign._files import check_output
     from momentalign.data import load_dataset
-    from momentalign.encoders import Embedding, build_encoder
+    from momentalign.encoders import Embedding, build_encoder, is_untrained
 
     check_output(out, (".parquet", ".npz"), inputs=[Path(dataset).expanduser()])
     device = find_device(device)
@@ -60,7 +60,7 @@ def embed_command(
                     "Choose one, for instance '--encoder hf:openai/clip-vit-base-patch32', pixels, or a trained run."
                 )
             encoder = "pixels"
-        if encoder.partition("?")[0] in ("mnist-cnn", "mlp"):
+        if is_untrained(encoder):
             raise ValueError(
                 f"'--encoder' should have trained weights, but those of {encoder} are random. Train it with "
                 "'momentalign train' and name the run's folder, or use pixels."

@@ -1,10 +1,14 @@
 """Options that several commands share, and their values."""
 
+import inspect
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
 DATA, MACHINE, TRAINING = "Data", "Machine", "Training"
 """Panels of the help, beside that of what most people need."""
@@ -22,6 +26,7 @@ EncoderOption = Annotated[
     typer.Option(
         "--encoder",
         help="mnist-cnn, mlp, pixels, hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or a run.",
+        show_default="mnist-cnn for small images, mlp for tables",
     ),
 ]
 SettingsOption = Annotated[
@@ -125,6 +130,21 @@ def split_names(*texts: str) -> list[str]:
         ['dog', 'guitar', 'polar bear']
     """
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
+def name_options(message: str, command: Callable[..., None]) -> str:
+    """Name arguments at the start of a message as the options of a command: 'test_domain' as '--test-domain'."""
+    options = {}
+    for parameter in inspect.signature(command).parameters.values():
+        for option in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(option, OptionInfo):
+                names = option.param_decls or (f"--{parameter.name.replace('_', '-')}",)
+                options[parameter.name] = names[0].partition("/")[0]
+    subject = re.match(r"'\w+'( and '\w+')* should ", message)
+    if subject is None:
+        return message
+    named = re.sub(r"'(\w+)'", lambda found: f"'{options.get(found[1], found[1])}'", subject[0])
+    return named + message[subject.end() :]
 
 
 def find_device(name: str) -> str:

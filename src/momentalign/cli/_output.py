@@ -1,6 +1,7 @@
 """Output that several commands share: console, progress bars, warnings, interrupts, tables of accuracy."""
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from momentalign._format import join_names, printable
+from momentalign._format import format_duration, join_names, printable
 from momentalign._machine import is_ours
 from momentalign._signals import exit_code
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from momentalign._types import ReportProgress
 
 RESUME_NOTE = "Interrupted. Run the same command again to resume."
+_LINE_SECONDS = 30.0
 _LARGE_DROP = 0.2
 """Drop of training-domain accuracy through a penalty from which on a note is printed."""
 
@@ -76,12 +78,37 @@ def progress_bar(console: Console, *, percent: bool = False, keep: bool = False)
     return Progress(*columns, console=console, transient=not keep, disable=not keep and not console.is_terminal)
 
 
+class ProgressLines:
+    """Lines instead of a bar where the output is not a terminal: one every 30 seconds, with the time left."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._start = self._last = time.monotonic()
+        self._first: float | None = None
+
+    def update(self, text: str, share: float) -> None:
+        """Print what is being done and the time left, if it is time for a line."""
+        now = time.monotonic()
+        self._first = share if self._first is None else self._first
+        if self._console.is_terminal or now - self._last < _LINE_SECONDS or not self._first < share < 1:
+            return
+        self._last = now
+        left = (now - self._start) * (1 - share) / (share - self._first)
+        self._console.print(f"{text}: {share:.0%} done, about {format_duration(left)} left.")
+
+
 @contextmanager
 def share_bar(console: Console) -> "Iterator[ReportProgress]":
-    """A progress bar that is updated with the current part and the finished share."""
+    """A progress bar, or lines, updated with the current part and the finished share."""
+    lines = ProgressLines(console)
     with progress_bar(console, percent=True) as bar:
         task = bar.add_task("", total=1.0)
-        yield lambda part, share: bar.update(task, description=part, completed=share)
+
+        def update(part: str, share: float) -> None:
+            bar.update(task, description=part, completed=share)
+            lines.update(part, share)
+
+        yield update
 
 
 class TrainingBar:
@@ -89,14 +116,16 @@ class TrainingBar:
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
+        self._lines: ProgressLines | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_progress": None}
+        return {"_progress": None, "_lines": None}
 
     def __call__(self, at: Any) -> None:
         """Show the progress of a run, a `momentalign.training.Progress`."""
-        if self._progress is None:
+        if self._progress is None or self._lines is None:
             self._progress = progress_bar(make_console(), keep=True)
+            self._lines = ProgressLines(self._progress.console)
             self._progress.add_task("")
             self._progress.start()
         values = (("loss", at.loss, ".4g"), ("accuracy", at.accuracy, ".1%"))
@@ -105,6 +134,7 @@ class TrainingBar:
             parts.append(f"evaluating {at.evaluated:.0%}" if at.evaluated else "evaluating …")
         text = ", ".join(parts)
         self._progress.update(self._progress.task_ids[0], completed=at.done, total=at.steps, description=text)
+        self._lines.update(f"Step {at.done} of {at.steps}", at.done / at.steps)
         if at.done == at.steps:
             self.close()
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from momentalign._format import format_duration
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
-from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, table_options
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, check_table, table_options
 from momentalign.cli._table_scores import print_scores
 
 
@@ -51,7 +51,7 @@ def probe(
         raise ValueError("'--id' is for --predict. Omit it.")
     if path is None:
         raise ValueError("Name a file to fit, or --model FOLDER --predict FILE to predict.")
-    check_exists(path)
+    check_table(path, table)
     from momentalign.tables import check_model_folder, plan_probe, write_probe
 
     folder = Path("runs/probe") if out is None else out
@@ -94,6 +94,7 @@ def _predict(
     id_column: str | None,
     dry_run: bool,
 ) -> None:
+    check_exists(rows)
     from momentalign.tables import TableModel, predict_file
 
     loaded = TableModel.load(model)
@@ -107,4 +108,5 @@ def _predict(
         console.print(note)
     if predicted.scores is not None:
         print_scores(console, predicted.scores, "rows with a label")
-    console.print(f"Saved the predictions of {predicted.rows} rows of {rows.name} to {out}.")
+    order = "" if predicted.copied else ", in the same order; --id COLUMN copies a column"
+    console.print(f"Saved the predictions of {predicted.rows} rows of {rows.name} to {out}{order}.")

@@ -35,7 +35,7 @@ from momentalign.cli._options import (
 )
 from momentalign.cli._output import make_console, print_warnings
 from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
-from momentalign.cli._table_options import TableOptions, table_options
+from momentalign.cli._table_options import TableOptions, check_dataset, table_options
 
 if TYPE_CHECKING:
     from momentalign.sweep import Plan, Tally
@@ -116,6 +116,8 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
 ) -> None:
     """Compare algorithms: run what the selection rules need, resumably, and print the tables."""
+    for dataset in datasets:
+        check_dataset(dataset, table)
     from momentalign._files import check_folder
     from momentalign._validation import check_choice, check_nonnegative
     from momentalign.data import table_spec

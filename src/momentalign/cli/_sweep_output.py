@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-from momentalign.cli._output import RESUME_NOTE, description_column, exit_on_interrupt, print_block
+from momentalign.cli._output import RESUME_NOTE, ProgressLines, description_column, exit_on_interrupt, print_block
 
 if TYPE_CHECKING:
     from momentalign.runs import Sweep
@@ -134,6 +134,7 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
     columns = (description_column(), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     total = len(plan.runs) + plan.number_of_finals
     shares: dict[str, float] = {}
+    lines = ProgressLines(console)
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=total)
 
@@ -145,7 +146,9 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
                 shares.pop(event.job.name, None)
             done = tally.finished + tally.before + len(tally.failed)
             failed = f", {len(tally.failed)} failed" if tally.failed else ""
-            bar.update(task, completed=done + sum(shares.values()), description=f"{done} of {total} runs{failed}")
+            text, completed = f"{done} of {total} runs{failed}", done + sum(shares.values())
+            bar.update(task, completed=completed, description=text)
+            lines.update(text, completed / total)
 
         yield update
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentalign._table_spec import spec_path
+from momentalign._table_spec import is_table, spec_path, table_spec
 
 TABLE_HELP = "A .csv, .tsv (both also .gz), .parquet or .npz file."
 TableOptions = Mapping[str, str]
@@ -57,9 +57,25 @@ def table_options(command: Callable[..., None], *, default: str | None = None) -
 
 
 def check_exists(path: Path) -> None:
-    """Raise FileNotFoundError for a table that is not there, before imports that take seconds."""
+    """Raise FileNotFoundError for a file or folder that is not there, before imports that take seconds."""
     if not Path(spec_path(str(path))).expanduser().exists():
         raise FileNotFoundError(f"{path} does not exist.")
+
+
+def check_table(path: str | Path, table: TableOptions) -> None:
+    """Check that a table is there and has its columns, before imports that take seconds."""
+    from momentalign.tables import check_columns
+
+    check_columns(path, **table)
+
+
+def check_dataset(name: str, table: TableOptions) -> None:
+    """Check what can be told of a data set before imports that take seconds: paths that do not exist, tables."""
+    path = Path(spec_path(table_spec(name, **table))).expanduser()
+    if is_table(path) and not path.is_dir():
+        check_table(name, table)
+    elif len(path.parts) > 1:
+        check_exists(path)
 
 
 def words_of(table: TableOptions) -> list[str]:

@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from momentalign._format import join_first
+
 if TYPE_CHECKING:
     from momentalign.sklearn import GroupReport
     from momentalign.tables import TableScores
+
+_FEW_ROWS = 20
 
 
 def print_scores(console: Console, scores: "TableScores", rows: str) -> None:
     """Print scores by domain, of the rows called `rows`, and the measures over groups if there are some."""
     console.print(_table(scores, rows))
+    small = [f"'{name}' ({size})" for kind, name, size in scores.rows if kind == "domain" and size < _FEW_ROWS]
+    if small and any(kind == "mean" for kind, _, _ in scores.rows):
+        console.print(
+            f"In the mean all domains count alike, and one of few rows may be the worst by chance: {join_first(small)}."
+        )
     if scores.groups:
         _print_groups(console, scores.groups, rows)
 

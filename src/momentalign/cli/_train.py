@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from momentalign._format import format_duration, join_names, pluralize
+from momentalign._table_spec import is_table, spec_path
 from momentalign.cli._options import (
     MACHINE,
     TRAINING,
@@ -38,7 +39,7 @@ from momentalign.cli._output import (
     print_warnings,
     score_table,
 )
-from momentalign.cli._table_options import TableOptions, table_options
+from momentalign.cli._table_options import TableOptions, check_dataset, table_options
 
 
 @table_options
@@ -106,10 +107,12 @@ def train_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, print the cost, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and evaluate it on the others."""
+    check_dataset(dataset, table)
     from momentalign._files import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.data import table_spec
+    from momentalign.encoders import default_encoder
     from momentalign.runs import read_records, read_run, saved_records, weights_note
     from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_note, run
 
@@ -135,7 +138,9 @@ def train_command(
         out = Path("runs", config.hash()) if out is None else out
         held_out = f", without {join_names(config.test_domains)}" if config.test_domains else ""
         length = f"{pluralize(config.steps, 'step')}, a record every {config.record_every}"
-        console.print(f"{algorithm} on {dataset}{held_out}: {length}.")
+        # Only small images and tables have a default.
+        network = encoder or default_encoder(dataset, "table" if is_table(spec_path(config.dataset)) else "mnist")
+        console.print(f"{algorithm} on {dataset}{held_out}: {length}, encoder {network}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
         for note in (preset_note(config, preset), augmentation_note(config, augment)):
             if note is not None:

@@ -5,7 +5,13 @@ encoder of a finished run. :func:`embed` saves the features of a data set to a f
 """
 
 from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
-from momentalign.encoders._build import build_encoder, default_encoder, encoder_from_folder, is_small_network
+from momentalign.encoders._build import (
+    build_encoder,
+    default_encoder,
+    encoder_from_folder,
+    is_small_network,
+    is_untrained,
+)
 from momentalign.encoders._embed import Embedding, embed
 from momentalign.encoders._feature_files import read_plan
 from momentalign.encoders._images import AUGMENTATIONS, DecodedImages, ImagePreprocessing, PixelPreprocessing
@@ -39,6 +45,7 @@ __all__ = [
     "encoder_from_folder",
     "encoder_from_run",
     "is_small_network",
+    "is_untrained",
     "preprocessing_from_config",
     "read_plan",
     "read_rows",

@@ -25,6 +25,9 @@ from momentalign.encoders._vision import takes_images, vision_from_folder
 _SMALL = 16
 """Image size below which MNIST_CNN has a quarter of its width."""
 
+_FIXED = ("pixels",)
+"""Small networks without weights."""
+
 _SIDES = {"mnist-cnn": (8, 64), "pixels": (1, 16)}
 """Least and largest side that image files have by default; in between they keep theirs."""
 
@@ -92,6 +95,12 @@ def is_small_network(spec: str) -> bool:
         return description.is_file() and read_values(description)["encoder"]["kind"] in _SMALL_NETWORKS
     except (ValueError, KeyError, TypeError):  # building the encoder reports what is wrong
         return False
+
+
+def is_untrained(spec: str) -> bool:
+    """Whether `spec` names a network without weights of its own, which are random before training."""
+    name = spec.partition("?")[0]
+    return name in _SMALL_NETWORKS and name not in _FIXED
 
 
 def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int | None = None) -> Encoder:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from momentalign._format import pluralize
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.runs import RunState
@@ -125,5 +126,5 @@ def _distinct(values: Iterable[Any], missing: str = "not recorded") -> str:
     counts = Counter(missing if value is None else str(value) for value in values)
     if len(counts) == 1:
         return next(iter(counts))
-    parts = [f"{value} ({number} runs)" for value, number in counts.most_common(6)]
+    parts = [f"{value} ({pluralize(number, 'run')})" for value, number in counts.most_common(6)]
     return ", ".join(parts) + (" …" if len(counts) > 6 else "")

@@ -23,11 +23,11 @@ class Setting(TypedDict):
 def explain_steps(
     incumbent: str, taken: Sequence[tuple[Setting, Choice]], metric: str, where: str, *, relative: bool
 ) -> str:
-    """Describe the steps away from the incumbent with their gains, which are shares of its error where relative."""
+    """Describe the steps away from the incumbent with their gains in points, or in % of its error if `relative`."""
     parts = []
     for setting, step in taken:
         gain, error = step.gains[step.candidate], step.errors[step.candidate]
-        amount = f"{gain:.2%} ± {error:.2%}" if relative else f"{gain:.4f} ± {error:.4f}"
+        amount = f"{gain:.2%} ± {error:.2%}" if relative else f"{100 * gain:.2f} ± {100 * error:.2f} points"
         parts.append(f"{_describe(setting)} gained {amount}")
     return f"Changed from {incumbent}'s defaults: {', then '.join(parts)}, in {metric} on {where}."
 

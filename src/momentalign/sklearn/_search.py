@@ -256,7 +256,8 @@ class WeightSearch(LinearEstimator):
 
     def _evidence(self, folds: int) -> tuple[str, str]:
         """Name of the score, and where it was measured."""
-        metric = str(getattr(self.scoring, "__name__", self.scoring or self._default_scoring()))
+        default = self._default_scoring().replace("_", " ")
+        metric = str(getattr(self.scoring, "__name__", self.scoring or default))
         return metric, f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
 
     def _reason(self, taken: list[tuple[Setting, Choice]], folds: int) -> str:

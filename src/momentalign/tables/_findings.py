@@ -135,7 +135,7 @@ def _column_sentences(columns: Sequence[ColumnShift], names: Sequence[str]) -> l
     found = [column for column in columns if column.found and column.share > 0]
     if not found:
         return ["No column was found to differ between the domains."]
-    parts = [f"'{column.name}' ({column.share:.0%} of all)" for column in found[:_NAMED]]
+    parts = [f"'{column.name}' ({column.share:.0%} of the difference)" for column in found[:_NAMED]]
     sentences = [f"The column{'s that differ' if len(parts) > 1 else ' that differs'} most: {join_names(parts)}."]
     gaps = [(float(np.ptp(column.missing)), column) for column in columns]
     gap, column = max(gaps, key=lambda pair: pair[0])
@@ -174,7 +174,7 @@ def _remedy_sentence(remedy: RemedyScore, numbers: bool) -> str:
         return f"{name}: no difference from a plain model found on left-out domains ({_range(gain, numbers)}{unit})."
     if gain.value < 0:
         flipped = Estimate(-gain.value, -gain.high, -gain.low)
-        return f"Not {name[0].lower()}{name[1:]}: {_amount(flipped, numbers)} worse on left-out domains."
+        return f"{name}: not here, {_amount(flipped, numbers)} worse than a plain model on left-out domains."
     return f"{name}: {_amount(gain, numbers)} better than a plain model on left-out domains."
 
 

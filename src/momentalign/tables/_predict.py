@@ -30,11 +30,13 @@ class PredictedRows(NamedTuple):
         rows: Number of rows.
         notes: On their values, one sentence each.
         scores: Of the rows that have a label, by domain and group; None where none has one.
+        copied: Names of the columns that were copied.
     """
 
     rows: int
     notes: list[str]
     scores: TableScores | None
+    copied: tuple[str, ...]
 
 
 def predict_file(
@@ -74,7 +76,7 @@ def predict_file(
     scores, notes = rows.score(model, logits)
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(out, frame_csv(table) if out.suffix == ".csv" else table.to_parquet(index=False))
-    return PredictedRows(len(rows.frame), [*encoded.describe(rows.path.name), *notes], scores)
+    return PredictedRows(len(rows.frame), [*encoded.describe(rows.path.name), *notes], scores, tuple(columns))
 
 
 def score_file(model: TableModel, path: str | Path, **reading: str | None) -> tuple[TableScores, list[str]]:

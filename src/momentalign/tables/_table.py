@@ -1,6 +1,6 @@
 """Rows with a label and a domain, and optional groups and splits, from a file."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from momentalign._format import join_first, join_names, plain_name, pluralize
 from momentalign._table_spec import split_spec, table_spec
 from momentalign.tables._columns import check_decimal_points
-from momentalign.tables._files import MissingColumnError, read_frame
+from momentalign.tables._files import MissingColumnError, read_columns, read_frame
 from momentalign.tables._labels import label_names, name_indices
 
 _SPLITS = {
@@ -23,6 +23,7 @@ _SPLITS = {
     "out": ("out",),
 }
 """Accepted spellings of each split; 0, 1 and 2 are those of the group-labelled benchmarks."""
+_ROLES = ("target", "domain", "group", "split")
 _LISTED = 30
 """Most domains that are listed."""
 
@@ -102,31 +103,17 @@ def read_table(
     Raises:
         ValueError: Not such a file, no such column, or no rows left.
     """
-    spec = table_spec(path, target=target, domain=domain, group=group, split=split, sep=sep, encoding=encoding)
-    name_of_file, options = split_spec(spec)
-    path = Path(name_of_file).expanduser()
-    target, domain, group, split = (options.get(option) for option in ("target", "domain", "group", "split"))
-    target, domain = target or "y", domain or "domain"
-    chosen = {"target": target, "domain": domain, "group": group, "split": split}
-    for (first, name), (second, other) in combinations(chosen.items(), 2):
-        if name is not None and name == other:
-            raise ValueError(f"'{first}' and '{second}' should be two columns, but are both '{name}'.")
-    text_columns = [chosen[option] or option for option in ("domain", "group")]
-    frame = read_frame(
-        path,
-        [name or option for option, name in chosen.items()],
-        text_columns=text_columns,
-        sep=options.get("sep"),
-        encoding=options.get("encoding"),
-    )
+    reading = {"target": target, "domain": domain, "group": group, "split": split, "sep": sep, "encoding": encoding}
+    path, columns, dialect = _parse_options(path, reading)
+    target = columns["target"]
+    text_columns = [columns.get(option, option) for option in ("domain", "group")]
+    frame = read_frame(path, [columns.get(option, option) for option in _ROLES], text_columns=text_columns, **dialect)
     notes = []
     for option in ("group", "split"):
-        if chosen[option] is None and option in frame.columns and option not in (target, domain, group, split):
-            chosen[option] = option
+        if option not in columns and option in frame.columns and option not in columns.values():
+            columns[option] = option
             notes.append(f"Column '{option}' was taken as the rows' {option}s, not as a feature.")
-    columns = {option: name for option, name in chosen.items() if name is not None}
-    if missing := {option: name for option, name in columns.items() if name not in frame.columns}:
-        raise MissingColumnError(missing, frame.attrs.get("arrays", frame.columns), path)
+    _check_present(columns, frame.columns, frame.attrs.get("arrays", frame.columns), path)
     used = list(columns.values())
     for name, words in frame.attrs.get("words", {}).items():
         if name in used:
@@ -161,6 +148,41 @@ def read_table(
         path=path,
         columns=columns,
     )
+
+
+def check_columns(path: str | Path, **reading: str | None) -> None:
+    """Check that a file exists and has its columns as far as the first line says, before imports that take seconds.
+
+    Args:
+        path: As of :func:`read_table`.
+        **reading: How to read the file, see :func:`read_table`.
+
+    Raises:
+        ValueError: Not such a file, or no such column.
+    """
+    path, columns, dialect = _parse_options(path, reading)
+    existing = read_columns(path, **dialect)
+    if existing is not None:
+        _check_present(columns, existing, existing, path)
+
+
+def _parse_options(
+    path: str | Path, reading: Mapping[str, str | None]
+) -> tuple[Path, dict[str, str], dict[str, str | None]]:
+    """The file, its columns by role where they are named, and separator and encoding."""
+    name_of_file, options = split_spec(table_spec(path, **reading))
+    columns = {"target": "y", "domain": "domain"} | {role: options[role] for role in _ROLES if role in options}
+    for (first, name), (second, other) in combinations(columns.items(), 2):
+        if name == other:
+            raise ValueError(f"'{first}' and '{second}' should be two columns, but are both '{name}'.")
+    dialect = {option: options.get(option) for option in ("sep", "encoding")}
+    return Path(name_of_file).expanduser(), columns, dialect
+
+
+def _check_present(columns: Mapping[str, str], present: Iterable[str], listed: Iterable[str], path: Path) -> None:
+    existing = set(present)
+    if missing := {role: name for role, name in columns.items() if name not in existing}:
+        raise MissingColumnError(missing, listed, path)
 
 
 def _similar_names(column: str, values: NDArray[Any]) -> list[str]:
