@@ -48,6 +48,7 @@ BAD_VALUES = [
 ]
 BAD_TYPES = [
     ("features", [[1.0]] * N, "should be a torch.Tensor, but is a list. Use torch.as_tensor()."),
+    ("domains", ["a"] * N, "but is a list. Use torch.as_tensor(pandas.factorize(domains)[0])."),
     ("domains", None, "should be a torch.Tensor, but is a NoneType."),
     ("features", torch.zeros(64, 5).long(), "should hold floating-point numbers, but holds torch.int64."),
     ("targets", torch.zeros(64), "should hold class indices (integers), but holds torch.float32."),

@@ -113,7 +113,9 @@ def check_finite(name: str, value: Tensor, features: Tensor, validate: bool | No
 
 def _tensor(name: str, value: object) -> Tensor:
     if not isinstance(value, Tensor):
-        raise TypeError(f"'{name}' should be a torch.Tensor, but is a {type(value).__name__}. Use torch.as_tensor().")
+        is_text = isinstance(value, list | tuple) and bool(value) and isinstance(value[0], str)
+        use = f"torch.as_tensor(pandas.factorize({name})[0])" if is_text else "torch.as_tensor()"
+        raise TypeError(f"'{name}' should be a torch.Tensor, but is a {type(value).__name__}. Use {use}.")
     if value.is_nested:
         raise TypeError(f"'{name}' should be one tensor of equal rows, but is nested. Use torch.cat(list({name})).")
     if value.layout != torch.strided:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from momentalign._format import pluralize
+from momentalign._format import join_names, pluralize
 from momentalign.cli._options import (
     MACHINE,
     TRAINING,
@@ -172,6 +172,9 @@ def sweep(
                 f"'--reach' is for extrapolated selection, but --select is {','.join(plan.rules)}. Omit it."
             )
         console.print(plan.describe())
+        added = dict.fromkeys(run.algorithm for run in plan.all_runs if run.algorithm not in split_names(algorithms))
+        if added:
+            console.print(f"Not asked for: {join_names(list(added))}, to compare with; --no-baselines omits them.")
         if setting == "finetune":
             notes = [(preset_note(run, preset), augmentation_note(run, augment)) for run in plan.all_runs]
             for note in dict.fromkeys(note for pair in notes for note in pair if note is not None):
