@@ -193,8 +193,6 @@ def _check_text(path: Path, dialect: _Dialect) -> None:
     try:
         for block in _blocks(path, dialect.encoding):
             header, size = header or block.strip("\r\n"), size + len(block)
-            if len(block) == _LONGEST_HEADER:
-                raise ValueError("its first line should hold column names, but does not end. Save the table again.")
             if "\0" in block:
                 raise _not_text(dialect)
             if packed is not None and size > max(_MOST_EXPANDED, _MOST_RATIO * packed):
@@ -232,6 +230,8 @@ def _blocks(path: Path, encoding: str) -> Iterator[str]:
     raw: Any = gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # noqa: SIM115
     with io.TextIOWrapper(raw, encoding=encoding) as text:
         for line in iter(lambda: text.readline(_LONGEST_HEADER), ""):
+            if len(line) == _LONGEST_HEADER:
+                raise ValueError("its first line should hold column names, but does not end. Save the table again.")
             yield line
             if line.strip("\r\n"):
                 break
