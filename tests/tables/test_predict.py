@@ -23,7 +23,7 @@ def test_predictions_of_a_file(tmp_path: Path) -> None:
     rows = write(tmp_path / "rows.csv")
     predicted = predict_file(MODEL, rows, tmp_path / "deep" / "out.csv")
     assert predicted.rows == 3
-    assert predicted.copied == ()
+    assert predicted.copied == ("file",)
     assert any("kind (1)" in note for note in predicted.notes)
     assert predicted.scores is None
     found = pd.read_csv(tmp_path / "deep" / "out.csv")

@@ -138,8 +138,10 @@ def name_options(message: str, command: Callable[..., None]) -> str:
     for parameter in inspect.signature(command).parameters.values():
         for option in getattr(parameter.annotation, "__metadata__", ()):
             if isinstance(option, OptionInfo):
-                names = option.param_decls or (f"--{parameter.name.replace('_', '-')}",)
-                options[parameter.name] = names[0].partition("/")[0]
+                # The first name of an annotation is in `default` until typer reads it.
+                given = [str(name) for name in (option.default, *(option.param_decls or ()))]
+                names = [name.partition("/")[0] for name in given if name.startswith("--")]
+                options[parameter.name] = names[0] if names else f"--{parameter.name.replace('_', '-')}"
     subject = re.match(r"'\w+'( and '\w+')* should ", message)
     if subject is None:
         return message

@@ -65,7 +65,7 @@ def read_frame(
         return _csv_frame(pandas, path, columns, text_columns, dialect)
 
 
-def read_columns(path: Path, *, sep: str | None = None, encoding: str | None = None) -> list[str] | None:
+def read_header(path: Path, *, sep: str | None = None, encoding: str | None = None) -> list[str] | None:
     """Names of the columns of a CSV file from its first line, without imports that take seconds.
 
     None for other files, and where a name goes on in the next line.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from momentalign._format import join_first, join_names, plain_name, pluralize
 from momentalign._table_spec import split_spec, table_spec
 from momentalign.tables._columns import check_decimal_points
-from momentalign.tables._files import MissingColumnError, read_columns, read_frame
+from momentalign.tables._files import MissingColumnError, read_header, read_frame
 from momentalign.tables._labels import label_names, name_indices
 
 _SPLITS = {
@@ -161,7 +161,7 @@ def check_columns(path: str | Path, **reading: str | None) -> None:
         ValueError: Not such a file, or no such column.
     """
     path, columns, dialect = _parse_options(path, reading)
-    existing = read_columns(path, **dialect)
+    existing = read_header(path, **dialect)
     if existing is not None:
         _check_present(columns, existing, existing, path)
 
