@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from momentalign._format import join_first, join_names, plain_name, pluralize
 from momentalign._table_spec import split_spec, table_spec
 from momentalign.tables._columns import check_decimal_points
-from momentalign.tables._files import MissingColumnError, read_header, read_frame
+from momentalign.tables._files import MissingColumnError, read_frame, read_header
 from momentalign.tables._labels import label_names, name_indices
 
 _SPLITS = {
