@@ -163,8 +163,8 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
             "'--reach' is for extrapolated selection, but --select is oracle. Omit it.",
         ),
         (["colored-digits", "--algorithms", "erm", "--preset", "save"], "Did you mean 'safe'?"),
-        (["x.csv", "--algorithms", "erm", "--setting", "probe", "--preset", "safe"], "'--preset' is for --setting"),
-        (["x.csv", "--algorithms", "erm", "--setting", "probe", "--steps", "5"], "'--steps' is for --setting finetune"),
+        ([ROWS, "--algorithms", "erm", "--setting", "probe", "--preset", "safe"], "'--preset' is for --setting"),
+        ([ROWS, "--algorithms", "erm", "--setting", "probe", "--steps", "5"], "'--steps' is for --setting finetune"),
     ],
 )
 def test_bad_options_are_one_line(tmp_path, arguments, message):
