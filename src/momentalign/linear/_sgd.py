@@ -69,7 +69,7 @@ def fit_sgd(
     head = torch.empty(classes, X.shape[1] + bias, dtype=torch.float64)
     head.uniform_(-bound, bound, generator=order if head_seed is None else torch.Generator().manual_seed(head_seed))
     head.requires_grad_()
-    step, value, total = 0, 0.0, 0.0
+    step, total = 0, 0.0
 
     def current() -> Array:
         result: Array = _logit_difference(head.detach()).numpy()
