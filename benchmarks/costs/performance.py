@@ -8,7 +8,7 @@ from benchmarks.ablation.factors import CHANGES, DEFAULT
 from benchmarks.ablation.page import PAGE as ABLATION
 from benchmarks.ablation.page import runs_of_factor
 from benchmarks.costs.page import PAGE as COSTS
-from benchmarks.costs.page import cma_span
+from benchmarks.costs.page import cma_span, span
 from benchmarks.costs.rows import PERFORMANCE
 from benchmarks.markdown import table
 from benchmarks.pages import PageContent, StudyPage
@@ -55,6 +55,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         "grid": crossed_table(
             cpu.get("probing grid", []), "momentalign bench --probing-grid --out bench.json", ratios=False
         ),
+        "grid-memory": span(line["memory_ratio"] for line in cpu.get("probing grid", [])),
         "searches": crossed_table(
             cpu.get("searches", []), "python -m benchmarks.estimators.speed --out bench.json", ratios=True
         ),
@@ -138,13 +139,13 @@ def crossed_table(lines: Sequence[Line], command: str, *, ratios: bool) -> str:
 
 def conditions(lines: Iterable[Line]) -> str:
     """Versions, threads and clock of what was measured on a CPU."""
-    texts = []
+    facts: list[str] = []
     for line in lines:
         versions = line["versions"]
         threads = f"{versions['threads']} thread{'s' if versions['threads'] > 1 else ''}"
         named = [f"{name} {versions[name]}" for name in ("torch", "scikit-learn") if name in versions]
-        texts.append(", ".join([*named, line["device"], threads, versions["clock"]]))
-    return "; ".join(dict.fromkeys(texts)) or "nothing was measured yet"
+        facts += [*named, line["device"], threads, versions["clock"]]
+    return ", ".join(dict.fromkeys(facts)) or "nothing was measured yet"
 
 
 def run_table(lines: Sequence[Line]) -> str:

@@ -36,6 +36,8 @@ def blocks(tmp_path: Path) -> dict[str, str]:
         {"table": "whole step", "size": small, "name": "ERM"},
         {"table": "linear fit", "size": "n=9", "name": "LogisticRegression", "seconds": 12.34},
         {"table": "linear fit", "size": "n=9", "name": "aligned", "time_ratio": 2.0},
+        {"table": "probing grid", "size": "birds", "name": "one fit", "seconds": 0.5, "memory_ratio": 1.25},
+        {"table": "probing grid", "size": "birds", "name": "grid", "seconds": 5.0, "memory_ratio": None},
         {"table": "paper's table", "size": "pacs", "name": "erm"},
     ]
     on_gpu = [
@@ -66,6 +68,8 @@ def test_tables_of_a_cpu(blocks: dict[str, str]) -> None:
         "| linear fit | LogisticRegression, s | aligned, × |",
         "| n=9 | 12.3 | 2.00 |",
     ]
+    assert blocks["grid"].splitlines()[::2] == ["| probing grid | one fit, s | grid, s |", "| birds | 0.500 | 5.00 |"]
+    assert blocks["grid-memory"] == "1.25"
     assert blocks["conditions"] == "torch 9, chip, 1 thread, processor time"
 
 
