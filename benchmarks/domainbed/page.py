@@ -128,7 +128,7 @@ def difference_text(difference: PairedDifference | None) -> str:
     """A difference in points with half its 95% interval, bold where that excludes 0."""
     if difference is None or difference.points is None:
         return ""
-    text = f"{difference.points:+.1f}".replace("-", "−")
+    text = number(difference.points, sign=True)
     text += "" if difference.error is None else f" ± {difference.error:.1f}"
     return f"**{text}**" if difference.found else text
 

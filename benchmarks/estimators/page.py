@@ -121,7 +121,7 @@ def _summary(cells: CellResults) -> str:
         f"In the mean over left-out domains `{CLASSIFIER}` was at most {number(-min(points), 2)} points below the "
         f"better of `LogisticRegression()` and `LogisticRegressionCV()` on each of {len(points)} sets, and up to "
         f"{number(max(points), 2)} above it.",
-        f"The mean error of `{REGRESSOR}` was at most {number(-min(percents), 2)}% above that of `RidgeCV()` on each "
+        f"The mean error of `{REGRESSOR}` was at most {number(-min(percents), 3)}% above that of `RidgeCV()` on each "
         f"of {len(percents)} sets, and up to {number(max(percents))}% below it.",
         f"The worst domain's accuracy was better than `LogisticRegression()`'s on {plain[0]} sets, equal on "
         f"{plain[1]}, worse on {plain[2]}; its balanced accuracy, by which the search chooses, better on "
