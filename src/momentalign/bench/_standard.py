@@ -27,12 +27,12 @@ def standard_plan(device: torch.device, *, quick: bool, memory_limit: int) -> It
     draws = 3 if quick else 300  # as many as the published Hutchinson method takes
     sizes = [BatchSize(96, 384, 7, 3), BatchSize(96, 384, 65, 3)]
     if quick:
-        sizes = [BatchSize(48, 32, 5, 3)]
+        sizes = [BatchSize(24, 16, 4, 3)]
     elif device.type == "cuda":
         sizes += [BatchSize(96, 768, 1000, 3), BatchSize(192, 384, 65, 6)]
     for size in sizes:
         yield BenchmarkGroup(f"penalty alone, {size}", partial(penalty_rows, size, device, budget, memory_limit, draws))
-    base = BatchSize(48, 32, 5, 3) if quick else BatchSize(96, 384, 65, 3)
+    base = BatchSize(24, 16, 4, 3) if quick else BatchSize(96, 384, 65, 3)
     grown = [
         base,
         *(replace(base, n=factor * base.n) for factor in (2, 4, 8)),
@@ -53,8 +53,8 @@ def standard_plan(device: torch.device, *, quick: bool, memory_limit: int) -> It
         large = BatchSize(16384, 768, 1000, 3)
         yield BenchmarkGroup("many tiles", lambda: many_tiles_rows(large, device, seconds))
     else:
-        step = BatchSize(24 if quick else 192, 128, 2, 3)
-        seconds = 0.2 if quick else 10.0
+        step = BatchSize(6 if quick else 192, 128, 2, 3)
+        seconds = budget if quick else 10.0
         digits = partial(step_rows, mnist_cnn, step, device, seconds, baselines=not quick)
         yield BenchmarkGroup("whole step, MNIST_CNN", digits)
         table = BatchSize(96, 64, 2, 3)
