@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.estimators.cells import plan_cells, run_cells
+from benchmarks.estimators.cells import SMALL_DRAWS, plan_cells, run_cells
 from benchmarks.estimators.sets import SETS
 from benchmarks.estimators.tables import markdown_tables
 
@@ -18,7 +18,10 @@ def main() -> int:
     )
     parser.add_argument("--sets", default=",".join(SETS), help="sets, separated by commas (default: all)")
     parser.add_argument(
-        "--draws", type=int, default=3, help="draws of small training sets besides all rows (default: 3)"
+        "--draws",
+        type=int,
+        default=SMALL_DRAWS,
+        help=f"draws of small training sets besides all rows (default: {SMALL_DRAWS})",
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each (default: 1)")
     parser.add_argument(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import root_mean_squared_error
 
 import momentalign
-from benchmarks.estimators.cells import Cell, outer_folds, plan_cells
+from benchmarks.estimators.cells import SMALL_DRAWS, Cell, draw_rows, outer_folds, plan_cells
 from benchmarks.estimators.sets import SETS, half, prepare, read_set
 from benchmarks.records import json_lines
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedRegressor
@@ -55,6 +55,7 @@ def run_candidates(cell: Cell, root: Path) -> dict[str, Any]:
     """Scores of all candidates in a cell: `inner` on left-out training domains, `outer` on the test domains."""
     frame, y, domains = read_set(cell.set, root)
     train, test = outer_folds(domains)[cell.fold]
+    train = train[draw_rows(domains, cell.draw)[train]]
     pipeline = prepare(cell.set).fit(frame.iloc[train])
     X, X_test = (pipeline.transform(frame.iloc[index]) for index in (train, test))
     number, regression = len(np.unique(domains[train])), SETS[cell.set].regression
@@ -126,9 +127,9 @@ def _joined(parts: Sequence[Mapping[str, list[float]]]) -> Scores:
 
 
 def missing_cells(out: Path, root: Path) -> Iterator[Cell]:
-    """Cells with all rows of the settling sets that are not in the file yet."""
+    """Cells of the settling sets that are not in the file yet."""
     done = {line["cell"] for line in json_lines(out)} if out.exists() else set()
-    cells = plan_cells([name for name in SETS if half(name) == "settle"], [0], root)
+    cells = plan_cells([name for name in SETS if half(name) == "settle"], range(SMALL_DRAWS + 1), root)
     yield from (cell for cell in cells if str(cell) not in done)
 
 

@@ -21,6 +21,8 @@ from momentalign._files import atomic_write
 
 SMALL_ROWS = 100
 """Rows of each training domain in the small draws."""
+SMALL_DRAWS = 3
+"""Small draws of a set, beside the one with all rows."""
 
 CellResults = dict[str, dict[str, Any]]
 """Results by the cells' names."""

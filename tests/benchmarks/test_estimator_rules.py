@@ -46,9 +46,23 @@ def test_rules_choose(rule: SearchRule, chosen: Candidate) -> None:
 
 def test_gains_are_points_or_shares_of_the_error() -> None:
     cells = [record(plain_10=[0.71] * 4), record("developer-salary", plain_10=[0.63] * 4)]
-    assert gains_of(SearchRule(), cells, regression=False) == {"heart-disease": pytest.approx(1.0)}
-    assert gains_of(SearchRule(), cells, regression=True) == {"developer-salary": pytest.approx(-10.0)}
-    assert "| **the rule** | +1.00 | +1.00 | −10.00 | −10.00 |" in rules_table(cells)
+    assert gains_of(SearchRule(), cells, regression=False, small=False) == {"heart-disease": pytest.approx(1.0)}
+    assert gains_of(SearchRule(), cells, regression=True, small=False) == {"developer-salary": pytest.approx(-10.0)}
+    few = [cell | {"cell": cell["cell"].replace("/0/0", "/2/0")} for cell in cells]
+    assert gains_of(SearchRule(), cells, regression=False, small=True) == {}
+    assert gains_of(SearchRule(), few, regression=False, small=True) == {"heart-disease": pytest.approx(1.0)}
+    shown = rules_table([*cells, few[0]])
+    assert "| **the rule** | +1.00 / +1.00 | +1.00 / +1.00 | −10.00 / −10.00 |  |" in shown
+
+
+def test_the_log_loss_may_speak_for_another_l2() -> None:
+    cell = record(plain_10=[0.68, 0.74, 0.68, 0.74])
+    cell["inner"]["plain 1"]["class log loss"] = [-0.5] * 4
+    cell["inner"]["plain 10"] = cell["inner"]["plain 10"] | {"class log loss": [-0.4, -0.45, -0.4, -0.45]}
+    assert SearchRule().choose(cell) == Candidate("plain", 10.0)
+    assert SearchRule(by_loss=False).choose(cell) == Candidate("plain", 1.0)
+    cell["inner"]["plain 10"]["balanced accuracy"] = [0.68, 0.71, 0.68, 0.71]  # loses in the mean
+    assert SearchRule().choose(cell) == Candidate("plain", 1.0)
 
 
 def test_scores_of_each_part() -> None:
