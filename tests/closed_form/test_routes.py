@@ -84,7 +84,7 @@ def test_traces_are_inner_products(loss: str, bias: bool) -> None:
         assert_equal(found[order], expected[order], 1e-12)
 
 
-@pytest.mark.parametrize("samples", [1, 4, 20])
+@pytest.mark.parametrize("samples", [0, 1, 4, 20])
 def test_blocks_do_not_change_traces(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = make_batch("cross_entropy", C=4)
     residuals = HEADS["cross_entropy"](batch.logits, batch.targets)

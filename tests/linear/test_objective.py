@@ -230,6 +230,25 @@ def test_coordinates_are_those_of_gauss_and_newton(classes: int, bias: bool) -> 
     np.testing.assert_allclose(step, np.linalg.lstsq(P, change.ravel(), rcond=1e-12)[0], rtol=1e-6)
 
 
+@each_problem
+def test_coordinates_of_large_heads_are_diagonal(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem(classes)
+    objective = make_objective(problem, {1: 3.0}, scaling="classes")
+    outputs, d = objective.shape
+    head = np.random.default_rng(4).normal(size=objective.shape)
+    objective(head.ravel())
+    H = domain_hessians(problem, head).reshape(-1, outputs, d, outputs, d)
+    diagonals = np.einsum("kaiai->ki", H) / outputs
+    monkeypatch.setattr("momentalign.linear._objective._DENSE", 0)
+    monkeypatch.setattr("momentalign.linear._objective._SQUARE", d - 1)
+    spread = diagonals.var(0) * 2 * 3.0 / (1 if classes == 2 else classes)
+    P = diagonals.mean(0) + np.append(np.full(d - 1, 0.1), 0.0) + spread
+    change = np.random.default_rng(5).normal(size=objective.shape)
+    chosen = objective.coordinates(head.ravel())
+    step = chosen.back(chosen.back(change.ravel(), gradient=True))
+    np.testing.assert_allclose(step, (change / P).ravel(), rtol=1e-6)
+
+
 @pytest.mark.parametrize(("features", "limits"), [(4, [1]), (511, [1]), (512, [])])
 def test_blas_is_kept_to_one_thread_for_few_features(
     features: int, limits: list[int], monkeypatch: pytest.MonkeyPatch
