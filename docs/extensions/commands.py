@@ -49,7 +49,17 @@ def _options(command: Any, path: str) -> Iterator[str]:
     for parameter in command.get_params(context):
         names, text = parameter.get_help_record(context)
         if names != "--help":
-            yield from (f":::{{option}} {names}", "", _escape(text), ":::", "")
+            yield from (f":::{{option}} {_plain_type(names)}", "", _escape(_plain_default(text)), ":::", "")
+
+
+def _plain_type(names: str) -> str:
+    """Name the type of one value of an option that may be given several times: `<path>`, not `<list[Path]>`."""
+    return re.sub(r"list\[(\w+)\]", lambda match: match[1].lower(), names)
+
+
+def _plain_default(text: str) -> str:
+    """Leave out the round brackets that typer puts around the description of a default."""
+    return re.sub(r"\[default: \(([^()]*)\)\]", r"[default: \1]", text)
 
 
 def _escape(text: str) -> str:
