@@ -154,9 +154,9 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
 
 
 def test_worst_domains_are_counted_by_score_and_rival(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(SETS):
-        if name not in ("pacs", "heart-disease", "developer-salary"):
-            monkeypatch.delitem(SETS, name)
+    # A copy: items that are put back into the shared dictionary come last, and the pages follow its order.
+    few = {name: SETS[name] for name in ("pacs", "heart-disease", "developer-salary")}
+    monkeypatch.setattr("benchmarks.estimators.page.SETS", few)
 
     def methods(name: str, *values: float) -> dict[str, dict[str, object]]:
         scores = ("RMSE",) if name == "developer-salary" else ("accuracy", "balanced accuracy")
