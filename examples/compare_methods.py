@@ -2,7 +2,7 @@
 A comparison, read as pandas
 ============================
 
-Three algorithms on a table of simulated patients, each hospital of two left out, two trials of each: twelve small runs.
+Three algorithms on a table of simulated patients, two hospitals left out in turn, two trials each: twelve small runs.
 `momentalign sweep` plans, resumes and parallelizes such comparisons; a run is a folder either way, and
 :func:`momentalign.read_runs` reads all of them into one frame.
 """
@@ -36,23 +36,23 @@ for algorithm in ("erm", "coral", "cma"):
             run(config, folder / config.hash())
 
 # %%
-# One row a run, in two lines:
+# One row per run, in two lines:
 
 runs = momentalign.read_runs(folder).to_frame()
 columns = ["test_domain", "algorithm", "trial", "validation", "test"]
 print(runs[columns].sort_values(columns).round(3).to_string(index=False))
 
 # %%
-# Which record of a run counts is a rule's choice. `training-domain` takes the best on held-out rows of the hospitals
-# that were trained on; `oracle` chooses by the test hospital itself, which no one has before the model is used there.
+# A selection rule decides which record of a run counts. `training-domain` takes the best on held-out rows of the
+# training hospitals; `oracle` chooses by labels of the test hospital, which are not available in practice.
 
 chosen = {rule: select(momentalign.read_runs(folder), rule).assign(rule=rule) for rule in ("training-domain", "oracle")}
 for rule, frame in chosen.items():
     print(rule, frame.groupby("algorithm")["test"].mean().round(3).to_dict())
 
 # %%
-# A point is a trial, a line the mean of two. Differences of the methods are small beside those of trials and hospitals:
-# no winner can be named from this.
+# A point is a trial, a line the mean of two. Differences between methods are small compared with those between trials
+# and hospitals: no method can be called best from this.
 
 base = alt.Chart(chosen["training-domain"]).encode(
     x=alt.X("test:Q", title="accuracy on the hospital left out", axis=alt.Axis(format="%")).scale(zero=False),

@@ -3,8 +3,8 @@ How do my domains differ?
 =========================
 
 Before a method is chosen: how far apart are the domains, in which columns, and what does that cost a plain model? The
-command `momentalign diagnose hospitals.csv --target disease --domain hospital` writes a page of it; here are the same
-numbers in Python. The patients are simulated.
+command `momentalign diagnose hospitals.csv --target disease --domain hospital` writes a page with the answers; here are
+the same numbers in Python. The patients are simulated.
 """
 
 import sys

@@ -112,8 +112,8 @@ def train(data: RotatedDigits, seen: list[str], weight: float, seed: int) -> Cla
 
 
 # %%
-# A transformer this small and this young is far from what a pretrained one does; what counts here is that the loop runs
-# unchanged. Lines are means of the seeds.
+# A small transformer after so few steps is far from a pretrained one; the point is that the loop runs unchanged. Lines
+# are means of the seeds.
 
 SCORES = []
 for seed in range(2):

@@ -95,8 +95,8 @@ def train(
 
 
 # %%
-# On this data plain training does about as well: the angle that is left out continues the others, and a shift of the
-# images is nothing that the head could undo. Lines are means of the seeds.
+# On these data plain training does about as well: the left-out angle continues the others, and the head cannot undo a
+# shift of the images. Lines are means of the seeds.
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 SCORES = []

@@ -70,8 +70,8 @@ def train(penalty: DomainPenalty | None, seed: int) -> float:
 
 
 # %%
-# Five seeds each. The classes are balanced at every site, so the mean logits differ by little but chance, and to match
-# them is no help: a penalty helps against the shift that it measures, if at all. Weights were not searched.
+# Five seeds each. The classes are balanced at every site, so the mean logits differ mostly by chance, and matching them
+# does not help: a penalty helps against the shift that it measures, if at all. Weights were not searched.
 
 penalties: dict[str, Callable[[], DomainPenalty | None]] = {
     "none": lambda: None,

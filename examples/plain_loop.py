@@ -48,7 +48,7 @@ def train(seed: int, *, aligned: bool) -> tuple[float, float]:
     """Train on three sites.
 
     Args:
-        seed: Of rows, first weights and batches.
+        seed: Of rows, initial weights and batches.
         aligned: With the penalty.
 
     Returns:

@@ -2,13 +2,13 @@
 Selection for a domain unlike the others
 ========================================
 
-Which record of a run should be kept for a domain that nobody has seen? The usual rule, `training-domain`, takes the
+Which record of a run should be selected for an unseen domain? The usual rule, `training-domain`, takes the
 best mean accuracy on held-out rows of the training domains. `extrapolated` takes the best accuracy on the worst of
 them, less what it would lose if the new domain lay further out in the direction in which they differ. Neither uses a
 label of the new domain.
 
 The rows are simulated: the first feature causes the label at every site, the second accompanies it in 90% and in 80% of
-the rows of two training sites, and in 10% at a new one. The penalty sets in at step 100; its weights were not searched.
+the rows of two training sites, and in 10% at a new one. The penalty starts at step 100; its weights were not searched.
 """
 
 import altair as alt
@@ -58,7 +58,7 @@ def train(seed: int) -> pd.DataFrame:
 
 
 # %%
-# Each rule looks at the two training sites and chooses a record; the accuracy at the new site is what it is worth.
+# Each rule looks at the two training sites and chooses a record; the accuracy at the new site shows how well it did.
 
 CHOSEN, CURVES = [], []
 for seed in SEEDS:
@@ -77,8 +77,8 @@ chosen = pd.DataFrame(CHOSEN)
 print(chosen.round(3).to_string(index=False))
 
 # %%
-# The marks are the records that were chosen, at the new site. Before the penalty sets in, the network relies on the
-# second feature, and has its best mean there. Where sites differ in how hard they are and in nothing else,
+# The marks are the records that were chosen, at the new site. Before the penalty starts, the network relies on the
+# second feature, and its mean accuracy is best there. Where sites differ only in difficulty,
 # `extrapolated` costs accuracy: compare both rules.
 
 accuracy = {"title": "accuracy", "axis": alt.Axis(format="%"), "scale": alt.Scale(domain=[0.2, 1])}

@@ -2,8 +2,8 @@
 Estimators on a table
 =====================
 
-Simulated patients of several hospitals, and a question that matters before a model is used in the next one: how well
-does it do in a hospital that it has not seen? Each hospital is left out once. The table is made up: its numbers show
+Simulated patients of several hospitals, and the question to ask before a model is used in the next one: how well does
+it do in a hospital that it has not seen? Each hospital is left out once. The table is made up: its numbers show
 how the pieces fit together, not what to expect of your data.
 """
 

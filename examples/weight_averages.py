@@ -51,7 +51,7 @@ for plan in plan_soups(folder / "runs")[0]:
         print(f"{score.name:16} of {len(score.runs)}: held out {score.held_out:.3f}, Geneva {score.test:.3f}")
 
 # %%
-# Averages move less from record to record. That they end higher is not to be seen here.
+# Averages change less from record to record. Here they are higher in one trial and lower in the other.
 
 chart = (
     alt.Chart(curves)

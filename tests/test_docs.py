@@ -30,6 +30,13 @@ def test_command_reference_is_complete() -> None:
                 assert all(option in reference for option in [*parameter.opts, *parameter.secondary_opts])
 
 
+def test_command_reference_names_types_and_defaults_plainly() -> None:
+    reference = "\n".join(commands.reference())
+    assert not re.findall(r"\{option\}.*<(?!\w+>)", reference)  # one word a type
+    assert "default: (" not in reference
+    assert r"\[default: y\]" in reference  # of --target
+
+
 def test_no_line_of_a_paragraph_begins_with_a_comment() -> None:
     """Markdown ends the paragraph there."""
     for path in sorted(DOCS.rglob("*.md")):

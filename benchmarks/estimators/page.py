@@ -183,7 +183,7 @@ def _gain_rows(cells: CellResults) -> list[dict[str, Any]]:
 
 
 def _draw_gains(data: alt.Data) -> Any:
-    titles = {False: "points over the better of scikit-learn's two", True: "% of RidgeCV's error that is gone"}
+    titles = {False: "points over the better of scikit-learn's two", True: "reduction of RidgeCV's error in %"}
     parts = [
         dots(
             data,

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the tests run without Sphinx
@@ -12,8 +13,14 @@ PLACEHOLDER = "<!-- commands -->"
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
+    app.connect("env-get-outdated", _find_pages)
     app.connect("source-read", _fill_in)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _find_pages(app: "Sphinx", env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
+    """Return the pages with the reference, which change with the commands though their files do not."""
+    return [page for page in env.found_docs if PLACEHOLDER in Path(env.doc2path(page)).read_text(encoding="utf-8")]
 
 
 def _fill_in(app: "Sphinx", page: str, source: list[str]) -> None:
@@ -49,7 +56,17 @@ def _options(command: Any, path: str) -> Iterator[str]:
     for parameter in command.get_params(context):
         names, text = parameter.get_help_record(context)
         if names != "--help":
-            yield from (f":::{{option}} {names}", "", _escape(text), ":::", "")
+            yield from (f":::{{option}} {_plain_type(names)}", "", _escape(_plain_default(text)), ":::", "")
+
+
+def _plain_type(names: str) -> str:
+    """Name the type of one value: `<path>`, not `<list[Path]>`, and `<int>`, not `<int range>`."""
+    return re.sub(r"<(?:list\[)?(\w+)(?:\]| range)?>", lambda match: f"<{match[1].lower()}>", names)
+
+
+def _plain_default(text: str) -> str:
+    """Leave out the round brackets that typer puts around the description of a default."""
+    return re.sub(r"\[default: \(([^()]*)\)\]", r"[default: \1]", text)
 
 
 def _escape(text: str) -> str:

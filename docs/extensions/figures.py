@@ -11,7 +11,7 @@ from sphinx_gallery.directives import imgsgnode
 from sphinx_gallery.scrapers import figure_rst
 
 FONTS = "Arial, Helvetica, Liberation Sans, Arimo, sans-serif"
-WIDE = 700
+WIDE = 550
 """Pixels from which a figure cannot be read when it is as small as a phone."""
 MARGIN = 16
 """Pixels on the left and the right for fonts that are wider than those that the drawing has room for."""
