@@ -1,4 +1,4 @@
-"""Scores of all candidates on the sets that settled the rule: `python -m benchmarks.estimators.candidates`.
+"""Scores of all candidates of the search on every set: `python -m benchmarks.estimators.candidates`.
 
 Other rules than the search's can be compared with them without another fit. A line of the output is a cell: scores of
 each candidate on the folds of training domains left out in turn, and on the cell's test domains after a fit on all
@@ -22,7 +22,7 @@ from sklearn.metrics import root_mean_squared_error
 
 import momentalign
 from benchmarks.estimators.cells import SMALL_DRAWS, Cell, draw_rows, outer_folds, plan_cells
-from benchmarks.estimators.sets import SETS, half, prepare, read_set
+from benchmarks.estimators.sets import SETS, prepare, read_set
 from benchmarks.records import json_lines
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedRegressor
 
@@ -127,9 +127,9 @@ def _joined(parts: Sequence[Mapping[str, list[float]]]) -> Scores:
 
 
 def missing_cells(out: Path, root: Path) -> Iterator[Cell]:
-    """Cells of the settling sets that are not in the file yet."""
+    """Cells that are not in the file yet."""
     done = {line["cell"] for line in json_lines(out)} if out.exists() else set()
-    cells = plan_cells([name for name in SETS if half(name) == "settle"], range(SMALL_DRAWS + 1), root)
+    cells = plan_cells(list(SETS), range(SMALL_DRAWS + 1), root)
     yield from (cell for cell in cells if str(cell) not in done)
 
 

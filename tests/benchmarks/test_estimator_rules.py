@@ -55,14 +55,14 @@ def test_gains_are_points_or_shares_of_the_error() -> None:
     assert "| **the rule** | +1.00 / +1.00 | +1.00 / +1.00 | −10.00 / −10.00 |  |" in shown
 
 
-def test_the_log_loss_may_speak_for_another_l2() -> None:
+def test_the_log_loss_may_be_the_evidence_for_another_l2() -> None:
     cell = record(plain_10=[0.68, 0.74, 0.68, 0.74])
     cell["inner"]["plain 1"]["class log loss"] = [-0.5] * 4
     cell["inner"]["plain 10"] = cell["inner"]["plain 10"] | {"class log loss": [-0.4, -0.45, -0.4, -0.45]}
-    assert SearchRule().choose(cell) == Candidate("plain", 10.0)
-    assert SearchRule(by_loss=False).choose(cell) == Candidate("plain", 1.0)
-    cell["inner"]["plain 10"]["balanced accuracy"] = [0.68, 0.71, 0.68, 0.71]  # loses in the mean
+    assert SearchRule(by_loss=True).choose(cell) == Candidate("plain", 10.0)
     assert SearchRule().choose(cell) == Candidate("plain", 1.0)
+    cell["inner"]["plain 10"]["balanced accuracy"] = [0.68, 0.71, 0.68, 0.71]  # loses in the mean
+    assert SearchRule(by_loss=True).choose(cell) == Candidate("plain", 1.0)
 
 
 def test_scores_of_each_part() -> None:

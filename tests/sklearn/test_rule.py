@@ -26,42 +26,6 @@ def test_a_step_needs_more_than_a_standard_error_and_loses_no_point() -> None:
     assert lose_a_point(scores, UNITS).tolist() == [False, False, False, True, False]
 
 
-def test_a_loss_may_give_the_evidence_where_the_score_gains_in_the_mean() -> None:
-    scores = np.array(
-        [
-            [0.60, 0.70, 0.80, 0.90],
-            [0.66, 0.68, 0.84, 0.89],  # gains in the mean, but loses two points on a fold
-            [0.58, 0.70, 0.80, 0.91],  # loses in the mean
-            [0.70, 0.68, 0.84, 0.89],  # gains most; its loss is 2% larger on a fold
-            [0.70, 0.68, 0.84, 0.90],  # gains more; its loss differs by chance
-        ]
-    )
-    losses = np.array(
-        [
-            [0.60, 0.50, 0.40, 0.20],
-            [0.54, 0.45, 0.37, 0.18],
-            [0.30, 0.25, 0.20, 0.10],
-            [0.50, 0.40, 0.30, 0.204],
-            [0.60, 0.50, 0.396, 0.20],
-        ]
-    )
-    step = choose_step(scores, UNITS, losses)
-    assert step.candidate == 1
-    assert step.outcomes == ["reference", "chosen", Verdict.LOSES, Verdict.LOSES, Verdict.LOSES]
-    saved = np.array([0.1, 0.1, 0.075, 0.1])
-    assert step.saved == pytest.approx((saved.mean(), saved.std(ddof=1) / 2))
-    assert choose_step(scores, UNITS).candidate == 0
-    assert choose_step(scores, UNITS, np.full_like(losses, np.nan)).candidate == 0
-
-    # The scores are evidence enough: then the loss is not named.
-    scores[1] = scores[0] + [0.02, 0.02, 0.01, 0.01]
-    assert (choose_step(scores, UNITS, losses).candidate, choose_step(scores, UNITS, losses).saved) == (1, None)
-    best = choose_step(scores, UNITS, losses, cautious=False)
-    assert (best.candidate, best.saved) == (4, None)
-    with np.errstate(all="raise"):  # a loss of zero is not divided by
-        assert choose_step(scores[[0, 2]], UNITS, np.array([[0.0] * 4, [0.1] * 4])).candidate == 0
-
-
 def test_gains_are_in_the_units_of_the_folds() -> None:
     errors = np.array([[-1.0, -100.0, -10.0], [-0.9, -99.5, -9.9]])
     step = choose_step(errors, -errors[0])

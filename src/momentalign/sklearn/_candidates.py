@@ -28,8 +28,7 @@ def explain_steps(
     for setting, step in taken:
         gain, error = step.gains[step.candidate], step.errors[step.candidate]
         amount = f"{gain:.2%} ± {error:.2%}" if relative else f"{100 * gain:.2f} ± {100 * error:.2f} points"
-        saved = "" if step.saved is None else f" and {step.saved.mean:.2%} ± {step.saved.error:.2%} of the log loss"
-        parts.append(f"{_describe(setting)} gained {amount}{saved}")
+        parts.append(f"{_describe(setting)} gained {amount}")
     return f"Changed from {incumbent}'s defaults: {', then '.join(parts)}, in {metric} on {where}."
 
 

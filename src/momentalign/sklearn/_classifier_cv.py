@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from momentalign._validation import check_weight
 from momentalign.linear import LinearHead, fit_path, rescale
@@ -26,10 +25,8 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
     2. at that L2, to a loss in which all domains count alike, alone or with a weight of one order.
 
     A step is taken only if its mean gain exceeds one standard error over the folds and no fold loses more than a point;
-    of those, the largest gain. Another L2 may have this evidence from the log loss, classes weighted equally, provided
-    that the score gains in the mean: with few rows the log loss is less noisy. `reason_` says what was chosen and why.
-    A point is 0.01 of a score; gains in losses, also in scores such as `"neg_log_loss"`, are relative to the
-    incumbent's loss on the fold, and a point is 1% of it.
+    of those, the largest gain. `reason_` says what was chosen and why. A point is 0.01 of a score; gains in losses such
+    as `"neg_log_loss"` are relative to the incumbent's loss on the fold, and a point is 1% of it.
 
     Two domains are not enough: leaving one out leaves one, which cannot show how models of several domains transfer.
     With two domains, one, or none (with a warning), this is the incumbent.
@@ -178,11 +175,6 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
 
     def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
         return targets
-
-    def _loss(self, head: LinearHead, rows: FitRows) -> float:
-        """Log loss, classes weighted equally: a shift of their frequencies does not change it."""
-        own = log_softmax(head.logits(rows.features), axis=1)[np.arange(len(rows.targets)), rows.targets]
-        return -float(np.mean([own[rows.targets == label].mean() for label in np.unique(rows.targets)]))
 
     def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
         return self._rescale(head, rows, setting)[0]

@@ -186,9 +186,9 @@ class GroupSearch(WeightSearch):
         sizes = np.unique(groups, return_counts=True)[1]
         return factor * (unit_l2(len(sizes) * int(sizes.min())) if method == "subsampled" else rows.unit_l2)
 
-    def _step(self, table: Array, rows: FitRows, *, by_loss: bool = False) -> Choice:
+    def _step(self, table: Array, rows: FitRows) -> Choice:
         if not self._by_rows():
-            return super()._step(table, rows, by_loss=by_loss)
+            return super()._step(table, rows)
         units = self._units(rows)
         decide = units >= 0
         return choose_for_worst(table[:, decide], units[decide], cautious=self.rule == "cautious")
@@ -202,7 +202,7 @@ class GroupSearch(WeightSearch):
         return lowest
 
     def _by_fold(self, table: Array) -> Array:
-        return np.empty((len(table), 0)) if self._by_rows() else super()._by_fold(table)
+        return np.empty((len(table), 0)) if self._by_rows() else table
 
     def _evidence(self, folds: int) -> tuple[str, str]:
         if not self._by_rows():

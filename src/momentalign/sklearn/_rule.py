@@ -26,24 +26,13 @@ class Verdict(StrEnum):
     UNFIT = "cannot be fitted without some fold: a group has too few rows"
 
 
-class Gain(NamedTuple):
-    """A mean gain over the folds and its standard error."""
-
-    mean: float
-    error: float
-
-
 class Choice(NamedTuple):
-    """The chosen candidate, 0 for none, with mean gains over candidate 0, their standard errors, and outcomes (m,).
-
-    `saved` is the share of the loss that the chosen candidate saves, where that is the evidence for it.
-    """
+    """The chosen candidate, 0 for none, with mean gains over candidate 0, their standard errors, and outcomes (m,)."""
 
     candidate: int
     gains: Array
     errors: Array
     outcomes: list[Verdict]
-    saved: Gain | None = None
 
 
 def lose_a_point(scores: Array, units: Array) -> NDArray[np.bool_]:
@@ -52,49 +41,35 @@ def lose_a_point(scores: Array, units: Array) -> NDArray[np.bool_]:
     return lost
 
 
-def choose_step(scores: Array, units: Array, losses: Array | None = None, *, cautious: bool = True) -> Choice:
+def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Choice:
     """Choose the candidate with the largest mean gain over candidate 0; ties go to the earlier one.
 
     A step needs evidence: a mean gain over more than one standard error, and no fold on which it loses more than a
-    point. Where there are losses, these may give it instead of the scores, which then only have to gain in the mean:
-    on few rows a loss is less noisy than a count of errors. Scores of fewer than three folds are no evidence.
+    point. Scores of fewer than three folds are no evidence.
 
     Args:
         scores: Score of each candidate on each left-out fold of domains, larger is better, shape (m, F). NaN columns
             are folds that have no score; other NaNs are of candidates that :func:`lose_a_point` has dropped.
         units: Unit of gains on each fold, shape (F,): 1, or the reference's error where scores are errors.
-        losses: Loss of each candidate on each fold, smaller is better, shape (m, F); a point is 1% of candidate 0's.
         cautious: False takes the largest mean gain, whatever the evidence.
     """
     scored = np.isfinite(scores[0])
-    if scored.sum() < LEAST_FOLDS:
+    gains = ((scores - scores[0]) / units)[:, scored]
+    folds = gains.shape[1]
+    if folds < LEAST_FOLDS:
         return _step(np.full(len(scores), np.nan), np.full(len(scores), np.nan), [Verdict.UNCERTAIN] * len(scores))
-    lost = lose_a_point(scores[:, scored], units[scored])
-    mean, errors = _mean_gains(((scores - scores[0]) / units)[:, scored])
-    evident = (mean > errors) & ~lost
-    by_loss = np.zeros_like(evident)
-    if losses is not None:
-        loss_units = np.maximum(losses[0], 1e-12)[scored]
-        saved, saved_errors = _mean_gains((losses[0] - losses)[:, scored] / loss_units)
-        by_loss = (saved > saved_errors) & ~lose_a_point(-losses[:, scored], loss_units) & (mean > 0) & ~evident
-    outcomes = []
-    for candidate in range(len(scores)):
-        dropped = lost[candidate] or not np.isfinite(mean[candidate])
-        if evident[candidate] or by_loss[candidate] or not cautious:
-            outcomes.append(Verdict.SMALLER)
-        else:
-            outcomes.append(Verdict.LOSES if dropped else Verdict.UNCERTAIN)
-    choice = _step(mean, errors, outcomes)
-    chosen = choice.candidate
-    if cautious and by_loss[chosen]:
-        return choice._replace(saved=Gain(float(saved[chosen]), float(saved_errors[chosen])))
-    return choice
-
-
-def _mean_gains(gains: Array) -> tuple[Array, Array]:
-    """Mean of gains (m, F) over the folds, and its standard error, each of shape (m,)."""
+    mean = gains.mean(1)
     with np.errstate(over="ignore"):  # gains over a fit without an error
-        return gains.mean(1), gains.std(1, ddof=1) / np.sqrt(gains.shape[1])
+        errors: Array = gains.std(1, ddof=1) / np.sqrt(folds)
+    outcomes = []
+    for candidate, lost in enumerate(lose_a_point(scores[:, scored], units[scored])):
+        dropped = lost or not np.isfinite(mean[candidate])
+        certain = mean[candidate] > errors[candidate]
+        if cautious and (dropped or not certain):
+            outcomes.append(Verdict.LOSES if dropped else Verdict.UNCERTAIN)
+        else:
+            outcomes.append(Verdict.SMALLER)
+    return _step(mean, errors, outcomes)
 
 
 def choose_for_worst(scores: Array, groups: NDArray[np.int64], *, cautious: bool = True) -> Choice:

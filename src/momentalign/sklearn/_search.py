@@ -3,8 +3,6 @@
 The search starts at scikit-learn's model with its defaults and takes at most two steps, each only on evidence: first
 to another L2, for plain models are cheap, then to alignment weights at that L2. The fewer candidates, the less often
 the best of them is so by luck.
-
-Scores on left-out domains are tables (m, F, 2): candidates, folds, and the score that decides with a loss beside it.
 """
 
 import warnings
@@ -131,7 +129,7 @@ class WeightSearch(LinearEstimator):
         splits = self._splits(rows)
         progress = SplitProgress(2 * len(splits), self.callback, verbose=bool(self.verbose))
         table = self._evaluate(rows, plain, splits, progress)
-        first = self._step(table, rows, by_loss=True)
+        first = self._step(table, rows)
         reference = plain[first.candidate]
         others = [*self._aligned(rows, reference["l2_factor"]), *self._remedies(rows, reference["l2_factor"])]
         table = np.vstack([table, self._evaluate(rows, others, splits, progress, table[first.candidate])])
@@ -173,21 +171,18 @@ class WeightSearch(LinearEstimator):
         self.folds_ = [self.domains_[np.unique(rows.domains[test])].tolist() for _, test in splits]
         return splits
 
-    def _step(self, table: Array, rows: FitRows, *, by_loss: bool = False) -> Choice:
-        """Apply the rule to the scores of some candidates; `by_loss` lets the loss give the evidence as well."""
-        scores = table[..., 0]
-        losses = table[..., 1] if by_loss else None
-        return choose_step(scores, gain_units(self._scorer(), scores[0]), losses, cautious=self.rule == "cautious")
+    def _step(self, table: Array, rows: FitRows) -> Choice:
+        """Apply the rule to the scores of some candidates."""
+        return choose_step(table, gain_units(self._scorer(), table[0]), cautious=self.rule == "cautious")
 
     def _means(self, table: Array, rows: FitRows) -> Array:
         """Mean score of each candidate over the folds; NaN where a candidate was dropped."""
-        scores = table[..., 0]
-        means: Array = scores[:, np.isfinite(scores[0])].mean(1) if np.isfinite(scores[0]).any() else scores[:, 0]
+        means: Array = table[:, np.isfinite(table[0])].mean(1) if np.isfinite(table[0]).any() else table[:, 0]
         return means
 
     def _by_fold(self, table: Array) -> Array:
         """Score of each candidate on each fold, (m, F)."""
-        return table[..., 0]
+        return table
 
     def _evaluate(
         self,
@@ -197,23 +192,22 @@ class WeightSearch(LinearEstimator):
         progress: SplitProgress,
         reference: Array | None = None,
     ) -> Array:
-        """Scores of each setting on each left-out fold, (m, F, 2).
+        """Score of each setting on each left-out fold, (m, F).
 
         A setting that loses more than a point against the reference cannot be chosen any more: the folds are scored in
         waves of 1, 2, 4, …, and after each of them such settings are dropped. Their other scores are NaN.
         """
-        table = np.full((len(settings), len(splits), 2), np.nan)
+        table = np.full((len(settings), len(splits)), np.nan)
         alive = list(range(len(settings)))
         drop = reference is not None and self.rule == "cautious"
         first, size = 0, 1 if drop else len(splits)
         while first < len(splits):
             wave = slice(first, first + size)
-            waves = self._run(rows, [settings[index] for index in alive], splits[wave], progress)
-            table[alive, wave] = np.swapaxes(waves, 0, 1)
+            scores = self._run(rows, [settings[index] for index in alive], splits[wave], progress)
+            table[alive, wave] = np.transpose(scores)
             first, size = first + size, 2 * size
             if drop and reference is not None:
-                scores = np.vstack([reference[None], table])[..., 0]
-                lost = lose_a_point(scores, gain_units(self._scorer(), scores[0]))[1:]
+                lost = lose_a_point(np.vstack([reference, table]), gain_units(self._scorer(), reference))[1:]
                 alive = [index for index in alive if not lost[index]]
             if not alive:
                 progress.skip(len(splits) - first)
@@ -248,14 +242,6 @@ class WeightSearch(LinearEstimator):
         ]
 
     def _score(self, head: LinearHead, rows: FitRows) -> Any:
-        """Score of a head on left-out rows, and its loss."""
-        return self._decisive_score(head, rows), self._loss(head, rows)
-
-    def _loss(self, head: LinearHead, rows: FitRows) -> float:
-        """Loss of a head on left-out rows that may speak for another L2; NaN for none."""
-        return np.nan
-
-    def _decisive_score(self, head: LinearHead, rows: FitRows) -> float:
         """Score of a head on left-out rows, NaN where undefined."""
         fitted: Any = copy(self)
         fitted.__dict__.pop("feature_names_in_", None)
