@@ -29,7 +29,7 @@ class _StrictHeader(tarfile.TarInfo):
         """Read the next header; two blocks of zeros are the end."""
         try:
             return super().fromtarfile(tarfile_)
-        except tarfile.EOFHeaderError:
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # not in the stubs
             raise
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(f"{error}, at byte {tarfile_.offset}") from None

@@ -83,8 +83,16 @@ class GroupClassifier(LogitClassifier):
         rows = GroupRows(features, targets, units, codes, mask, weights, kept, len(features))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
-            columns = (None if column is None else column[kept] for column in (codes, mask, weights))
-            rows = GroupRows(features[kept], targets[kept], units[kept], *columns, kept, len(features))
+            rows = GroupRows(
+                features[kept],
+                targets[kept],
+                units[kept],
+                None if codes is None else codes[kept],
+                None if mask is None else mask[kept],
+                weights[kept],
+                kept,
+                len(features),
+            )
         self.group_sizes_ = np.bincount(rows.groups[rows.groups >= 0], minlength=len(self.groups_))
         return rows
 
