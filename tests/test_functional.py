@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from momentalign._batch import HeadBatch
-from momentalign._dispatch import resolve_route
-from momentalign._dispatch import spreads
+from momentalign._dispatch import resolve_route, spreads
 from momentalign.closed_form import HEADS, sample_grams
 from momentalign.functional import alignment, derivative_gram, domain_derivatives, domain_gram
 from tests.references import (
