@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -307,3 +309,38 @@ def test_content_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Path, "replace", replace)
     atomic_write(tmp_path / "a.txt", "text")
     assert done == ["file", "rename", "folder"]
+
+
+@pytest.mark.parametrize("writer", [new_folder, atomic_folder, replace_files])
+def test_files_of_a_folder_are_on_disk_before_it_has_its_name(
+    writer: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    real_sync, real_rename, real_replace = os.fsync, Path.rename, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        done.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        real_sync(descriptor)
+
+    def rename(self: Path, target: Path) -> Path:
+        done.append("rename")
+        return real_rename(self, target)
+
+    def replace(self: Path, target: Path) -> Path:
+        done.append("rename")
+        return real_replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(Path, "replace", replace)
+    with writer(tmp_path / "out") as new:
+        expected = ["a.txt", new.name]
+        (new / "a.txt").write_text("a")
+        if writer is not replace_files:  # which takes files only
+            (new / "inner").mkdir()
+            (new / "inner" / "b.txt").write_text("b")
+            expected += ["inner", "b.txt"]
+        done.clear()
+    assert sorted(done[: done.index("rename")]) == sorted(expected)
+    assert done[-1] == ("out" if writer is replace_files else tmp_path.name)
+    assert (tmp_path / "out" / "a.txt").read_text() == "a"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from momentalign._batch import HeadBatch
-from momentalign._dispatch import spreads
+from momentalign._dispatch import resolve_route, spreads
 from momentalign.closed_form import HEADS, sample_grams
 from momentalign.functional import alignment, derivative_gram, domain_derivatives, domain_gram
 from tests.references import (
@@ -210,3 +210,11 @@ def test_overflow_is_an_error_in_words(function: Callable[..., Tensor]) -> None:
     inputs = torch.full((4, 2), 1e30), torch.zeros(4, 2), torch.tensor([0, 1, 0, 0]), torch.tensor([0, 0, 1, 1])
     with pytest.raises(ValueError, match=r"should be finite, but .* features up to 1e\+30 are too large"):
         function(1, *inputs)
+
+
+@pytest.mark.parametrize(("domains", "route"), [(2, "direct"), (4000, "gram")])
+def test_auto_counts_the_domains_of_a_large_batch(domains: int, route: str) -> None:
+    # 4,000 domains' Hessians would take gigabytes.
+    labels = torch.arange(4000) % domains
+    batch = HeadBatch(torch.zeros(4000, 50), torch.zeros(4000, 2), torch.zeros(4000, dtype=torch.long), labels)
+    assert resolve_route("auto", [1, 2], batch, loss="cross_entropy", bias=True) == route

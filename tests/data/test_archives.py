@@ -151,6 +151,26 @@ def test_broken_archives(kind: str, tmp_path: Path) -> None:
         extract(archive, tmp_path / "out")
 
 
+SECOND_HEADER = 1024  # after the first header and its file of one block
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda content: content[:SECOND_HEADER], id="cut before a header"),
+        pytest.param(lambda content: content[: SECOND_HEADER + 100], id="cut in a header"),
+        pytest.param(lambda content: content.replace(b"PACS/sketch", b"PACS/Sketch"), id="flipped in a header"),
+    ],
+)
+def test_a_tar_that_is_damaged_at_a_header_is_not_taken_for_complete(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    archive = make_tar(tmp_path / "x.tar", FILES)
+    archive.write_bytes(damage(archive.read_bytes()))
+    with pytest.raises(ValueError, match=r"x\.tar is broken \(ReadError: .*, at byte 1024\)\. Fetch it again\."):
+        extract(archive, tmp_path / "out")
+
+
 @pytest.mark.parametrize("compression", ["gz", "xz", "bz2"])
 def test_an_archive_that_ends_in_its_first_bytes(compression: str, tmp_path: Path) -> None:
     archive = tmp_path / f"x.tar.{compression}"

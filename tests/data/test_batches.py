@@ -44,6 +44,12 @@ def test_epochs_differ_seeds_differ_and_an_epoch_can_be_repeated() -> None:
     assert batches(seed=1) != first
 
 
+def test_domains_of_one_size_are_drawn_from_in_orders_of_their_own() -> None:
+    drawn = np.array(list(DomainBatchSampler(np.repeat([0, 1], 20), 5)))
+    assert sorted(drawn[:, :5].ravel()) == list(range(20))
+    assert (drawn[:, :5] != drawn[:, 5:] - 20).any()
+
+
 def test_ranks_share_a_batch() -> None:
     whole = batches()
     shares = [batches(rank=rank, ranks=2) for rank in range(2)]

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -99,3 +101,17 @@ def test_a_path_gives_the_fits_of_each_alone(scaling: str) -> None:
         assert head.order_weights == {1: weight}
     with pytest.raises(ValueError, match="one for each of the 4 settings, but has 1"):
         fit_least_squares_path(*columns, weights, l2=[0.1])
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_many_domains_are_added_up_one_by_one(scaling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X, Y, domains = rng.normal(size=(300, 100)), rng.normal(size=(300, 1)), np.arange(300)
+    expected = fit_least_squares(X, Y, domains, 1.0, l2=0.1, scaling=scaling, tol=1e-9)
+    monkeypatch.setattr("momentalign.linear._least_squares._HELD", 100_000)
+    tracemalloc.start()
+    found = fit_least_squares(X, Y, domains, 1.0, l2=0.1, scaling=scaling, tol=1e-9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-6)
+    assert peak < 8 * 300 * 100**2 / 2  # numbers of one matrix for each domain, 24 MB

@@ -1,10 +1,11 @@
+import tracemalloc
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
 import torch
 
-from momentalign.linear import AlignmentObjective, SortedRows
+from momentalign.linear import AlignmentObjective, SortedRows, fit_head
 from momentalign.linear._objective import _one_thread
 from momentalign.linear._spreads import GradientSpread, HessianSpread, KernelSpread, make_spread
 from tests.linear.problems import Problem, make_problem, reference
@@ -122,6 +123,17 @@ def test_wide_features_take_the_kernel_and_many_rows_do_not() -> None:
     wide, tall = make_problem(3, n=60, d=200), make_problem(2, n=3000, d=4)
     for problem, kind in ((wide, KernelSpread), (tall, HessianSpread)):
         objective = make_objective(problem, {})
+        assert isinstance(make_spread(2, objective.loss, objective.rows), kind)
+
+
+def test_derivatives_of_many_domains_that_are_larger_than_the_kernel_are_not_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = make_problem(2, n=300, d=20)
+    each_its_own = Problem(2, problem.features, problem.targets, np.arange(300))
+    for entries, kind in ((2**28, HessianSpread), (300**2, KernelSpread), (299**2, HessianSpread)):
+        monkeypatch.setattr("momentalign.linear._spreads.KERNEL_ENTRIES", entries)
+        objective = make_objective(each_its_own, {})
         assert isinstance(make_spread(2, objective.loss, objective.rows), kind)
 
 
@@ -247,6 +259,41 @@ def test_coordinates_of_large_heads_are_diagonal(classes: int, monkeypatch: pyte
     chosen = objective.coordinates(head.ravel())
     step = chosen.back(chosen.back(change.ravel(), gradient=True))
     np.testing.assert_allclose(step, (change / P).ravel(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [8, 60])  # domains of fewer rows than features, and of more
+@each_problem
+def test_coordinates_of_many_domains_are_added_up_one_by_one(
+    classes: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = make_problem(classes, n=rows)
+    objective = make_objective(problem, {1: 3.0}, scaling="classes")
+    head = np.random.default_rng(4).normal(size=objective.shape)
+    objective(head.ravel())
+    change = np.random.default_rng(5).normal(size=objective.shape).ravel()
+    monkeypatch.setattr("momentalign.linear._objective._DENSE", 0)
+    steps = []
+    for held in (2**25, 0):
+        monkeypatch.setattr("momentalign.linear._objective._HELD", held)
+        chosen = objective.coordinates(head.ravel())
+        steps.append(chosen.back(chosen.back(change, gradient=True)))
+    np.testing.assert_allclose(steps[1], steps[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [{}, {1: 1.0}, {1: 1.0, 2: 1.0}], ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_memory_does_not_grow_with_domains_times_features_squared(
+    classes: int, weights: dict[int, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("momentalign.linear._objective._HELD", 100_000)
+    monkeypatch.setattr("momentalign.linear._spreads.KERNEL_ENTRIES", 300**2)
+    rng = np.random.default_rng(0)
+    X, y, domains = rng.normal(size=(300, 100)), rng.integers(0, classes, 300), np.arange(300)
+    tracemalloc.start()
+    fit_head(X, y, domains, weights, classes=classes, l2=0.1, tol=1e-3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 300 * 100**2 / 2  # numbers of one matrix for each domain, 24 MB
 
 
 @pytest.mark.parametrize(("features", "limits"), [(4, [1]), (511, [1]), (512, [])])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from momentalign.linear import fit_head
+from momentalign.linear import LinearHead, fit_head
 from momentalign.probing import project
 from momentalign.probing._features import Projection, _means
 from momentalign.sklearn import ISRMean
@@ -76,6 +76,22 @@ def test_fewer_rows_than_columns() -> None:
     found = project(wide, isr=False)
     assert found.train.features.shape[1] == 100
     assert np.square(found.train.features).mean() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_any_group_can_be_the_worst(group: int) -> None:
+    features = project(DATA, isr=False)
+    rows = features.splits["test"]
+    # One column that says the right class, but for the rows of one group.
+    column = np.where(rows.groups == group, 0.5 - rows.targets, rows.targets - 0.5)[:, None]
+    split = dataclasses.replace(rows, features=column)
+    scores = dataclasses.replace(features, splits={"test": split}).score(
+        LinearHead(np.ones((1, 1)), np.zeros(1), 0.0, 0, True), "test"
+    )
+    assert scores.worst == 0.0
+    np.testing.assert_array_equal(scores.groups, np.arange(4) != group)
+    assert 0 < scores.worst_class < 1
+    assert scores.worst_class == (rows.groups != group)[rows.targets == group // 2].mean()
 
 
 def test_accuracies_of_codes_without_rows_are_unknown() -> None:

@@ -234,16 +234,18 @@ def test_callback_counts_the_splits_and_verbose_prints_the_reason(capsys: pytest
 def test_rows_of_weight_zero_count_as_left_out(selection: str) -> None:
     rng = np.random.default_rng(0)
     X, y, site = rng.normal(size=(80, 2)), np.arange(80) % 2, np.repeat(["a", "b", "c", "d"], 20)
-    for kept in (site == "b", site != "c"):
+    for kept in (site == "b", site != "c", np.arange(80) % 4 > 0):
+        moved = np.where(kept[:, None], X, X + 10.0)  # which would change every fit and every score
         models = [
             MomentAlignedClassifierCV((1.0,), (), (0.1,), selection=selection, methods=("balanced",), folds=3)
             for _ in range(2)
         ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            models[0].fit(X, y, domains=site, sample_weight=kept.astype(float))
+            models[0].fit(moved, y, domains=site, sample_weight=kept.astype(float))
             models[1].fit(X[kept], y[kept], domains=site[kept], sample_weight=np.ones(kept.sum()))
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+        np.testing.assert_array_equal(models[0].scores_, models[1].scores_)
         assert models[0].domains_.tolist() == models[1].domains_.tolist()
         assert models[0].reason_ == models[1].reason_
     with pytest.raises(ValueError, match=r"should be above 0 for some rows|must contain at least one non-zero number"):

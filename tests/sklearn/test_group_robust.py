@@ -292,6 +292,34 @@ def test_weights_count_rows_within_their_group(method: str) -> None:
         clf.fit(X, y, groups=groups, domains=place, sample_weight=np.where(groups == "bird 0, place 0", 0, 1))
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_weight_zero_count_as_left_out(method: str) -> None:
+    X, y, groups, place = birds()
+    X = StandardScaler().fit_transform(X)
+    kept = np.arange(300) % 3 > 0
+    X[~kept] += 10.0  # they would move every fit, and every choice
+    weights = np.where(kept, 2.0, 0.0)
+    options = {"refits": 2, "draws": 2, "gammas": (0.0, 4.0), "afr_l2s": (0.1,), "upweights": (1.0, 20.0)}
+    weighted, alone = (GroupRobustClassifier(method, first_l2_factors=(1.0,), **options) for _ in range(2))
+    weighted.fit(X, y, groups, domains=place, sample_weight=weights)
+    alone.fit(X[kept], y[kept], groups[kept], domains=place[kept], sample_weight=weights[kept])
+    np.testing.assert_array_equal(weighted.coef_, alone.coef_)
+    np.testing.assert_array_equal(weighted.group_sizes_, alone.group_sizes_)
+    if method in ("dfr", "afr"):
+        np.testing.assert_array_equal(weighted.validation_[kept], alone.validation_)
+        assert not weighted.validation_[~kept].any()
+
+
+def test_rows_of_weight_zero_in_messages() -> None:
+    X, y, groups, _ = birds()
+    weights = np.where(np.arange(300) < 5, 0.0, 1.0)
+    known = np.where(np.arange(300) == 7, None, groups)
+    with pytest.raises(ValueError, match="1 are missing, first in row 7"):
+        GroupRobustClassifier("dfr").fit(X, y, known, sample_weight=weights)
+    with pytest.raises(ValueError, match="True for rows with a 'sample_weight' above 0, but is for none of them"):
+        GroupRobustClassifier("dfr").fit(X, y, groups, validation=weights == 0, sample_weight=weights)
+
+
 @config_context(enable_metadata_routing=True)
 def test_groups_are_routed() -> None:
     X, y, groups, place = birds()

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from momentalign._files import is_disk_full
 from momentalign._format import join_first
@@ -19,6 +19,20 @@ from momentalign.data._checksums import ByteProgress, no_progress
 
 # zipfile raises RuntimeError for passwords and unknown compression methods.
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError)
+
+
+class _StrictHeader(tarfile.TarInfo):
+    """A header of a tar archive whose damage is an error; tarfile takes it for the end of the archive."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
+        """Read the next header; two blocks of zeros are the end."""
+        try:
+            return super().fromtarfile(tarfile_)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]  # not in the stubs
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"{error}, at byte {tarfile_.offset}") from None
 
 
 class _Member(NamedTuple):
@@ -99,7 +113,7 @@ def _members(archive: Path) -> Iterator[_Member]:
                 write = None if info.is_dir() or special else partial(zipped.extract, info)
                 yield _Member(info.filename, write, special, info.file_size, info.header_offset)
         return
-    with archive.open("rb") as raw, tarfile.open(fileobj=raw) as tar:
+    with archive.open("rb") as raw, tarfile.open(fileobj=raw, tarinfo=_StrictHeader) as tar:
         for entry in tar:
             write = partial(tar.extract, entry, set_attrs=False, filter="data") if entry.isreg() else None
             yield _Member(entry.name, write, not (entry.isreg() or entry.isdir()), entry.size, raw.tell())

@@ -8,11 +8,12 @@ The gradient of a domain's loss is W S_e − c_e', so with :math:`\Delta` for th
 is solved directly. Relative scaling divides by a quadratic of W: L-BFGS, on the moments as well. The Hessian of the
 squared error is S_e whatever the head: on fixed features there is nothing in order 2 to align.
 
-Legend: S (K, d, d) second moments, c (K, d, o) moments with the targets, W (o, d) head, the bias last.
+Legend: S_e (d, d) second moments, c_e (d, o) moments with the targets, W (o, d) head, the bias last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -26,31 +27,47 @@ from momentalign.linear._path import check_l2s
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Preconditioner, Solution, solve, warn_if_stopped
 
+_HELD = 2**25
+"""Numbers in all domains' moments up to which they are held at once, 256 MiB; beyond, they are computed twice."""
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Mean over rows of xx', xy' and |y|², rows weighted; the first axis is the domain where there is one."""
+    """Mean over rows of xx', xy' and |y|², rows weighted."""
 
     S: Array
     c: Array
-    t: Array
+    t: float
 
     @classmethod
-    def of(cls, rows: SortedRows, weights: Array) -> "Moments":
-        """Moments of each domain, (K, …)."""
-        d, o, K = rows.X.shape[1], rows.targets.shape[1], rows.number
-        S, c, t = np.zeros((K, d, d)), np.zeros((K, d, o)), np.zeros(K)
-        for domain, block in rows.blocks():
-            X, Y, u = rows.X[block], rows.targets[block], np.sqrt(weights[block])[:, None]
-            X, Y = X * u, Y * u
-            S[domain] += X.T @ X
-            c[domain] += X.T @ Y
-            t[domain] += np.vdot(Y, Y)
-        return cls(S, c, t)
+    def each(cls, rows: SortedRows, weights: Array) -> Iterator["Moments"]:
+        """Moments of one domain after the other."""
+        d, o = rows.X.shape[1], rows.targets.shape[1]
+        for _, blocks in groupby(rows.blocks(), key=lambda block: block[0]):
+            S, c, t = np.zeros((d, d)), np.zeros((d, o)), 0.0
+            for _, block in blocks:
+                X, Y, u = rows.X[block], rows.targets[block], np.sqrt(weights[block])[:, None]
+                X, Y = X * u, Y * u
+                S += X.T @ X
+                c += X.T @ Y
+                t += float(np.vdot(Y, Y))
+            yield cls(S, c, t)
 
-    def mean(self) -> "Moments":
-        """Mean over domains."""
-        return Moments(self.S.mean(0), self.c.mean(0), self.t.mean(0))
+    @classmethod
+    def mean(cls, each: Iterator["Moments"]) -> "Moments":
+        """Mean over domains, one in memory at a time."""
+        first = next(each)
+        S, c, t, number = first.S.copy(), first.c.copy(), first.t, 1
+        for own in each:
+            S += own.S
+            c += own.c
+            t, number = t + own.t, number + 1
+        return cls(S / number, c / number, t / number)
+
+    def squared_distance(self, other: "Moments") -> "Moments":
+        """The quadratic |W ΔS − Δc'|² of W, with Δ for the difference of the two, as its moments."""
+        dS, dc = self.S - other.S, self.c - other.c
+        return Moments(dS @ dS, dS @ dc, float(np.square(dc).sum()))
 
     def loss(self, W: Array) -> float:
         """Mean of |Wx − y|²."""
@@ -66,16 +83,17 @@ class AlignedLeastSquares:
     """
 
     def __init__(self, rows: SortedRows, *, scaling: str) -> None:
-        each = Moments.of(rows, rows.shares)
-        self.rows, self.mean = rows, each.mean()
         o, d = self.shape = (rows.targets.shape[1], rows.X.shape[1])
+        held = list(Moments.each(rows, rows.shares)) if rows.number * d**2 <= _HELD else None
+
+        def each() -> Iterator[Moments]:
+            return Moments.each(rows, rows.shares) if held is None else iter(held)
+
+        self.rows, self.mean = rows, Moments.mean(each())
         self.relative = scaling == "relative"
         self.scale = float({"none": 1, "classes": o, "parameters": (d * o) ** 2, "relative": 1}[scaling])
-        dS, dc = each.S - self.mean.S, each.c - self.mean.c
         # The spread |W ΔS_e − Δc_e'|², averaged, is a quadratic of W like the loss.
-        self.spread = Moments(
-            np.matmul(dS, dS).mean(0), np.matmul(dS, dc).mean(0), np.asarray(np.square(dc).sum((1, 2)).mean())
-        )
+        self.spread = Moments.mean(own.squared_distance(self.mean) for own in each())
         self._energy: Moments | None = None
         self.set_weights(0.0, 0.0)
 
@@ -92,7 +110,7 @@ class AlignedLeastSquares:
         if not self.relative or not self.weight:
             return None
         if self._energy is None:
-            self._energy = Moments.of(self.rows, self.rows.shares * self.rows.lengths).mean()
+            self._energy = Moments.mean(Moments.each(self.rows, self.rows.shares * self.rows.lengths))
         return self._energy
 
     def __call__(self, head: Array) -> tuple[float, Array]:
@@ -105,7 +123,7 @@ class AlignedLeastSquares:
         moments = self.energy
         if moments is not None:
             energy = moments.loss(W)
-            if energy <= 1e-13 * float(moments.t):  # an exact fit, but for rounding: 0/0 counts as 0
+            if energy <= 1e-13 * moments.t:  # an exact fit, but for rounding: 0/0 counts as 0
                 return value, gradient.ravel()
             by_energy = 2.0 * (W @ moments.S - moments.c.T)
             by_spread = (by_spread - spread / energy * by_energy) / energy

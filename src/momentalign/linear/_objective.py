@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ _DENSE, _SQUARE = 1024, 4096
 
 _DENSE_SQUARES = 256
 """The former where the squares of all domains' matrices are needed, but no Hessian spread has them anyway."""
+
+_HELD = 2**25
+"""Numbers in all domains' curvatures up to which they are held at once, 256 MiB; beyond, they are summed one by one."""
 
 _WIDE = 512
 """Number of features from which BLAS may use several threads."""
@@ -163,15 +167,11 @@ class AlignmentObjective(Objective):
 
     def coordinates(self, head: Array) -> Preconditioner:
         r"""Gauss-Newton coordinates, :math:`\bar H + \lambda I + 2\frac{w_1}{s_1}\frac1K\sum_e (H_e - \bar H)^2`."""
-        H = self.curvatures(head)
-        mean = H.mean(0)
-        penalty: Array | float = 0.0
-        if self.weights.get(1):
-            units = self.loss.metric(1, np.ones(self.loss.width(1)))[0]
-            deviations = H - mean
-            squares = np.matmul(deviations, deviations) if mean.ndim == 2 else deviations**2
-            penalty = 2.0 * units * self.weights[1] / self.scales[1] * squares.mean(0)
-        return self.precondition(mean, penalty)
+        if not self.weights.get(1):
+            return self.precondition(self.curvatures(head, pooled=True)[0], 0.0)
+        mean, squares = self._curvature_and_spread(head)
+        units = self.loss.metric(1, np.ones(self.loss.width(1)))[0]
+        return self.precondition(mean, 2.0 * units * self.weights[1] / self.scales[1] * squares)
 
     def precondition(self, mean: Array, penalty: Array | float) -> Preconditioner:
         """Coordinates from the loss's mean curvature, as :meth:`curvatures` has it, and the penalties' curvature."""
@@ -185,13 +185,18 @@ class AlignmentObjective(Objective):
             P = P + np.kron(np.full((C, C), 1.0 / C), np.eye(d) * (np.trace(mean) / len(mean)))
         return Preconditioner(P)
 
-    def curvatures(self, head: Array) -> Array:
-        """Hessians of the domains' losses, (K, od, od); mean diagonal blocks (K, d, d), or (K, d), for large heads."""
+    def curvatures(self, head: Array, *, pooled: bool = False) -> Array:
+        """Hessians of the domains' losses, (K, od, od); mean diagonal blocks (K, d, d), or (K, d), for large heads.
+
+        Pooled: their mean over domains, with K = 1.
+        """
         outputs, d = self.shape
-        squares = outputs > 1 and 1 in self.weights and 2 not in self.weights
-        if outputs * d > (min(_DENSE, _DENSE_SQUARES) if squares else _DENSE):
-            return self._mean_blocks(head, diagonal=d > _SQUARE)
-        moments = self._pair_moments(head)
+        number = 1 if pooled else self.rows.number
+        squares = not pooled and outputs > 1 and 1 in self.weights and 2 not in self.weights
+        dense = min(_DENSE, _DENSE_SQUARES) if squares else _DENSE
+        if outputs * d > dense or number * (outputs * d) ** 2 > _HELD:
+            return self._mean_blocks(head, diagonal=d > _SQUARE, pooled=pooled)
+        moments = self._pair_moments(head, pooled=pooled)
         if outputs == 1:
             return moments[:, 0]
         K = len(moments)
@@ -202,28 +207,54 @@ class AlignmentObjective(Objective):
         H[:, every, every] = -H.sum(1)
         return H.transpose(0, 1, 3, 2, 4).reshape(K, outputs * d, outputs * d)
 
-    def _pair_moments(self, head: Array) -> Array:
-        """Weighted second moments of the pairs of classes in each domain, (K, q, d, d)."""
+    def _pair_moments(self, head: Array, *, pooled: bool) -> Array:
+        """Weighted second moments of the pairs of classes in each domain, or their mean, (K, q, d, d)."""
         spread = self._spreads.get(2)
         known = self._moments_at is not None and np.array_equal(self._moments_at, head)
         if isinstance(spread, HessianSpread) and known:
-            return spread.derivatives
-        spread = HessianSpread(self.loss, self.rows.number, self.shape[1])
+            return spread.derivatives.mean(0, keepdims=True) if pooled else spread.derivatives
+        K = self.rows.number
+        spread = HessianSpread(self.loss, 1 if pooled else K, self.shape[1])
         with _one_thread(self.shape[1]):
             for domain, _, X, u, state in self._states(head):
-                spread.add(domain, X, self.loss.coordinates(2, state), u)
+                spread.add(0 if pooled else domain, X, self.loss.coordinates(2, state), u / K if pooled else u)
         return spread.derivatives
 
-    def _mean_blocks(self, head: Array, *, diagonal: bool) -> Array:
+    def _mean_blocks(self, head: Array, *, diagonal: bool, pooled: bool) -> Array:
         """Mean over the logits of the domains' Hessians' diagonal blocks, (K, d, d), or their diagonals (K, d)."""
-        d = self.shape[1]
-        moments = np.zeros((self.rows.number, d) if diagonal else (self.rows.number, d, d))
+        d, K = self.shape[1], self.rows.number
+        number = 1 if pooled else K
+        moments = np.zeros((number, d) if diagonal else (number, d, d))
+        for domain, Y in self._roots(head):
+            moments[0 if pooled else domain] += np.square(Y).sum(0) if diagonal else Y.T @ Y
+        return moments / K if pooled else moments
+
+    def _roots(self, head: Array) -> Iterator[tuple[int, Array]]:
+        """Blocks of rows Y whose Y'Y add up to the mean diagonal block of their domain's Hessian."""
         for domain, _, X, u, state in self._states(head):
             # The trace of A is twice the sum over pairs of p_a p_b; of one logit it is the variance.
             traces = self.loss.coordinates(2, state).sum(1) * (1.0 if self.shape[0] == 1 else 2.0 / self.shape[0])
-            Y = X * np.sqrt(u * traces)[:, None]
-            moments[domain] += np.square(Y).sum(0) if diagonal else Y.T @ Y
-        return moments
+            yield domain, X * np.sqrt(u * traces)[:, None]
+
+    def _curvature_and_spread(self, head: Array) -> tuple[Array, Array]:
+        """Mean over domains of :meth:`curvatures`, and of the squares of their distances from it."""
+        d, K = self.shape[1], self.rows.number
+        if K * d**2 <= _HELD or d > _SQUARE:
+            H = self.curvatures(head)
+            mean: Array = H.mean(0)
+            deviations = H - mean
+            squares = np.matmul(deviations, deviations) if mean.ndim == 2 else deviations**2
+            return mean, squares.mean(0)
+        mean, total = np.zeros((d, d)), np.zeros((d, d))
+        for _, blocks in groupby(self._roots(head), key=lambda block: block[0]):
+            Y = np.concatenate([rows for _, rows in blocks])
+            own = Y.T @ Y
+            mean += own
+            total += own @ own if len(Y) > d else Y.T @ (Y @ Y.T @ Y)
+        mean /= K
+        # What rounding may have made negative in the difference of squares.
+        rounding = d * np.finfo(np.float64).eps * float(np.square(mean).sum())
+        return mean, total / K - mean @ mean + rounding * np.eye(d)
 
     def _forward(self, head: Array) -> _Forward:
         """Loss and spreads; sets :attr:`scales`."""

@@ -76,7 +76,7 @@ class PenaltyObjective(Objective):
 
     def coordinates(self, head: Array) -> Preconditioner:
         """Gauss-Newton coordinates; large heads, and heads without weights, take the loss's curvature alone."""
-        H = self.plain.curvatures(head).mean(0)
+        H = self.plain.curvatures(head, pooled=True)[0]
         dense = H.shape == (head.size, head.size)
         return self.plain.precondition(H, self.curvature(head) if dense and self.weights else 0.0)
 

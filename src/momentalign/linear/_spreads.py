@@ -23,7 +23,7 @@ from momentalign.linear._losses import HeadLoss
 from momentalign.linear._rows import SortedRows
 
 KERNEL_ENTRIES = 2**28
-"""Largest number of entries of k: 2 GiB, 16,384 rows."""
+"""Largest number of entries of k: 2 GiB, 16,384 rows; and of the domains' derivatives where k is not larger."""
 
 
 class DirectSpread(ABC):
@@ -135,7 +135,8 @@ def make_spread(order: int, loss: HeadLoss, rows: SortedRows) -> DirectSpread | 
     if order == 2:
         # Flops; a product with few columns is bound by memory, as if it had eight.
         direct, kernel = 3 * n * d**2 * q, 2 * n**2 * max(q, 8)
-        if direct <= kernel or n**2 > KERNEL_ENTRIES:
+        cheap = direct <= kernel and rows.number * q * d**2 <= KERNEL_ENTRIES
+        if cheap or n**2 > KERNEL_ENTRIES:
             return HessianSpread(loss, rows.number, d)
     elif n**2 > KERNEL_ENTRIES or n * q > KERNEL_ENTRIES:
         raise ValueError(

@@ -24,7 +24,7 @@ class Reweighting(GroupClassifier):
     validation_: NDArray[np.bool_]
 
     def _reweight(self, rows: GroupRows, random: np.random.RandomState) -> tuple[DFRFit, NDArray[np.bool_]]:
-        """The fit, and the mask of the held-out rows."""
+        """The fit, and the mask of the held-out rows as they were given."""
         held_out = validation_mask(rows.validation, self.validation, rows.groups, random)
         refitted = np.flatnonzero(held_out if self.refit_on == "validation" else ~held_out)
         if not len(refitted):
@@ -62,7 +62,7 @@ class Reweighting(GroupClassifier):
             max_iter=self.max_iter,
             sample_weight=rows.weights,
         )
-        return fit, held_out
+        return fit, rows.as_given(held_out)
 
     def _check_reweighting(self) -> None:
         check_choice("refit_on", self.refit_on, PUBLISHED_REFITS)
@@ -164,7 +164,8 @@ class DFRClassifier(Reweighting):
             groups: Group of each row, for example class and attribute: strings or integers, shape (n,). None takes the
                 classes, with a warning. None or NaN in a row: its group is not known, see `selection`.
             validation: True for held-out rows, shape (n,); None uses the fraction of the constructor.
-            sample_weight: Weight of each row in the fits, shape (n,). Subsamples are drawn whatever the weights.
+            sample_weight: Weight of each row in the fits, shape (n,). Rows of weight 0 count as left out; other
+                weights do not change which rows are drawn.
 
         Returns:
             The fitted estimator.

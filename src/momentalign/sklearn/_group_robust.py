@@ -158,7 +158,8 @@ class GroupRobustClassifier(Remedies):
             validation: True for held-out rows, shape (n,), with `dfr` and `afr`, which refit on them, and `jtt`, which
                 does not fit them; an error elsewhere. None uses the fraction of the constructor.
             sample_weight: Weight of each row within its group, shape (n,); with `afr` and `jtt` times their own
-                weights. Subsamples and folds are drawn whatever the weights, and each row scored counts once.
+                weights. Rows of weight 0 count as left out. Other weights do not change how subsamples and folds are
+                drawn, and each row scored counts once.
 
         Returns:
             The fitted estimator.

@@ -18,7 +18,10 @@ GROUP_SELECTIONS = ("worst_group", "worst_class", "train_groups")
 
 
 class GroupRows(NamedTuple):
-    """Validated arguments of `fit`: groups and domains as indices, −1 where a row's group is missing."""
+    """Validated arguments of `fit`: groups and domains as indices, −1 where a row's group is missing.
+
+    Rows of weight 0 are left out; `kept` are the indices of the others among the `given` rows.
+    """
 
     features: NDArray[np.floating]
     targets: NDArray[np.int64]
@@ -26,6 +29,14 @@ class GroupRows(NamedTuple):
     domains: NDArray[np.int64] | None
     validation: NDArray[np.bool_] | None
     weights: Array | None
+    kept: NDArray[np.intp]
+    given: int
+
+    def as_given(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A mask of these rows as one of the given rows."""
+        whole = np.zeros(self.given, dtype=bool)
+        whole[self.kept] = mask
+        return whole
 
 
 class GroupClassifier(LogitClassifier):
@@ -66,10 +77,24 @@ class GroupClassifier(LogitClassifier):
             self.groups_, units = np.empty(0, dtype=object), np.full(len(features), -1)
         else:
             units = self._take_groups(groups, targets, attributes, partial=partial)
-        self.group_sizes_ = np.bincount(units[units >= 0], minlength=len(self.groups_))
         self._check_weights(targets, units, weights)
-        mask = None if validation is None else _check_mask(validation, len(features))
-        return GroupRows(features, targets, units, codes, mask, weights)
+        mask = None if validation is None else _check_mask(validation, weights, len(features))
+        kept = np.arange(len(features))
+        rows = GroupRows(features, targets, units, codes, mask, weights, kept, len(features))
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            rows = GroupRows(
+                features[kept],
+                targets[kept],
+                units[kept],
+                None if codes is None else codes[kept],
+                None if mask is None else mask[kept],
+                weights[kept],
+                kept,
+                len(features),
+            )
+        self.group_sizes_ = np.bincount(rows.groups[rows.groups >= 0], minlength=len(self.groups_))
+        return rows
 
     def _take_groups(
         self, groups: ArrayLike | None, targets: NDArray[np.int64], domains: NDArray[Any] | None, *, partial: bool
@@ -134,7 +159,7 @@ class GroupClassifier(LogitClassifier):
         if len(missing):
             raise ValueError(
                 f"'groups' should hold a label for every row {kind}, but {len(missing)} are missing, first in row "
-                f"{missing[0]}. {advice}"
+                f"{rows.kept[missing[0]]}. {advice}"
             )
 
     def _check_sizes(self, codes: Integers, least: int, kind: str, advice: str) -> None:
@@ -194,11 +219,15 @@ def validation_mask(
     return np.ones(len(strata), dtype=bool) if fraction is None else split_groups(strata, fraction, random)
 
 
-def _check_mask(mask: ArrayLike, rows: int) -> NDArray[np.bool_]:
+def _check_mask(mask: ArrayLike, weights: Array | None, rows: int) -> NDArray[np.bool_]:
     given = np.asarray(mask)
     check_column("validation", given.shape, rows, "X")
     if given.dtype != bool:
         raise TypeError(f"'validation' should be a mask of True and False, but its dtype is {given.dtype}.")
     if not given.any():
         raise ValueError("'validation' should be True for the held-out rows, but is False everywhere.")
+    if weights is not None and not given[weights > 0].any():
+        raise ValueError(
+            "'validation' should be True for rows with a 'sample_weight' above 0, but is for none of them."
+        )
     return given

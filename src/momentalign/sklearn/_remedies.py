@@ -75,7 +75,8 @@ class Remedies(Reweighting):
 
     def _afr(self, rows: GroupRows, random: np.random.RandomState) -> LinearHead:
         share = _AFR_SHARE if self.validation is None else self.validation
-        self.validation_ = held_out = validation_mask(rows.validation, share, rows.targets, random)
+        held_out = validation_mask(rows.validation, share, rows.targets, random)
+        self.validation_ = rows.as_given(held_out)
         self._check_classes(rows, ~held_out, "training")
         self._check_classes(rows, held_out, "held-out")
         fit = fit_afr(
