@@ -23,7 +23,7 @@ from momentalign.cli._output import (
     score_table,
 )
 from momentalign.cli._table_options import TableOptions, table_options
-from momentalign.cli._table_scores import print_scores
+from momentalign.cli._table_scores import print_fitted_note, print_scores
 
 
 @partial(table_options, default="as in training")
@@ -73,10 +73,7 @@ def _evaluate_model(console: Console, folder: Path, dataset: str) -> str:
     for note in notes:
         console.print(note)
     print_scores(console, scores, "rows with a label")
-    if model.fitted_on(spec_path(dataset)):
-        console.print(
-            f"The model was fitted to rows of this file: {folder / 'scores.csv'} has scores of held-out rows."
-        )
+    print_fitted_note(console, model, folder, spec_path(dataset))
     return scores.to_csv()
 
 
