@@ -34,10 +34,10 @@ def command(*arguments):
 def test_added_methods_are_named(monkeypatch):
     monkeypatch.setattr("momentalign.cli._sweep.make_engine", lambda *_, **__: None)
     monkeypatch.setattr("momentalign.cli._sweep.run_plan", lambda *_, **__: None)
-    note = "Not asked for: logistic-regression-cv, to compare with; --no-baselines omits them."
+    note = "Added for comparison: logistic-regression-cv; --no-baselines omits them."
     algorithms = ("--algorithms", "erm,logistic-regression")
     assert note in command(ROWS, *algorithms).output
-    assert "Not asked for" not in command(ROWS, *algorithms, "--no-baselines").output
+    assert "Added for comparison" not in command(ROWS, *algorithms, "--no-baselines").output
 
 
 def test_a_sweep_ends_with_its_tables_and_the_next_command(tmp_path):

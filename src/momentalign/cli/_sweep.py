@@ -174,7 +174,7 @@ def sweep(
         console.print(plan.describe())
         added = dict.fromkeys(run.algorithm for run in plan.all_runs if run.algorithm not in split_names(algorithms))
         if added:
-            console.print(f"Not asked for: {join_names(list(added))}, to compare with; --no-baselines omits them.")
+            console.print(f"Added for comparison: {join_names(list(added))}; --no-baselines omits them.")
         if setting == "finetune":
             notes = [(preset_note(run, preset), augmentation_note(run, augment)) for run in plan.all_runs]
             for note in dict.fromkeys(note for pair in notes for note in pair if note is not None):
