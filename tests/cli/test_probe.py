@@ -166,6 +166,7 @@ def test_an_interruption_leaves_nothing(
         (["t.csv", "--out", "."], "contains files that 'momentalign probe' did not write"),
         (["t.csv", "--task", "ranking"], "'--task' should be one of"),
         (["t.csv", "--components", "0"], "'--components' should be at least 1"),
+        (["t.csv", "--seed", "-1"], "'--seed' should be at least 0, but is -1."),
         ([], "Name a file to fit"),
         (["--model", "runs/none", "--predict", "t.csv"], "runs/none should be a folder that 'momentalign probe' wrote"),
         (["--predict", "t.csv"], "give --model FOLDER --predict FILE"),

@@ -156,6 +156,11 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
         ),
         (["colored-digits", "--algorithms", "erm", "--set", "lr"], "'--set' should look like NAME=VALUE"),
         (["colored-digits", "--algorithms", "erm", "--jobs", "0"], "'--jobs' should be at least 1"),
+        (["colored-digits", "--algorithms", "erm", "--per-gpu", "0"], "'--per-gpu' should be at least 1"),
+        (["colored-digits", "--algorithms", "erm", "--test-domains", "90"], "'--test-domains' should be one of"),
+        (["colored-digits", "--algorithms", "erm", "--cpus", "2"], "'--cpus' is for a Ray cluster"),
+        (["colored-digits", "--algorithms", "erm", "--solver", "sgd"], "'--solver' is for linear heads"),
+        (["colored-digits", "--algorithms", "erm", "--recipe", "celeba"], "'--recipe' is for linear heads"),
         (["colored-digits", "--algorithms", "erm", "--out", "pyproject.toml"], "'--out' should name a folder"),
         (["colored-digits", "--algorithms", "erm", "--reach=-1"], "'--reach' should be finite and not below 0"),
         (

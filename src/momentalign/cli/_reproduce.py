@@ -80,6 +80,8 @@ def reproduce(
         check_choice("--solver", solver, ("converged", "sgd"))
     if isinstance(recipe, SweepRecipe) and features is not None:
         raise ValueError(f"'--features' is for probes, but {recipe.name} trains encoders.")
+    if isinstance(recipe, SweepRecipe) and solver is not None:
+        raise ValueError(f"'--solver' is for probes, but {recipe.name} trains encoders. Omit it.")
     console = make_console()
     console.print(f"{recipe.name}: {recipe.what}")
     if scale == "small":

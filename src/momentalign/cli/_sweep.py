@@ -131,6 +131,12 @@ def sweep(
     check_choice("--engine", engine, ("local", "ray"))
     if engine == "local" and address is not None:
         raise ValueError("'--address' is for a Ray cluster. Use it with --engine ray.")
+    if engine == "local" and cpus != 1:
+        raise ValueError("'--cpus' is for a Ray cluster. Use it with --engine ray.")
+    if setting == "finetune":
+        for option, value, default in (("--solver", solver, "converged"), ("--recipe", recipe, "table")):
+            if value != default:
+                raise ValueError(f"'{option}' is for linear heads on fixed features. Use it with --setting probe.")
     console = make_console()
     with print_warnings(console):
         datasets = [table_spec(dataset, **table) for dataset in datasets]
