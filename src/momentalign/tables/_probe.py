@@ -71,7 +71,7 @@ class TableProbe:
         check_same_model(out, self.about[SOURCE])
 
     def seconds(self) -> float:
-        """Estimate how long :meth:`run` takes, from fits on a sample; within a factor of two, or six with groups."""
+        """Estimate how long :meth:`run` takes, from fits on a sample; within a factor of three, or six with groups."""
         step = max(1, len(self.rows) // _SAMPLE)
         rows = self.rows[::step]
         estimator = (
@@ -139,11 +139,11 @@ class TableProbe:
         return [*(fold.train for fold in self.folds), *([self.rows] if len(self.folds) > 1 else [])]
 
     def _search_fits(self, rows: Integers) -> int:
-        """Cost of a search on these rows, in aligned fits: about one for each fold, and the last one."""
+        """Cost of a search on these rows, in aligned fits: about two for each fold, and the last ones."""
         domains = len(np.unique(self.table.domains[rows]))
         if self._by_group:
             return _GROUP_FITS
-        return min(domains, _SEARCH_FOLDS) + 1 if domains > 2 else 1
+        return 2 * (min(domains, _SEARCH_FOLDS) + 1) if domains > 2 else 1
 
     def _present(self, rows: Integers) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
         """Classes that occur in these rows, and the rows' targets; other classes are never predicted."""
