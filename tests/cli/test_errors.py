@@ -166,3 +166,22 @@ def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
         cli.main()
     assert stopped.value.code == 0
     assert capsys.readouterr().out == f"momentalign {momentalign.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["table", "runs", "--select", "luck"], "'--select' should be one of"),
+        (["table", "none"], "none should be a folder of runs"),
+        (["report", "none"], "none should be a folder of runs"),
+        (["report", "runs", "-o", "report.pdf"], "'--out' should end in .html"),
+    ],
+)
+def test_a_slip_is_answered_before_slow_imports(words: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    program = "import sys; from momentalign.cli import main\n"
+    program += "try: main()\nexcept SystemExit: print(*({'torch', 'sklearn', 'altair'} & set(sys.modules)))"
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert message in done.stderr
+    assert done.stdout.split() == []

@@ -18,6 +18,7 @@ from momentalign.cli._output import (
     progress_bar,
     score_table,
     share_bar,
+    splits_note,
 )
 
 
@@ -129,6 +130,13 @@ def test_other_text_of_rich_and_bars_have_no_control_characters() -> None:
     assert all(character.isprintable() or character == "\n" for character in printed)
     assert f"{SHOWN} *" in printed
     assert printed.count("[red]e[/red]:dog:") == 4
+
+
+def test_columns_of_the_scores_are_explained() -> None:
+    records = [{"metric": "accuracy", "domain": "Bern", "split": split, "value": 0.5} for split in ("in", "out")]
+    assert splits_note(records, ["Bern"]) == "in: the rows trained on, in domains without *. out: held-out rows."
+    assert splits_note(records, []) == "in: the rows trained on. out: held-out rows."
+    assert splits_note(records[1:], []) is None
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

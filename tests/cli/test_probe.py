@@ -1,4 +1,3 @@
-import json
 import re
 import shutil
 import sys
@@ -48,12 +47,11 @@ def test_fit_compare_keep_and_predict(
 ) -> None:
     assert run("t.csv", "--test-domain", "Bern", "--out", "runs/probe", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
-    weights = json.loads(Path("runs/probe/model.json").read_text())["chosen"]
     for part in (
         "t.csv: 120 rows, 3 columns, 'y' taken as 2 classes.",
         "Missing values of training rows were filled",
         "logistic regression",
-        "moment aligned" if weights["gradient_weight"] or weights["hessian_weight"] else "chosen model",
+        "chosen model",
         "Next: momentalign probe --model runs/probe --predict",
     ):
         assert part in said
@@ -65,6 +63,10 @@ def test_fit_compare_keep_and_predict(
     found = pd.read_csv("p.csv")
     assert len(found) == 120
     assert set(found["predicted"]) == {"no", "yes"}
+    assert "fitted to rows" not in said
+    assert run("--model", "runs/probe", "--predict", "t.csv", "-o", "p.csv", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "The model was fitted to rows of this file: runs/probe/scores.csv has scores of held-out rows." in said
 
 
 def test_another_model_is_only_replaced_on_demand(
@@ -164,10 +166,18 @@ def test_an_interruption_leaves_nothing(
         (["t.csv", "--out", "."], "contains files that 'momentalign probe' did not write"),
         (["t.csv", "--task", "ranking"], "'--task' should be one of"),
         (["t.csv", "--components", "0"], "'--components' should be at least 1"),
+        (["t.csv", "--seed", "-1"], "'--seed' should be at least 0, but is -1."),
         ([], "Name a file to fit"),
         (["--model", "runs/none", "--predict", "t.csv"], "runs/none should be a folder that 'momentalign probe' wrote"),
         (["--predict", "t.csv"], "give --model FOLDER --predict FILE"),
         (["t.csv", "--model", ".", "--predict", "t.csv"], "and no other file"),
+        (["--model", ".", "--predict", "t.csv", "--test-domain", "Bern"], "--test-domain is for fitting a model"),
+        (["--model", ".", "--predict", "t.csv", "--task", "regression"], "--task is for fitting a model"),
+        (["--model", ".", "--predict", "t.csv", "--components", "2"], "--components is for fitting a model"),
+        (
+            ["--model", ".", "--predict", "t.csv", "--seed", "1", "--overwrite"],
+            "--seed and --overwrite are for fitting a model, not for --predict. Omit them.",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

@@ -7,7 +7,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from momentalign.cli import app
+from momentalign.data import table_spec
 from momentalign.tables import read_table
+from momentalign.training import make_config
+from momentalign.training import run as train
 from tests.data.files import write_celeba, write_multinli, write_waterbirds
 from tests.encoders.models import save_model, write_images
 
@@ -49,6 +52,19 @@ def test_with_split_and_npz(folder: Path) -> None:
     splits = read_table(out).splits
     assert splits is not None
     assert sorted(set(splits)) == ["in", "out"]
+
+
+def test_a_table_by_the_names_of_its_columns(tmp_path: Path) -> None:
+    rows = [f"{number},{'no' if number % 2 else 'yes'},{number % 3}" for number in range(30)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,label,site", *rows]))
+    spec = table_spec(tmp_path / "rows.csv", target="label", domain="site")
+    train(make_config(spec, "erm", hparams={"batch_size": 4}, steps=2), tmp_path / "run", accelerator="cpu")
+    words = (tmp_path / "rows.csv", "--encoder", tmp_path / "run", "-o", tmp_path / "features.parquet")
+    missing = run(*words)
+    assert "should have columns 'y' (target) and 'domain' (domain)" in str(missing.exception)
+    done = run(*words, "--target", "label", "--domain", "site")
+    assert done.exit_code == 0, done.output
+    assert set(read_table(tmp_path / "features.parquet").target) == {"no", "yes"}
 
 
 @pytest.mark.filterwarnings("ignore:celeba|multinli:UserWarning")  # so few rows that some groups have none

@@ -34,10 +34,10 @@ def command(*arguments):
 def test_added_methods_are_named(monkeypatch):
     monkeypatch.setattr("momentalign.cli._sweep.make_engine", lambda *_, **__: None)
     monkeypatch.setattr("momentalign.cli._sweep.run_plan", lambda *_, **__: None)
-    note = "Not asked for: logistic-regression-cv, to compare with; --no-baselines omits them."
+    note = "Added for comparison: logistic-regression-cv; --no-baselines omits them."
     algorithms = ("--algorithms", "erm,logistic-regression")
     assert note in command(ROWS, *algorithms).output
-    assert "Not asked for" not in command(ROWS, *algorithms, "--no-baselines").output
+    assert "Added for comparison" not in command(ROWS, *algorithms, "--no-baselines").output
 
 
 def test_a_sweep_ends_with_its_tables_and_the_next_command(tmp_path):
@@ -156,6 +156,11 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
         ),
         (["colored-digits", "--algorithms", "erm", "--set", "lr"], "'--set' should look like NAME=VALUE"),
         (["colored-digits", "--algorithms", "erm", "--jobs", "0"], "'--jobs' should be at least 1"),
+        (["colored-digits", "--algorithms", "erm", "--per-gpu", "0"], "'--per-gpu' should be at least 1"),
+        (["colored-digits", "--algorithms", "erm", "--test-domains", "90"], "'--test-domains' should be one of"),
+        (["colored-digits", "--algorithms", "erm", "--cpus", "2"], "'--cpus' is for a Ray cluster"),
+        (["colored-digits", "--algorithms", "erm", "--solver", "sgd"], "'--solver' is for linear heads"),
+        (["colored-digits", "--algorithms", "erm", "--recipe", "celeba"], "'--recipe' is for linear heads"),
         (["colored-digits", "--algorithms", "erm", "--out", "pyproject.toml"], "'--out' should name a folder"),
         (["colored-digits", "--algorithms", "erm", "--reach=-1"], "'--reach' should be finite and not below 0"),
         (

@@ -75,7 +75,7 @@ def test_some_test_domains():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"test_domains": ["-9%"]}, "'test-domains' should be one of"),
+        ({"test_domains": ["-9%"]}, "'test_domains' should be one of"),
         ({"rules": ["best"]}, "'select' should be one of"),
         ({"rules": ["worst-group"]}, "has no groups, so it cannot be selected by worst-group"),
         ({"trials": 0}, "'trials' should be at least 1"),

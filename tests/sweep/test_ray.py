@@ -129,8 +129,8 @@ def test_what_the_cluster_lacks_is_said_before_the_start(tmp_path, cluster):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"per_gpu": 0}, "'per-gpu' should be at least 1, but is 0."),
-        ({"device": "cuda", "per_gpu": -1}, "'per-gpu' should be at least 1, but is -1."),
+        ({"per_gpu": 0}, "'per_gpu' should be at least 1, but is 0."),
+        ({"device": "cuda", "per_gpu": -1}, "'per_gpu' should be at least 1, but is -1."),
         ({"cpus": 0}, "'cpus' should be at least 1, but is 0."),
         ({"jobs": 0}, "'jobs' should be at least 1, but is 0."),
         ({"device": "gpu"}, "'device' should be one of 'auto', 'cpu', 'cuda', but is 'gpu'."),

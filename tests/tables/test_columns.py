@@ -57,6 +57,23 @@ def test_numbers_are_those_of_scikit_learns_pipeline() -> None:
     assert "Categorical columns, one 0/1 column a category: kind" in joined
 
 
+def test_whole_numbers_that_are_different_in_each_row_are_mentioned() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "patient": rng.permutation(40),
+            "age": np.arange(40) // 2,
+            "weight": rng.normal(size=40),
+            "counted": [*range(39), np.nan],
+        }
+    )
+    columns, notes = learn_columns(frame)
+    assert [column.name for column in columns] == ["patient", "age", "weight", "counted"]
+    (note,) = notes
+    assert note.endswith("remove identifiers and row numbers: patient.")
+    assert not learn_columns(frame.iloc[:20])[1]
+
+
 def test_a_column_of_names_is_left_out() -> None:
     frame = pd.DataFrame({"id": [f"patient {k}" for k in range(60)], "x": np.arange(60.0)})
     columns, notes = learn_columns(frame)

@@ -85,6 +85,11 @@ def test_real_numbers_and_dry_run(table: Path, tmp_path: Path) -> None:
         (["--target", "label", "--domain", "site", "--radius", "0"], "radius"),
         (["--target", "label", "--domain", "site", "--components", "0"], "'--components' should be at least 1"),
         (["--target", "label", "--domain", "site", "--out", "."], "'--out' should name a file"),
+        (["--target", "label", "--domain", "site", "--seed", "-1"], "'--seed' should be at least 0, but is -1."),
+        (
+            ["--target", "label", "--domain", "kind", "--test-domain", "x"],
+            "There should be at least two domains to compare besides 'x', but there is 1. Add rows of other domains",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

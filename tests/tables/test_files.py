@@ -66,10 +66,11 @@ def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> byte
         ("t.csv", b"\n\r\n  \n", "is empty"),
         ("t.csv", b"x,y,domain\n1,a,s\n\0\0\0\n", "should be text in UTF-8"),
         ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16-le"), "should be text in UTF-8"),
-        ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16"), "should be text in UTF-8"),
+        ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16"), r"is in UTF-16\. Use --encoding utf-16\."),
+        ("t.csv.gz", gzip.compress("x,y,domain\n1,a,s\n".encode("utf-16")), "Use --encoding utf-16"),
         ("t.csv", "x,y,domain\n1,é,s\n".encode("latin-1"), "should be text in UTF-8"),
         ("t.csv", b"x,y,domain\n1,a,s,4\n2,b,t,5\n", "as many values as there are column names, but have more"),
-        ("t.csv", b"x,y,domain\n1,a,s\n2,b,t,5\n", "Expected 3 fields in line 3, saw 4"),
+        ("t.csv", b"x,y,domain\n1,a,s\n2,b,t,5\n", "line 3 should have 3 values like those above, but has 4"),
         ("t.csv", b"x,x,y,domain\n1,2,a,s\n", "'x' occurs twice"),
         ("t.csv", b"x;y;domain\n1,5;a;s\n", "separated by semicolons"),
         ("t.csv", b"x,y,domain\n", "should have rows"),
@@ -113,6 +114,12 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         file.write(b"a" * 5000)
     with pytest.raises(ValueError, match="does not end"):
         read_frame(tmp_path / "t.csv.gz")
+
+
+def test_a_folder_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").mkdir()
+    with pytest.raises(ValueError, match=r"^t\.csv should be a \.csv, .* or \.npz file, but is a folder\.$"):
+        read_table(tmp_path / "t.csv")
 
 
 def test_a_pipe_is_no_table(tmp_path: Path) -> None:

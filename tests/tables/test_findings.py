@@ -68,6 +68,15 @@ def test_findings_carry_their_intervals() -> None:
     assert "More rows, before anything can be said about them: 'tiny'." in tried
 
 
+def test_domains_that_need_models_of_their_own() -> None:
+    none, found = ShiftTest(0.3, False), ShiftTest(0.3, True)
+    north, south = (DomainShift(name, none, none, found) for name in ("north", "south"))
+    one = advise(diagnosis(shifts=(north, diagnosis().shifts[1])))
+    assert one[0] == "A model of its own for 'north': its own rows improved on the others' model."
+    both = advise(diagnosis(shifts=(north, south)))
+    assert both[0] == "A model of their own for 'north', 'south': their own rows improved on the others' model."
+
+
 def test_the_hull_of_a_target() -> None:
     hull = SimpleNamespace(tenable=True, weights=np.array([0.25, 0.75]), names=("north", "south"), p_value=0.4)
     inside = diagnosis(target="new", transfer=SimpleNamespace(hull=hull))

@@ -64,6 +64,13 @@ def test_rows_with_labels_are_scored_by_domain(tmp_path: Path) -> None:
     ]
 
 
+def test_domains_are_scored_in_the_order_of_their_names(tmp_path: Path) -> None:
+    rows = write(tmp_path / "rows.csv", label=["yes", "no", "yes"], domain=["t", "s", "r"])
+    predicted = predict_file(MODEL, rows, tmp_path / "out.csv")
+    assert predicted.scores is not None
+    assert [name for _, name, _ in predicted.scores.rows] == ["r", "s", "t", "mean", "worst domain"]
+
+
 def test_a_regression_is_scored(tmp_path: Path) -> None:
     truth = NUMBERS.logits(pd.DataFrame(ROWS))[0][:, 0]
     rows = write(tmp_path / "rows.csv", label=truth, site=[1, 1, 2])

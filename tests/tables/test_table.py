@@ -185,7 +185,7 @@ def test_broken_archives(tmp_path: Path) -> None:
         (b"\n\r\n", "but is empty"),
         (
             "x,y,domain\n1,0,a\n".encode("utf-16"),
-            "t.csv could not be read: it should be text in UTF-8, but is in another encoding, or not text.",
+            "t.csv could not be read: it should be text in UTF-8, but is in UTF-16. Use --encoding utf-16.",
         ),
         ("x,y,domain\n1,0,Z\u00fcrich\n".encode("latin-1"), "Save it as CSV in UTF-8, or name its encoding"),
         (

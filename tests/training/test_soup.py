@@ -5,13 +5,15 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
 from momentalign.cli import app
-from momentalign.data import load_dataset
+from momentalign.data import load_dataset, table_spec
 from momentalign.runs import read_records, read_run
 from momentalign.training import evaluate, load_run, make_config, make_soup, plan_soups, run
 from tests.training.problems import weights
@@ -166,3 +168,29 @@ def test_unfinished_and_diverged_runs_are_left_out(sweep: Path, tmp_path: Path) 
         file.write('{"step": 11, "domain": null, "split": null, "metric": "loss", "value": null}\n')
     with pytest.raises(ValueError, match=r"needs two finished runs or more .* Run a sweep with --hparams 2 or more"):
         plan_soups(tmp_path / "sweep")
+
+
+def test_a_table_is_named_by_its_path(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"a": rng.normal(size=60), "label": np.tile(["no", "yes"], 30), "site": np.repeat(list("rst"), 20)}
+    )
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    for number in range(2):
+        config = make_config(
+            table_spec(tmp_path / "rows.csv", target="label", domain="site"),
+            "erm",
+            test_domains=["s"],
+            hparams_seed=number,
+            hparams={"batch_size": 4},
+            steps=2,
+        )
+        run(config, tmp_path / "runs" / config.hash(), accelerator="cpu")
+    words = ["soup", str(tmp_path / "runs"), "-o", str(tmp_path / "soup"), "--device", "cpu"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False, env={"COLUMNS": "400"})
+    assert done.exit_code == 0, done.output
+    assert f"erm on {tmp_path / 'rows.csv'} without s, trial 0: accuracy, %" in done.output
+    following = done.output.splitlines()[-1].partition("Next: momentalign ")[2].split()
+    assert following[-1] == str(tmp_path / "rows.csv")
+    done = CliRunner().invoke(app, [*following, "--device", "cpu"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output

@@ -32,9 +32,11 @@ def diagnose(
     """Say in plain words how domains differ, what that costs a plain model and what to try; the page has bounds too."""
     check_table(path, table)
     from momentalign._files import check_output
+    from momentalign._validation import check_count
     from momentalign.tables import plan_diagnosis
 
     check_output(out, (".html", ".htm"), inputs=[path])
+    check_count("--seed", seed, 0)
     console = make_console()
     plan = plan_diagnosis(path, test_domain=test_domain, loss=loss, components=components, **table)
     for line in plan.lines:

@@ -8,6 +8,7 @@ import typer
 
 from momentalign._format import format_duration
 from momentalign._machine import available_cores
+from momentalign._table_spec import spec_path
 from momentalign.cli._options import (
     DatasetArgument,
     DeviceOption,
@@ -17,10 +18,13 @@ from momentalign.cli._options import (
     find_device,
 )
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar
+from momentalign.cli._table_options import TableOptions, check_dataset, table_options
 
 
+@table_options
 def embed_command(
     dataset: DatasetArgument,
+    table: TableOptions,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -44,15 +48,16 @@ def embed_command(
     ] = False,
 ) -> None:
     """Save the features of a data set from a fixed encoder to a file that probe and diagnose read."""
+    check_dataset(dataset, table)
     from momentalign._files import check_output
-    from momentalign.data import load_dataset
+    from momentalign.data import load_dataset, table_spec
     from momentalign.encoders import Embedding, build_encoder, is_untrained
 
-    check_output(out, (".parquet", ".npz"), inputs=[Path(dataset).expanduser()])
+    check_output(out, (".parquet", ".npz"), inputs=[Path(spec_path(dataset)).expanduser()])
     device = find_device(device)
     console = make_console()
     with print_warnings(console):
-        data = load_dataset(dataset, root=root, skip_bad=skip_bad_files)
+        data = load_dataset(table_spec(dataset, **table), root=root, skip_bad=skip_bad_files)
         if encoder is None:
             if data.training_recipe != "mnist":
                 raise ValueError(

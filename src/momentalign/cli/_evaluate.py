@@ -21,9 +21,10 @@ from momentalign.cli._output import (
     print_warnings,
     progress_bar,
     score_table,
+    splits_note,
 )
 from momentalign.cli._table_options import TableOptions, table_options
-from momentalign.cli._table_scores import print_scores
+from momentalign.cli._table_scores import print_fitted_note, print_scores
 
 
 @partial(table_options, default="as in training")
@@ -73,10 +74,7 @@ def _evaluate_model(console: Console, folder: Path, dataset: str) -> str:
     for note in notes:
         console.print(note)
     print_scores(console, scores, "rows with a label")
-    if model.fitted_on(spec_path(dataset)):
-        console.print(
-            f"The model was fitted to rows of this file: {folder / 'scores.csv'} has scores of held-out rows."
-        )
+    print_fitted_note(console, model, folder, spec_path(dataset))
     return scores.to_csv()
 
 
@@ -105,8 +103,9 @@ def _evaluate_run(console: Console, run: Path, dataset: str, **options: Any) -> 
     for score in scores:
         if score.metric == "group_accuracy":
             console.print(f"  {score.split}, {score.group}: {100 * score.value:.1f} ({score.rows} rows)")
-    if is_own_data:
-        console.print("The run was trained on the first split of the domains without a *.")
+    columns = splits_note(shown, config["test_domains"]) if is_own_data else None
+    if columns is not None:
+        console.print(columns)
     if about["status"] is not RunState.FINISHED:
         step = find_position(run).step
         console.print(f"The run is not finished: these are its weights after {step} of {config['steps']} steps.")

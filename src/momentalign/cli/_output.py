@@ -195,6 +195,14 @@ def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
     return table
 
 
+def splits_note(records: Sequence[Any], test_domains: Sequence[str]) -> str | None:
+    """What the columns of :func:`score_table` are, for a run's own data in the splits of the protocol, else None."""
+    if not any(record["metric"] == "accuracy" and record["split"] == "in" for record in records):
+        return None
+    trained = "the rows trained on, in domains without *" if test_domains else "the rows trained on"
+    return f"in: {trained}. out: held-out rows."
+
+
 def divergence_note(records: Sequence[Any], hparams: Mapping[str, Any]) -> str | None:
     """Advice for a run whose loss became NaN or infinite, else None; records hold None for such values."""
     bad = [

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from momentalign._format import format_duration
+from momentalign._format import format_duration, join_names
+from momentalign._table_spec import spec_path
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
 from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, check_table, table_options
-from momentalign.cli._table_scores import print_scores
+from momentalign.cli._table_scores import print_fitted_note, print_scores
 
 
 @table_options
@@ -44,6 +45,18 @@ def probe(
     if model is not None or predict is not None:
         if model is None or predict is None or path is not None:
             raise ValueError("To predict, give --model FOLDER --predict FILE and no other file.")
+        given = {
+            "--test-domain": test_domain is not None,
+            "--task": task != "auto",
+            "--components": components is not None,
+            "--seed": seed != 0,
+            "--overwrite": overwrite,
+        }
+        if fitting := [option for option, is_given in given.items() if is_given]:
+            raise ValueError(
+                f"{join_names(fitting)} {'are' if len(fitting) > 1 else 'is'} for fitting a model, not for --predict. "
+                f"Omit {'them' if len(fitting) > 1 else 'it'}."
+            )
         target = Path("predictions.csv") if out is None else out
         _predict(console, model, predict, target, table, id_column=id_column, dry_run=dry_run)
         return
@@ -108,5 +121,6 @@ def _predict(
         console.print(note)
     if predicted.scores is not None:
         print_scores(console, predicted.scores, "rows with a label")
+        print_fitted_note(console, loaded, model, spec_path(str(rows)))
     order = "" if predicted.copied else ", in the same order; --id COLUMN copies a column"
     console.print(f"Saved the predictions of {predicted.rows} rows of {rows.name} to {out}{order}.")

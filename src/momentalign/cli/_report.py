@@ -23,21 +23,21 @@ def report(
     """Write one HTML page on a sweep: tables by selection rule, curves, costs, distances and provenance."""
     from momentalign._files import check_folder, check_output
     from momentalign._validation import check_nonnegative
+    from momentalign.runs import read_runs
+    from momentalign.selection import REACH
 
-    try:
-        from momentalign.report import write_report
-        from momentalign.runs import read_runs
-        from momentalign.selection import REACH
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
-        ) from None
     check_output(out, (".html", ".htm"))
     if figures is not None:
         check_folder(figures, "--figures")
     reach = REACH if reach is None else check_nonnegative("--reach", reach)
     console = make_console()
     sweep = read_runs(folders)
+    try:
+        from momentalign.report import write_report  # takes seconds
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
+        ) from None
     problems = f" {pluralize(len(sweep.problems), 'problem')} found, listed on the page." if sweep.problems else ""
     console.print(f"{pluralize(len(sweep.runs), 'run')}, {len(sweep.finished())} finished.{problems}")
     with share_bar(console) as progress:

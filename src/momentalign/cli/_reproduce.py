@@ -79,7 +79,9 @@ def reproduce(
     if solver is not None:
         check_choice("--solver", solver, ("converged", "sgd"))
     if isinstance(recipe, SweepRecipe) and features is not None:
-        raise ValueError(f"'--features' is for probes, but {recipe.name} trains encoders.")
+        raise ValueError(f"'--features' is for probes, but {recipe.name} trains encoders. Omit it.")
+    if isinstance(recipe, SweepRecipe) and solver is not None:
+        raise ValueError(f"'--solver' is for probes, but {recipe.name} trains encoders. Omit it.")
     console = make_console()
     console.print(f"{recipe.name}: {recipe.what}")
     if scale == "small":

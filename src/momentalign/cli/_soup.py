@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from momentalign._format import pluralize
+from momentalign._table_spec import spec_path
 from momentalign.cli._options import AcceleratorOption, RootOption, SkipBadFilesOption, WorkersOption
 from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar
 
@@ -60,5 +61,5 @@ def soup(
     console.print(
         "Held out: mean over the training domains, which the greedy choice maximises. Test rows chose nothing."
     )
-    following = shlex.join(["momentalign", "evaluate", str(scores[-1].folder), plan.config.dataset])
+    following = shlex.join(["momentalign", "evaluate", str(scores[-1].folder), spec_path(plan.config.dataset)])
     console.print(f"Saved the soups to {out}. Next: {following}")

@@ -131,6 +131,12 @@ def sweep(
     check_choice("--engine", engine, ("local", "ray"))
     if engine == "local" and address is not None:
         raise ValueError("'--address' is for a Ray cluster. Use it with --engine ray.")
+    if engine == "local" and cpus != 1:
+        raise ValueError("'--cpus' is for a Ray cluster. Use it with --engine ray.")
+    if setting == "finetune":
+        for option, value, default in (("--solver", solver, "converged"), ("--recipe", recipe, "table")):
+            if value != default:
+                raise ValueError(f"'{option}' is for linear heads on fixed features. Use it with --setting probe.")
     console = make_console()
     with print_warnings(console):
         datasets = [table_spec(dataset, **table) for dataset in datasets]
@@ -174,7 +180,7 @@ def sweep(
         console.print(plan.describe())
         added = dict.fromkeys(run.algorithm for run in plan.all_runs if run.algorithm not in split_names(algorithms))
         if added:
-            console.print(f"Not asked for: {join_names(list(added))}, to compare with; --no-baselines omits them.")
+            console.print(f"Added for comparison: {join_names(list(added))}; --no-baselines omits them.")
         if setting == "finetune":
             notes = [(preset_note(run, preset), augmentation_note(run, augment)) for run in plan.all_runs]
             for note in dict.fromkeys(note for pair in notes for note in pair if note is not None):

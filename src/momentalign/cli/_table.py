@@ -41,8 +41,8 @@ def table(
     """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
     from momentalign._files import atomic_write, check_output
     from momentalign._validation import check_choice, check_nonnegative
-    from momentalign.report import accuracy_table
-    from momentalign.selection import REACH, RULES, read_runs
+    from momentalign.runs import read_runs
+    from momentalign.selection import REACH, RULES
 
     check_choice("--select", rule, RULES)
     if reach is not None and rule != "extrapolated":
@@ -56,6 +56,8 @@ def table(
     sweep = read_runs(folders)
     for problem in sweep.problems:
         make_console(stderr=True).print(problem)
+    from momentalign.report import accuracy_table  # takes seconds
+
     result = accuracy_table(sweep, rule, reach=reach)
     if not result.sections:
         needed = _NEEDS.get(rule, "one test domain")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from momentalign._format import join_first
 
 if TYPE_CHECKING:
     from momentalign.sklearn import GroupReport
-    from momentalign.tables import TableScores
+    from momentalign.tables import TableModel, TableScores
 
 _FEW_ROWS = 20
 
@@ -26,6 +27,14 @@ def print_scores(console: Console, scores: "TableScores", rows: str) -> None:
         )
     if scores.groups:
         _print_groups(console, scores.groups, rows)
+
+
+def print_fitted_note(console: Console, model: "TableModel", folder: Path, path: str) -> None:
+    """Say where the scores of held-out rows are, if the model in `folder` was fitted to rows of the file `path`."""
+    if model.fitted_on(path):
+        console.print(
+            f"The model was fitted to rows of this file: {folder / 'scores.csv'} has scores of held-out rows."
+        )
 
 
 def _table(scores: "TableScores", rows: str) -> Table:
@@ -77,4 +86,8 @@ def _print_groups(console: Console, groups: "Mapping[str, GroupReport]", rows_na
 
 
 def _number(value: float, percent: bool) -> str:
-    return "–" if value != value else f"{100 * value:.1f}" if percent else f"{value:.4g}"
+    if value != value:
+        return "–"
+    if percent:
+        return f"{100 * value:.1f}"
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:#.4g}"

@@ -38,6 +38,7 @@ from momentalign.cli._output import (
     print_line,
     print_warnings,
     score_table,
+    splits_note,
 )
 from momentalign.cli._table_options import TableOptions, check_dataset, table_options
 
@@ -175,6 +176,9 @@ def train_command(
         if saved is not None:
             records = saved_records(history, saved)
         console.print(score_table(records, config.test_domains))
+        columns = splits_note(records, config.test_domains)
+        if columns is not None:
+            console.print(columns)
         note = None if diverged else annealing_note(history, config.test_domains, config.hparams)
         if note is not None:
             console.print(note)

@@ -26,7 +26,10 @@ from momentalign.report._sections import (
 from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 from momentalign.selection import GROUP_RULES, REACH, Sweep, candidates, held_out_rows, select, set_aside, with_averages
 
-_EXTRA_RUNS = {"leave-one-domain-out": "; the rule also needs a run for each pair of test domains"}
+_EXTRA_RUNS = {
+    "leave-one-domain-out": "; the rule also needs a run for each pair of test domains, which "
+    "sweep --select leave-one-domain-out adds"
+}
 
 
 def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTable:

@@ -43,7 +43,7 @@ class LocalEngine(Engine):
 
     def __init__(self, jobs: int | None = None, *, accelerator: str = "auto", per_gpu: int = 1) -> None:
         check_choice("device", accelerator, ("auto", "cpu", "cuda"))
-        check_count("per-gpu", per_gpu, 1)
+        check_count("per_gpu", per_gpu, 1)
         self.gpus = [] if accelerator == "cpu" else visible_gpus()
         if accelerator == "cuda" and not self.gpus:
             raise ValueError("'--device' is cuda, but torch finds no GPU. Use --device cpu.")

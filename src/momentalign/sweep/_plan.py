@@ -267,7 +267,7 @@ def _test_domains(data: DomainDataset, rules: Sequence[str], chosen: Sequence[st
             f"A sweep trains without one domain at a time, but {data.name} has only '{data.names[0]}'. Two domains at "
             "least are needed; of a table, name their column with --domain."
         )
-    names = [check_choice("test-domains", name, data.names) for name in chosen or data.names]
+    names = [check_choice("test_domains", name, data.names) for name in chosen or data.names]
     tests: list[tuple[str, ...]] = [(name,) for name in dict.fromkeys(names)]
     if "leave-one-domain-out" in rules:
         pairs = itertools.combinations(data.names, 2)

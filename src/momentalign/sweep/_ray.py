@@ -60,7 +60,7 @@ class RayEngine(Engine):
         ray = require("ray", "The engine 'ray' needs", extra="ray")
         check_choice("device", accelerator, ("auto", "cpu", "cuda"))
         self.ray = ray
-        self.cpus, self._per_gpu = check_count("cpus", cpus, 1), check_count("per-gpu", per_gpu, 1)
+        self.cpus, self._per_gpu = check_count("cpus", cpus, 1), check_count("per_gpu", per_gpu, 1)
         self.jobs = None if jobs is None else check_count("jobs", jobs, 1)
         self._ours = not ray.is_initialized()
         if self._ours:

@@ -17,9 +17,9 @@ _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
 _LARGEST = 1e150
 """Larger numbers have squares that overflow."""
 _FEW = 20
+"""A text column with up to this many values is categorical, and one of numbers no identifier, however few the rows."""
 _MANY, _ROWS_PER_VALUE = 50, 10
 """A text column with more values than both allow is mentioned."""
-"""A text column with up to this many values is categorical, however few rows there are."""
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
     pca.fit((numbers - mean) / scale)
     notes.append(
         f"{numbers.shape[1]} columns were reduced to {pca.n_components_} principal components, which hold "
-        f"{100 * pca.explained_variance_ratio_.sum():.0f} % of the variance."
+        f"{100 * pca.explained_variance_ratio_.sum():.0f}% of the variance."
     )
     return TableEncoder(tuple(columns), mean, scale, pca.components_.T), encoded, notes
 
 
 def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
     """Columns of the training rows to use, numeric or categorical, and what was decided, one sentence each."""
-    columns, dropped, mixed = [], defaultdict[str, list[str]](list), list[str]()
+    columns, dropped, mixed, identifiers = [], defaultdict[str, list[str]](list), list[str](), list[str]()
     for name in frame.columns:
         values = frame[name]
         if values.isna().all():
@@ -149,6 +149,8 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
             known = numbers[~np.isnan(numbers)]
             constant = known.min() == known.max()  # filled with the median, which is that value
             column = Column(name, float(np.median(known)))
+            if values.dtype.kind in "iu" and len(known) > _FEW and len(np.unique(known)) == len(known):
+                identifiers.append(name)
         else:
             check_decimal_points(values, name)
             texts = _texts(values)
@@ -171,6 +173,11 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
     notes = [*mixed, *(f"{reason}: {join_first(names, 12)}." for reason, names in dropped.items())]
     if not columns:
         raise ValueError("No column of the training rows can be used: " + (" ".join(notes) or "there are none."))
+    if identifiers:
+        notes.append(
+            "Whole numbers that are different in each row were taken as quantities; remove identifiers and row "
+            f"numbers: {join_first(identifiers, 12)}."
+        )
     categorical = [column.name for column in columns if column.categories is not None]
     if categorical:
         notes.append(f"Categorical columns, one 0/1 column a category: {join_first(categorical, 12)}.")

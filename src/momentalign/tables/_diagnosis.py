@@ -204,7 +204,11 @@ def plan_diagnosis(
             raise ValueError("The domains to compare should have training rows, but the split column has none.")
         lines.append(f"{sources.sum()} rows of the training split are compared; other rows of the sources are not.")
     if (found := len(np.unique(table.domains[sources]))) < 2:
-        raise ValueError(f"There should be at least two domains to compare, but there is {found}.")
+        besides = "" if test_domain is None else f" besides '{test_domain}'"
+        raise ValueError(
+            f"There should be at least two domains to compare{besides}, but there is {found}. Add rows of other "
+            "domains, or name another column with --domain."
+        )
     encoder, _, notes = fit_encoder(table.features[sources], components)
     encoded = encoder.encode(table.features)
     lines += [*encoded.describe("the rows"), *notes]

@@ -1,9 +1,11 @@
 """Read CSV, TSV, parquet and npz files as data frames, with names for labels stored as indices."""
 
+import codecs
 import csv
 import gzip
 import importlib
 import io
+import re
 import reprlib
 import warnings
 import zipfile
@@ -77,7 +79,7 @@ def read_header(path: Path, *, sep: str | None = None, encoding: str | None = No
         try:
             header = next((text for line in _blocks(path, dialect.encoding) if (text := line.strip("\r\n"))), "")
         except UnicodeError:
-            raise _not_text(dialect) from None
+            raise _not_text(dialect, path) from None
         names = _header_names(header, dialect)
     if header.count('"') % 2:
         return None
@@ -102,7 +104,10 @@ def _check_file(path: Path, sep: str | None, encoding: str | None) -> "_Dialect"
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     if not is_table(path) or not path.is_file():
-        raise ValueError(f"{path.name} should be a {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]} file.")
+        kind = ", but is a folder" if path.is_dir() else ""
+        raise ValueError(
+            f"{path.name} should be a {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]} file{kind}."
+        )
     if path.suffix.lower() in _BINARY:
         for name, value in (("sep", sep), ("encoding", encoding)):
             if value is not None:
@@ -169,6 +174,14 @@ def _csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: It
             frame = pandas.read_csv(path, index_col=False, **dialect._asdict())
     except pandas.errors.ParserWarning:
         raise ValueError("its rows should have as many values as there are column names, but have more.") from None
+    except pandas.errors.ParserError as error:
+        counts = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if counts is None:
+            raise
+        raise ValueError(
+            f"line {counts[2]} should have {counts[1]} values like those above, but has {counts[3]}. Put quotation "
+            "marks around text with separators in it."
+        ) from None
     with_gaps = [
         name
         for name in dict.fromkeys(columns)
@@ -201,7 +214,7 @@ def _check_text(path: Path, dialect: _Dialect) -> None:
                     "right, unpack it with gunzip first."
                 )
     except UnicodeError:
-        raise _not_text(dialect) from None
+        raise _not_text(dialect, path) from None
     _header_names(header, dialect)
 
 
@@ -227,8 +240,7 @@ def _header_names(header: str, dialect: _Dialect) -> list[str]:
 
 def _blocks(path: Path, encoding: str) -> Iterator[str]:
     """The text of a file: lines up to the first that is not blank, then blocks of characters."""
-    raw: Any = gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # noqa: SIM115
-    with io.TextIOWrapper(raw, encoding=encoding) as text:
+    with io.TextIOWrapper(_open_bytes(path), encoding=encoding) as text:
         for line in iter(lambda: text.readline(_LONGEST_HEADER), ""):
             if len(line) == _LONGEST_HEADER:
                 raise ValueError("its first line should hold column names, but does not end. Save the table again.")
@@ -238,8 +250,16 @@ def _blocks(path: Path, encoding: str) -> Iterator[str]:
         yield from iter(lambda: text.read(_CHUNK), "")
 
 
-def _not_text(dialect: _Dialect) -> ValueError:
+def _open_bytes(path: Path) -> Any:
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _not_text(dialect: _Dialect, path: Path | None = None) -> ValueError:
     if dialect.encoding == "utf-8-sig":
+        if path is not None:
+            with _open_bytes(path) as file:
+                if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                    return ValueError("it should be text in UTF-8, but is in UTF-16. Use --encoding utf-16.")
         return ValueError(
             "it should be text in UTF-8, but is in another encoding, or not text. Save it as CSV in UTF-8, or name its "
             "encoding: --encoding cp1252 is usual on Windows."

@@ -46,7 +46,10 @@ def advise(diagnosis: "DomainDiagnosis") -> list[str]:
         advice.append(f"The same holds for {join_first(_quoted(losing[_NAMED:]), 5)}.")
     alone = [f"'{name}'" for name, _ in other if name not in {score.domain for score in losing}]
     if alone:
-        advice.append(f"A model of its own for {join_first(alone, 5)}: its own rows improved on the others' model.")
+        whose = "its" if len(alone) == 1 else "their"
+        advice.append(
+            f"A model of {whose} own for {join_first(alone, 5)}: {whose} own rows improved on the others' model."
+        )
     if diagnosis.transfer.hull is not None and not diagnosis.transfer.hull.tenable:
         advice.append(
             f"Labelled rows of '{diagnosis.target}', or of domains like it: no mixture of the others looks like it."

@@ -120,7 +120,7 @@ def score_predictions(
     def score_rows(rows: NDArray[np.bool_]) -> Array:
         return np.array([score(targets[rows], predicted[rows]) for predicted in predictions.values()])
 
-    names = list(dict.fromkeys(domains.tolist()))
+    names = np.unique(domains).tolist()
     values = [score_rows(domains == name) for name in names]
     lines = [("domain", name, int((domains == name).sum())) for name in names]
     if len(names) > 1:

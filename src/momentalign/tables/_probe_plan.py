@@ -42,6 +42,7 @@ def plan_probe(
         The plan; its `lines` describe it, its `run` executes it.
     """
     check_choice("task", task, TASKS)
+    check_count("seed", seed, 0)
     if components is not None:
         check_count("components", components, 1)
     table = read_table(path, **reading)

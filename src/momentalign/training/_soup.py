@@ -13,6 +13,7 @@ from torch import Tensor
 
 from momentalign._format import join_first, pluralize
 from momentalign._saved import MODEL, checkpoint_of, read_model
+from momentalign._table_spec import spec_path
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp
@@ -52,7 +53,7 @@ class SoupPlan:
     def describe(self) -> str:
         """Algorithm, data set, test domains and trial in one phrase."""
         without = f" without {', '.join(self.config.test_domains)}" if self.config.test_domains else ""
-        return f"{self.algorithm} on {self.config.dataset}{without}, trial {self.config.trial}"
+        return f"{self.algorithm} on {spec_path(self.config.dataset)}{without}, trial {self.config.trial}"
 
 
 class SoupScore(NamedTuple):
