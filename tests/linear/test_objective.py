@@ -296,6 +296,12 @@ def test_memory_does_not_grow_with_domains_times_features_squared(
     assert peak < 8 * 300 * 100**2 / 2  # numbers of one matrix for each domain, 24 MB
 
 
+@pytest.mark.parametrize(("size", "rows"), [(15, 15), (16, None)])
+def test_a_subset_has_a_quarter_of_the_rows_at_most(size: int, rows: int | None) -> None:
+    subset = make_objective(make_problem(2, n=60), {}).subset(size)
+    assert (None if subset is None else len(subset.rows.X)) == rows
+
+
 @pytest.mark.parametrize(("features", "limits"), [(4, [1]), (511, [1]), (512, [])])
 def test_blas_is_kept_to_one_thread_for_few_features(
     features: int, limits: list[int], monkeypatch: pytest.MonkeyPatch

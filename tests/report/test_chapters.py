@@ -9,8 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from momentalign.report import ResultCell, ResultRow, TableSection, _chapters
-from momentalign.report._accuracy_chapters import _interval_group, _search_group, _varied, describe_selection
+from momentalign.report import ResultCell, ResultRow, TableSection, _accuracy_chapters, _chapters
+from momentalign.report._accuracy_chapters import (
+    _group_panels,
+    _interval_group,
+    _search_group,
+    _varied,
+    describe_selection,
+)
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, figure_json, write_figures
 from momentalign.report._charts import bars, curves, dots, heat, scatter
 from momentalign.report._diagnosis_charts import domain_points
@@ -69,6 +75,21 @@ def test_points_of_a_search_are_named_by_what_was_scored(rule: str, domain: str)
         (domain, 0.1, True),
         (domain, 0.2, False),
     ]
+
+
+def test_groups_have_curves_of_the_worst_one_and_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def group_curves(grouped: Any, case: Any, metric: str, split: str) -> pd.DataFrame:
+        return pd.DataFrame([{"metric": metric, "split": split}] if (metric, split) != ("accuracy", "val") else [])
+
+    monkeypatch.setattr(_accuracy_chapters, "group_curves", group_curves)
+    found = _group_panels(SimpleNamespace(styles=NameStyles([])), SimpleNamespace())  # type: ignore[arg-type]
+    assert {what: [(panel.title, panel.rows) for panel in panels] for what, panels in found.items()} == {
+        "test": [
+            ("worst group", [{"metric": "worst_group_accuracy", "split": "test"}]),
+            ("all rows", [{"metric": "accuracy", "split": "test"}]),
+        ],
+        "training": [("worst group", [{"metric": "worst_group_accuracy", "split": "val"}])],
+    }
 
 
 def _test(**values: Any) -> Any:

@@ -64,6 +64,7 @@ def test_midpoint_of_the_gaps() -> None:
     """Half-way between the largest and the smallest optimality gap no domain is further than half the worst pair."""
     losses = make_losses("squared_error", K=4)
     center, measures, bounds = measured(losses)
+    assert bounds.midpoint_symmetric == pytest.approx(measures.symmetric.max() / 2 + bounds.largest_gap)
     rng = np.random.default_rng(0)
     for _ in range(200):
         step = rng.normal(size=center.shape)

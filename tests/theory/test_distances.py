@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from momentalign.functional import alignment, domain_gram
-from momentalign.theory import DomainLosses, derivative_distances, moment_distances, moment_gaps
+from momentalign.theory import DerivativeDistances, DomainLosses, derivative_distances, moment_distances, moment_gaps
 from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
 
 
@@ -23,6 +23,14 @@ def test_estimates_against_dense_tensors(loss: str) -> None:
         assert distances.unbiased_squares[0, 1] == pytest.approx(expected, abs=1e-9)
         assert distances.unbiased_squares[1, 0] == distances.unbiased_squares[0, 1]
         assert (distances.unbiased >= 0).all()
+
+
+def test_ends_of_intervals_are_roots_of_those_of_the_squares() -> None:
+    matrix = np.zeros((2, 2))
+    distances = DerivativeDistances(1, matrix, matrix, np.array([[-1.0, 0.04]] * 2), np.array([[-0.5, 0.25]] * 2), 0.9)
+    low, high = distances.intervals
+    np.testing.assert_allclose(low, [[0, 0.2]] * 2)
+    np.testing.assert_allclose(high, [[0, 0.5]] * 2)
 
 
 def test_agrees_with_the_unbiased_alignment() -> None:

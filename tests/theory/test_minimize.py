@@ -47,6 +47,17 @@ def test_separable_and_badly_scaled_features() -> None:
         assert losses.gradients(head)[domain].norm() < 1e-7
 
 
+def test_steps_that_overshoot_are_halved() -> None:
+    losses = make_losses("logistic", l2=1e-3)
+    function = WeightedLoss.mixture(losses, torch.full((3,), 1 / 3, dtype=torch.float64))
+    start = torch.full(losses.shape, 8.0, dtype=torch.float64)  # saturated: a Newton step goes far beyond the minimum
+    residuals = function.residuals(start)
+    full = start + function.solve(residuals, -function.gradient(start, residuals)[None])[0]
+    assert function.value(full) > function.value(start)
+    head = minimizer(function, start)
+    assert function.gradient(head, function.residuals(head)).norm() < 1e-10
+
+
 def test_says_when_it_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = make_losses()
     monkeypatch.setattr(_minimize, "_ITERATIONS", 1)
