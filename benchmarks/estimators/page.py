@@ -142,7 +142,7 @@ def _worst_table(cells: CellResults) -> str:
 
 
 def _chosen_table(cells: CellResults) -> str:
-    """How often the searches stayed, changed L2 only, counted domains alike, or aligned."""
+    """How often the searches stayed, changed L2 only, weighted domains equally, or aligned."""
     rows = []
     for regression in (False, True):
         for part in HALVES:

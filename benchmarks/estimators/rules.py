@@ -99,7 +99,7 @@ RULES = {
     "a gain on three domains of four besides": SearchRule(wins=0.75),
     "L2 in half decades": SearchRule(factors=PLAIN_FACTORS),
     "by the mean of accuracy and balanced accuracy": SearchRule(score=MIXED),
-    "by the log loss, classes counted alike": SearchRule(score=LOG_LOSS),
+    "by the log loss, classes weighted equally": SearchRule(score=LOG_LOSS),
     "another L2 also if the log loss is evidence and the score gains": SearchRule(by_loss=True),
 }
 ONLY_CLASSIFIERS = ("by the mean", "by the log loss", "another L2 also")

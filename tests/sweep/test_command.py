@@ -167,6 +167,10 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
             ["colored-digits", "--algorithms", "erm", "--select", "oracle", "--reach", "3"],
             "'--reach' is for extrapolated selection, but --select is oracle. Omit it.",
         ),
+        (
+            [ROWS, "--algorithms", "erm", "--select", "train-groups", "--no-train-accuracy"],
+            "'--select train-groups' needs the accuracy on training rows. Omit --no-train-accuracy.",
+        ),
         (["colored-digits", "--algorithms", "erm", "--preset", "save"], "Did you mean 'safe'?"),
         ([ROWS, "--algorithms", "erm", "--setting", "probe", "--preset", "safe"], "'--preset' is for --setting"),
         ([ROWS, "--algorithms", "erm", "--setting", "probe", "--steps", "5"], "'--steps' is for --setting finetune"),

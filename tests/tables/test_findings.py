@@ -63,7 +63,7 @@ def test_findings_carry_their_intervals() -> None:
     assert "'age' is missing in 90% of the rows of 'south' and in 0% of those of 'north'." in said
     tried = " ".join(advise(case))
     assert "Nothing special" not in tried
-    assert "Domains that count alike (balanced rows): 10.0 points (2.0 to 18.0) better" in tried
+    assert "Domains weighted equally (balanced rows): 10.0 points (2.0 to 18.0) better" in tried
     assert "Aligned gradients (moment alignment): not here, 10.0 points (5.0 to 15.0) worse" in tried
     assert "More rows, before anything can be said about them: 'tiny'." in tried
 

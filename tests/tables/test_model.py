@@ -1,11 +1,12 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.tables import Column, TableEncoder, TableModel
+from momentalign.tables import Column, TableEncoder, TableModel, _model
 
 COLUMNS = (Column("age", 3.0), Column("kind", categories=("a", "b")))
 ENCODER = TableEncoder(COLUMNS, mean=np.array([1.0, 0.5, 0.5]), scale=np.array([2.0, 1.0, 1.0]))
@@ -65,6 +66,22 @@ def test_folders_that_are_no_model(damage: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="that 'momentalign probe' wrote, but") as caught:
         TableModel.load(folder)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("_KIND", "sofa", "it is something else; 'momentalign evaluate' takes trained runs as well."),
+        ("_FORMAT", 2, "its format is 1, and this version reads 2."),
+    ],
+)
+def test_other_models_and_formats(
+    name: str, value: object, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    MODEL.save(tmp_path)
+    monkeypatch.setattr(_model, name, value)
+    with pytest.raises(ValueError, match=f"probe' wrote, but: {re.escape(message)}$"):
+        TableModel.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["model.json", "model.safetensors"])

@@ -1,4 +1,4 @@
-"""The paper's table of time and memory: methods by data sets, measured beside published."""
+"""The paper's table of time and memory: methods by data sets, with the published numbers."""
 
 import sys
 from collections.abc import Iterable, Iterator

@@ -16,7 +16,7 @@ def bench(
     out: Annotated[Path, typer.Option("--out", "-o", help="JSON file for the numbers.")] = Path("runs/bench.json"),
     quick: Annotated[bool, typer.Option("--quick", help="A few small measurements, to check that it works.")] = False,
     paper: Annotated[
-        bool, typer.Option("--paper", help="The paper's table of time and memory, measured beside published.")
+        bool, typer.Option("--paper", help="The paper's table of time and memory, with the published numbers.")
     ] = False,
     training: Annotated[
         bool, typer.Option("--training", help="Whole training runs of five algorithms instead of single steps.")

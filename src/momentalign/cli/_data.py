@@ -127,7 +127,7 @@ def path_command(name: _Name, root: RootOption = None) -> None:
 def groups_command(
     name: Annotated[str, typer.Argument(help="A data set of image files, a folder domain/class/image, or a table.")],
     classes: Annotated[str, typer.Option(help="Two or more classes, separated by commas.")],
-    domains: Annotated[str, typer.Option(help="As many domains; each goes with the class at its place.")],
+    domains: Annotated[str, typer.Option(help="As many domains, correlated with the classes in the same order.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="New folder for the group set.")],
     table: TableOptions,
     share: Annotated[float, typer.Option(help="Share of a class's training rows that are of its domain.")] = 0.95,
@@ -135,7 +135,7 @@ def groups_command(
     trial: Annotated[int, typer.Option(help="Seed of the rows.")] = 0,
     root: RootOption = None,
 ) -> None:
-    """Make a group set for the worst group: classes that go with domains in the training rows."""
+    """Make a data set for worst-group methods: in the training rows each class occurs mostly in one domain."""
     from momentalign.data import make_group_set, table_spec
 
     console = make_console()

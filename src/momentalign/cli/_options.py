@@ -90,7 +90,7 @@ TrainAccuracyOption = Annotated[
     bool,
     typer.Option(
         "--train-accuracy/--no-train-accuracy",
-        help="Record the accuracy on rows that are trained on too; no selection rule needs it.",
+        help="Record the accuracy on training rows too; of the selection rules only train-groups needs it.",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -40,7 +40,7 @@ def probe(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
-    """Fit a linear model that transfers to new domains and compare it with a plain one; or predict new rows."""
+    """Fit a linear model chosen on left-out domains, and compare it with plain regression; or predict new rows."""
     console = make_console()
     if model is not None or predict is not None:
         if model is None or predict is None or path is not None:

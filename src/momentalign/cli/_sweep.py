@@ -115,7 +115,7 @@ def sweep(
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
 ) -> None:
-    """Compare algorithms: run what the selection rules need, resumably, and print the tables."""
+    """Compare algorithms: train every run that the selection rules need, resuming if interrupted, and print tables."""
     for dataset in datasets:
         check_dataset(dataset, table)
     from momentalign._files import check_folder
@@ -137,6 +137,8 @@ def sweep(
         for option, value, default in (("--solver", solver, "converged"), ("--recipe", recipe, "table")):
             if value != default:
                 raise ValueError(f"'{option}' is for linear heads on fixed features. Use it with --setting probe.")
+        if not train_accuracy and "train-groups" in split_names(select or ""):
+            raise ValueError("'--select train-groups' needs the accuracy on training rows. Omit --no-train-accuracy.")
     console = make_console()
     with print_warnings(console):
         datasets = [table_spec(dataset, **table) for dataset in datasets]

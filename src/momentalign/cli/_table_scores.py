@@ -23,7 +23,7 @@ def print_scores(console: Console, scores: "TableScores", rows: str) -> None:
     small = [f"'{name}' ({size})" for kind, name, size in scores.rows if kind == "domain" and size < _FEW_ROWS]
     if small and any(kind == "mean" for kind, _, _ in scores.rows):
         console.print(
-            f"In the mean all domains count alike, and one of few rows may be the worst by chance: {join_first(small)}."
+            f"The mean weights domains equally, and one of few rows may be the worst by chance: {join_first(small)}."
         )
     if scores.groups:
         _print_groups(console, scores.groups, rows)

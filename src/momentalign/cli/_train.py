@@ -81,7 +81,7 @@ def train_command(
     reach: Annotated[
         float | None,
         typer.Option(
-            help="For --keep extrapolated: 0 for the worst domain.", show_default="2", rich_help_panel=TRAINING
+            help="For --keep extrapolated; 0 keeps the best worst domain.", show_default="2", rich_help_panel=TRAINING
         ),
     ] = None,
     checkpoint_every: Annotated[

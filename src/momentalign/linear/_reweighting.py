@@ -1,4 +1,4 @@
-"""Rows that are weighted or drawn so that all groups count alike."""
+"""Weights and draws of rows that balance the groups."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ def unit_l2(rows: int, sample_weight: NDArray[np.floating] | None = None) -> flo
 
 
 def balance_weights(groups: Integers, sample_weight: NDArray[np.floating] | None = None) -> Array:
-    """Weights (n,) with mean one under which all groups (n,) count alike, rows in each by `sample_weight` (n,).
+    """Weights (n,) with mean one that balance the groups (n,), rows in each by `sample_weight` (n,).
 
     Example:
         >>> balance_weights(np.array([0, 0, 0, 1]))

@@ -153,7 +153,7 @@ class ProbeSolver:
 
 
 def bootstrap_rows(features: ProbeFeatures, seed: int, method: ProbeMethod | None = None) -> SortedRows:
-    """A bootstrap of the training rows, weighted by what counts alike for a method, by default the domains.
+    """A bootstrap of the training rows, balanced by what a method balances, by default the domains.
 
     Rows of a method that counts groups are sorted by group, or by domain for a penalty across domains.
     """

@@ -60,7 +60,7 @@ class ProbeMethod:
         tuned: Solvers for which the grid makes a difference.
         note: Printed beside the numbers, by solver.
         same_as: Method whose fit this one is.
-        counts: What counts alike in the loss: `"rows"`, `"domains"`, or `"groups"`, in each domain where there is a
+        counts: What the loss weights equally: `"rows"`, `"domains"`, or `"groups"`, in each domain where there is a
             penalty.
         fit: Fits one setting from a :class:`FitTask` and the hyper-parameters, where that takes several heads.
         solvers: Solvers that it can be fitted by.
@@ -140,8 +140,8 @@ ALIGNMENT_GRID = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
 METHODS: dict[str, ProbeMethod] = {
     method.name: method
     for method in (
-        ProbeMethod("erm", "ERM", note=dict.fromkeys(SOLVERS, "rows count alike"), counts="rows"),
-        ProbeMethod("erm-balanced", "ERM, balanced", note=dict.fromkeys(SOLVERS, "domains count alike, as below")),
+        ProbeMethod("erm", "ERM", note=dict.fromkeys(SOLVERS, "rows weighted equally"), counts="rows"),
+        ProbeMethod("erm-balanced", "ERM, balanced", note=dict.fromkeys(SOLVERS, "domains weighted equally, as below")),
         ProbeMethod(
             "coral",
             CORAL.label,
@@ -196,7 +196,7 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod(
             "balanced",
             "Groups balanced",
-            note=dict.fromkeys(SOLVERS, "groups count alike, by weights"),
+            note=dict.fromkeys(SOLVERS, "groups weighted equally"),
             counts="groups",
         ),
         ProbeMethod(
@@ -251,7 +251,7 @@ METHODS: dict[str, ProbeMethod] = {
                 f"{CMA.label}, groups balanced",
                 {"gradient_weight": (0.0, *_RELATIVE), "hessian_weight": (0.0, *_RELATIVE)},
                 scaling="relative",
-                note="relative weights; groups count alike in each domain",
+                note="relative weights; groups weighted equally in each domain",
             ),
             counts="groups",
             solvers=("converged",),

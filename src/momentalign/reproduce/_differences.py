@@ -19,8 +19,8 @@ _VREX = "VREx is annealed at 500 by default, as in DomainBed; in the public code
 _SELFREG = "SelfReg's projection is trained; there it stays as initialised."
 
 _PROBE = (
-    "CORAL has no effect on fixed features and is the fit of balanced ERM. The published ERM counts domains alike: it "
-    "is printed beside 'ERM, balanced'.",
+    "CORAL has no effect on fixed features and is the fit of balanced ERM. The published ERM weights domains equally: "
+    "it is printed beside 'ERM, balanced'.",
     "Fishr has the learning rate of the other methods and averages training batches; there it has about 500 times that "
     "rate and averages batches of all splits.",
     "HGP's gradients are means over domains; there pooled gradients are compared with balanced ones.",

@@ -8,7 +8,7 @@ from momentalign.sklearn._rule import Choice
 
 
 class Setting(TypedDict):
-    """A candidate: the weights, L2 in units of scikit-learn's default, and whether domains count alike in the loss.
+    """A candidate: the weights, L2 in units of scikit-learn's default, and whether the loss weights domains equally.
 
     `method` is that of a :class:`GroupRobustClassifier`; other candidates have none.
     """
@@ -48,7 +48,7 @@ def _describe(setting: Setting) -> str:
         for name, key in (("gradient", "gradient_weight"), ("Hessian", "hessian_weight"))
         if setting[key]  # type: ignore[literal-required]
     ]
-    counted = [] if weights or not setting["balanced"] else ["domains counted alike"]
+    counted = [] if weights or not setting["balanced"] else ["domains weighted equally"]
     method = [f"method {setting['method']}"] if "method" in setting else []
     return ", ".join([*method, f"L2 {setting['l2_factor']:g}/n", *weights, *counted])
 

@@ -17,12 +17,12 @@ from momentalign.sklearn._scoring import Scorer
 class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
     r"""Logistic regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
-    The incumbent is `LogisticRegression()` as scikit-learn ships it: L2 = 1/n (C = 1), all rows count alike. Each
+    The incumbent is `LogisticRegression()` as scikit-learn ships it: L2 = 1/n (C = 1), rows weighted equally. Each
     training domain is left out in turn (with more than ten domains each of ten folds of them), candidates are fitted on
     the others and scored on those left out. Two steps are possible:
 
     1. to another L2, of plain models;
-    2. at that L2, to a loss in which all domains count alike, alone or with a weight of one order.
+    2. at that L2, to a loss that weights all domains equally, alone or with a weight of one order.
 
     A step is taken only if its mean gain exceeds one standard error over the folds and no fold loses more than a point;
     of those, the largest gain. `reason_` says what was chosen and why. A point is 0.01 of a score; gains in losses such
@@ -76,7 +76,7 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
         hessian_weight_: Chosen weight of the Hessians' spread.
         l2_: Chosen L2, the weight of half the squared norm of the coefficients.
         l2_factor_: Chosen L2 times n.
-        balanced_: Whether domains count alike in the loss of the chosen setting; if not, rows do.
+        balanced_: Whether the loss of the chosen setting weights domains equally; if not, rows.
         scale_: Factor of the chosen head; 1 where nothing is aligned.
         candidates_: The settings, a dictionary each: the incumbent, the other L2s, then weights and remedies at the
             chosen one.

@@ -34,7 +34,7 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class WorstGroup:
-    """The group with the least accuracy; `low` and `high` are the ends of :func:`worst_group_interval`."""
+    """The group with the lowest accuracy; `low` and `high` are the ends of :func:`worst_group_interval`."""
 
     name: str
     rows: int
@@ -48,7 +48,7 @@ class GroupReport:
     """Measures of predictions for rows in groups, from :func:`group_report`; all in 0 … 1, None where undefined.
 
     Args:
-        worst_group: The group with the least accuracy, with its interval.
+        worst_group: The group with the lowest accuracy, with its interval.
         average: Plain average: accuracy over all rows.
         weighted_average: Accuracies of the groups, weighted by their shares of the training rows; the average that
             papers on Waterbirds report. None without `train_groups`.

@@ -13,12 +13,12 @@ from momentalign.sklearn._remedies import REMEDIES, WITHOUT_GROUPS, Remedies
 
 
 class GroupRobustClassifier(Remedies):
-    r"""Logistic regression for the worst group, by one of the remedies in use.
+    r"""Logistic regression for the worst group, by one of several published methods.
 
     Without a remedy the loss is the mean over rows, which the largest groups determine. Each of these changes the rows
     or their weights; all but `"dfr"` have an L2 of half of `l2` times the squared norm of the coefficients.
 
-    - `"balanced"`: groups count alike, by weights of the rows (RWG).
+    - `"balanced"`: groups weighted equally (RWG).
     - `"subsampled"`: mean of the heads of `draws` subsamples with as many rows of every group as the smallest (SUBG).
     - `"groupdro"`: least loss of the group with the largest one, at the saddle point.
     - `"dfr"`: :class:`DFRClassifier`, L1 chosen by the worst group and the mean of refits on balanced subsamples.
@@ -26,8 +26,8 @@ class GroupRobustClassifier(Remedies):
       of the class, p being the true class's probability, and with L2 towards the plain head. Needs no groups to fit.
     - `"jtt"`: a plain head, then a second one with more weight for the rows that the first misclassifies. L2 of the
       first stands for the published number of epochs. Needs no groups to fit.
-    - `"cma"`: gradients and Hessians aligned across domains, the values of the attribute; groups count alike in each
-      domain, and domains count alike.
+    - `"cma"`: gradients and Hessians aligned across domains, the values of the attribute; groups weighted
+      equally in each domain, and domains equally.
 
     `"dfr"`, `"afr"` and `"jtt"` choose among the settings below by `selection`:
 

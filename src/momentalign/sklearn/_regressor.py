@@ -99,9 +99,9 @@ class MomentAlignedRegressor(LinearRegressor):
 class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     r"""Ridge regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
-    The incumbent is `Ridge()` as scikit-learn ships it: L2 = 1/n (alpha = 1), all rows count alike. Folds, steps and
-    rule are those of :class:`MomentAlignedClassifierCV`: to another L2, then to a loss in which all domains count
-    alike, alone or with a weight, each only if its mean gain exceeds one standard error over the folds and no fold
+    The incumbent is `Ridge()` as scikit-learn ships it: L2 = 1/n (alpha = 1), rows weighted equally. Folds, steps and
+    rule are those of :class:`MomentAlignedClassifierCV`: to another L2, then to a loss that weights all domains
+    equally, alone or with a weight, each only if its mean gain exceeds one standard error over the folds and no fold
     loses more than a point. Gains in errors are relative to the incumbent's error on the fold, and a point is 1% of it;
     of other scores, such as `"r2"`, a point is 0.01. With two domains, one, or none (with a warning), this is the
     incumbent.
@@ -127,7 +127,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         gradient_weight_: Chosen weight of the gradients' spread.
         l2_: Chosen L2, the weight of half the squared norm of the coefficients.
         l2_factor_: Chosen L2 times n.
-        balanced_: Whether domains count alike in the loss of the chosen setting; if not, rows do.
+        balanced_: Whether the loss of the chosen setting weights domains equally; if not, rows.
         candidates_: The settings, a dictionary each: the incumbent, the other L2s, then the weights at the chosen one.
         scores_: Mean score of each candidate, shape (m,); NaN where a candidate was dropped before its last fold.
         standard_errors_: Of the gain over the incumbent, or over the chosen plain model, shape (m,).
@@ -215,7 +215,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
 
 
 def _unit_of_weights(scaling: str, targets: Array, codes: NDArray[np.int64] | None, weights: Array | None) -> float:
-    """Unit of relative weights: the loss of the best constant, all domains counted alike; 1 for other scalings."""
+    """Unit of relative weights: the loss of the best constant, domains weighted equally; 1 for other scalings."""
     if scaling != "relative":
         return 1.0
     nothing = np.zeros((len(targets), 1))

@@ -148,7 +148,7 @@ class WeightSearch(LinearEstimator):
         return chosen
 
     def _aligned(self, rows: FitRows, l2_factor: float) -> list[Setting]:
-        """Candidates in which all domains count alike, alone and with a weight."""
+        """Candidates that weight all domains equally, alone and with an alignment weight."""
         return [
             Setting(gradient_weight=gradient, hessian_weight=hessian, l2_factor=l2_factor, balanced=True)
             for gradient, hessian in self._weights()
@@ -256,7 +256,7 @@ class WeightSearch(LinearEstimator):
 
     def _evidence(self, folds: int) -> tuple[str, str]:
         """Name of the score, and where it was measured."""
-        default = self._default_scoring().replace("_", " ")
+        default = self._default_scoring().removeprefix("neg_").replace("_", " ")
         metric = str(getattr(self.scoring, "__name__", self.scoring or default))
         return metric, f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
 
@@ -265,7 +265,8 @@ class WeightSearch(LinearEstimator):
         metric, where = self._evidence(folds)
         if taken:
             return explain_steps(self.incumbent, taken, metric, where, relative=is_error(self._scorer()))
-        loss = " without losing a point on one of them" if self.folds_ else ""
+        point = "1%" if is_error(self._scorer()) else "a point"
+        loss = f" without losing {point} on one of them" if self.folds_ else ""
         return (
             f"{self.incumbent}'s defaults: none of {len(self.candidates_) - 1} candidates gained more than a standard "
             f"error in {metric} on {where}{loss}."

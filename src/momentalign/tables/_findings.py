@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 """Domains or columns named in a sentence."""
-_REMEDIES = {"balanced": "Domains that count alike (balanced rows)", "aligned": "Aligned gradients (moment alignment)"}
+_REMEDIES = {"balanced": "Domains weighted equally (balanced rows)", "aligned": "Aligned gradients (moment alignment)"}
 
 
 def describe_findings(diagnosis: "DomainDiagnosis") -> list[str]:

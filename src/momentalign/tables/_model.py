@@ -138,8 +138,10 @@ class TableModel:
         about, weights = (file_in(folder, name) for name in (_ABOUT, _WEIGHTS))
         content = unseal(about, nonfinite=True)
         kind, version = content.pop("kind", None), content.pop("format", None)
-        if kind != _KIND or version != _FORMAT:
-            raise ValueError(f"it is of kind {kind!r}, format {version!r}")
+        if kind != _KIND:
+            raise ValueError("it is something else; 'momentalign evaluate' takes trained runs as well")
+        if version != _FORMAT:
+            raise ValueError(f"its format is {version!r}, and this version reads {_FORMAT}")
         content.pop("momentalign", None)
         check_file(weights, content.pop(FILES, {}))
         arrays = _safetensors().load(weights.read_bytes())

@@ -149,7 +149,7 @@ def fit_plain(rows: ComparedRows, seed: int, progress: ReportProgress) -> PlainF
 
 
 def fit_remedies(rows: ComparedRows, progress: ReportProgress, *, fits: int | None = None) -> tuple[RemedyScore, ...]:
-    """Score domains that count alike, and aligned gradients, against the plain model on left-out domains.
+    """Score domains weighted equally, and aligned gradients, against the plain model on left-out domains.
 
     The gain is averaged over rows within each domain, then over domains; its interval is Student's t over domains.
     Empty with two domains: one cannot be aligned. `fits` limits the domains left out, to estimate the time.

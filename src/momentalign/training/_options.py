@@ -67,7 +67,7 @@ class Options:
             "extrapolated" selection, or by "worst-group", the worst group of the validation rows; of averaged weights
             where the run has an average.
         reach: Of "extrapolated" selection.
-        train_accuracy: Whether records have the accuracy on the rows that are trained on, which no selection rule uses.
+        train_accuracy: Whether records have the accuracy on training rows, which only "train-groups" selection uses.
         checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is ten seconds old.
         workers: Processes that read rows that are not tensors; None for one a core, eight at most.
         skip_bad_files: Skip unreadable images.
