@@ -109,7 +109,7 @@ def test_damaged_and_odd_files_are_one_sentence(name: str, content: bytes, messa
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.tables._files._LONGEST_HEADER", 1000)
+    monkeypatch.setattr("momentalign.tables._csv_files._LONGEST_HEADER", 1000)
     with gzip.open(tmp_path / "t.csv.gz", "wb") as file:
         file.write(b"a" * 5000)
     with pytest.raises(ValueError, match="does not end"):
@@ -248,7 +248,7 @@ def test_wrong_separators_and_encodings(
 
 @pytest.mark.parametrize("start", [b"x,y,domain\n", b""])
 def test_a_small_file_that_expands_without_bound(start: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.tables._files._MOST_EXPANDED", 2**20)
+    monkeypatch.setattr("momentalign.tables._csv_files._MOST_EXPANDED", 2**20)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(start + b"\n" * 2**22))
     with pytest.raises(ValueError, match=r"expands to more than .* MiB, \d+ times its size\. .* unpack it with gunzip"):
         read_table(tmp_path / "t.csv.gz")
