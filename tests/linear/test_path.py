@@ -76,8 +76,8 @@ def test_cheaper_preconditioners_find_the_same_solution(
 ) -> None:
     problem = make_problem(3, n=200)
     expected = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
-    monkeypatch.setattr("momentalign.linear._objective._DENSE", dense)
-    monkeypatch.setattr("momentalign.linear._objective._SQUARE", square)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._DENSE", dense)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._SQUARE", square)
     found = fit_head(*rows_of(problem), {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
     np.testing.assert_allclose(found.coef, expected.coef, atol=1e-5)
 

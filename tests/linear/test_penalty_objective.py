@@ -111,7 +111,7 @@ def test_heads_too_large_for_one_matrix_have_the_coordinates_of_the_loss(monkeyp
     X, y, e, W = problem(3)
     objective = PenaltyObjective(SortedRows.sort(X, y, e, None, bias=False), 3, VREx(), l2=0.1)
     weighted(objective, W.ravel(), 5.0)
-    monkeypatch.setattr("momentalign.linear._objective._DENSE", W.size - 1)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._DENSE", W.size - 1)
     chosen = objective.coordinates(W.ravel())
     block = objective.plain.curvatures(W.ravel()).mean(0) + 0.1 * np.eye(4)
     step = chosen.back(chosen.back(W.ravel(), gradient=True))

@@ -1,13 +1,14 @@
 """Linear heads: one full-batch engine for every penalty, warm-started paths, least squares, SGD, worst groups."""
 
 from momentalign.linear._afr import AFRFit, afr_weights, fit_afr, fit_towards
+from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._dfr import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
 from momentalign.linear._group_dro import GroupWeights, fit_group_dro, solve_group_dro
 from momentalign.linear._head import LinearHead, rescale
 from momentalign.linear._held_out import Scored, held_out_scores, stratified_folds, worst_accuracy
 from momentalign.linear._jtt import JTTFit, fit_jtt, jtt_weights
 from momentalign.linear._least_squares import AlignedLeastSquares, fit_least_squares, fit_least_squares_path
-from momentalign.linear._objective import AlignmentObjective, Objective
+from momentalign.linear._objective import Objective
 from momentalign.linear._path import HeadCallback, fit_head, fit_path, solve_path
 from momentalign.linear._penalty_objective import DomainwisePenalty, PenaltyObjective
 from momentalign.linear._reweighting import (

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from momentalign._types import Array, Integers
+from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
 from momentalign.linear._held_out import Scored, held_out_scores
-from momentalign.linear._objective import AlignmentObjective
 from momentalign.linear._path import fit_head
 from momentalign.linear._reweighting import unit_l2
 from momentalign.linear._rows import SortedRows

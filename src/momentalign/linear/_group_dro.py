@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from momentalign._types import Array, Integers
+from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
-from momentalign.linear._objective import AlignmentObjective
 from momentalign.linear._path import HeadCallback, solve_path
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, solve, warn_if_stopped

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._types import Array, Integers
+from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
 from momentalign.linear._held_out import Scored, held_out_scores
-from momentalign.linear._objective import AlignmentObjective
 from momentalign.linear._path import solve_path
 from momentalign.linear._reweighting import unit_l2
 from momentalign.linear._rows import SortedRows

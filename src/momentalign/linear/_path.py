@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from momentalign._batch import check_order
 from momentalign._types import Array, Integers
 from momentalign._validation import SCALINGS, check_choice, check_column, check_count, check_weight
+from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
-from momentalign.linear._objective import AlignmentObjective, Objective
+from momentalign.linear._objective import Objective
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, ValueAndGradient, solve, warn_if_stopped
 from momentalign.penalties import term_name

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from momentalign._types import Array
-from momentalign.linear._objective import AlignmentObjective, Objective
+from momentalign.linear._alignment_objective import AlignmentObjective
+from momentalign.linear._objective import Objective
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Preconditioner
 from momentalign.penalties import DomainPenalty, DomainRows

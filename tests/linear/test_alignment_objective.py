@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from momentalign.linear import AlignmentObjective, SortedRows, fit_head
-from momentalign.linear._objective import _one_thread
+from momentalign.linear._alignment_objective import _one_thread
 from momentalign.linear._spreads import GradientSpread, HessianSpread, KernelSpread, make_spread
 from tests.linear.problems import Problem, make_problem, reference
 from tests.references import differentiated, domain_losses
@@ -209,11 +209,11 @@ def test_large_heads_have_the_mean_block_of_their_curvature(classes: int, monkey
     head = np.random.default_rng(3).normal(size=objective.shape)
     H = domain_hessians(problem, head).reshape(-1, outputs, d, outputs, d)
     blocks = np.einsum("kaiaj->kij", H) / outputs
-    monkeypatch.setattr("momentalign.linear._objective._DENSE", 0)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._DENSE", 0)
     np.testing.assert_allclose(objective.curvatures(head.ravel()), blocks, atol=1e-12)
-    monkeypatch.setattr("momentalign.linear._objective._SQUARE", d)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._SQUARE", d)
     np.testing.assert_allclose(objective.curvatures(head.ravel()), blocks, atol=1e-12)
-    monkeypatch.setattr("momentalign.linear._objective._SQUARE", d - 1)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._SQUARE", d - 1)
     np.testing.assert_allclose(objective.curvatures(head.ravel()), np.einsum("kii->ki", blocks), atol=1e-12)
 
 
@@ -251,8 +251,8 @@ def test_coordinates_of_large_heads_are_diagonal(classes: int, monkeypatch: pyte
     objective(head.ravel())
     H = domain_hessians(problem, head).reshape(-1, outputs, d, outputs, d)
     diagonals = np.einsum("kaiai->ki", H) / outputs
-    monkeypatch.setattr("momentalign.linear._objective._DENSE", 0)
-    monkeypatch.setattr("momentalign.linear._objective._SQUARE", d - 1)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._DENSE", 0)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._SQUARE", d - 1)
     spread = diagonals.var(0) * 2 * 3.0 / (1 if classes == 2 else classes)
     P = diagonals.mean(0) + np.append(np.full(d - 1, 0.1), 0.0) + spread
     change = np.random.default_rng(5).normal(size=objective.shape)
@@ -271,10 +271,10 @@ def test_coordinates_of_many_domains_are_added_up_one_by_one(
     head = np.random.default_rng(4).normal(size=objective.shape)
     objective(head.ravel())
     change = np.random.default_rng(5).normal(size=objective.shape).ravel()
-    monkeypatch.setattr("momentalign.linear._objective._DENSE", 0)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._DENSE", 0)
     steps = []
     for held in (2**25, 0):
-        monkeypatch.setattr("momentalign.linear._objective._HELD", held)
+        monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", held)
         chosen = objective.coordinates(head.ravel())
         steps.append(chosen.back(chosen.back(change, gradient=True)))
     np.testing.assert_allclose(steps[1], steps[0], rtol=1e-6)
@@ -285,7 +285,7 @@ def test_coordinates_of_many_domains_are_added_up_one_by_one(
 def test_memory_does_not_grow_with_domains_times_features_squared(
     classes: int, weights: dict[int, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("momentalign.linear._objective._HELD", 100_000)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", 100_000)
     monkeypatch.setattr("momentalign.linear._spreads.KERNEL_ENTRIES", 300**2)
     rng = np.random.default_rng(0)
     X, y, domains = rng.normal(size=(300, 100)), rng.integers(0, classes, 300), np.arange(300)
@@ -314,6 +314,6 @@ def test_blas_is_kept_to_one_thread_for_few_features(
             found.append(limits)
             return nullcontext()
 
-    monkeypatch.setattr("momentalign.linear._objective._controller", Recorder)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._controller", Recorder)
     with _one_thread(features):
         assert found == limits
