@@ -44,7 +44,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         "stayed": ", ".join(f"`{name}`" for name in stayed_sets(cells)) or "none",
         "worst-domain": _worst_table(cells),
         "chosen": _chosen_table(cells),
-        "rules": rules_table(records["estimators-candidates"]),
+        **{f"rules-{part}": rules_table(records["estimators-candidates"], part) for part in HALVES},
     }
     return PageContent(blocks, {"gains": Figure(_gain_rows(cells), _draw_gains)})
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.estimators.candidates import FACTORS, INCUMBENT, PLAIN_FACTORS, Candidate, Scores
 from benchmarks.estimators.cells import SMALL_ROWS
-from benchmarks.estimators.sets import SETS
+from benchmarks.estimators.sets import SETS, half
 from benchmarks.markdown import number, table
 from benchmarks.records import Line
 from momentalign._types import Array
@@ -87,8 +87,10 @@ class SearchRule:
         return np.array(scores[self.score])
 
 
+THE_RULE = "**the rule**"
+BY_LOSS = "another L2 also if the log loss is evidence and the score gains"
 RULES = {
-    "**the rule**": SearchRule(),
+    THE_RULE: SearchRule(),
     "L2 only": SearchRule(kinds=("plain",)),
     "any mean gain, no standard error": SearchRule(errors=0.0),
     "more than two standard errors": SearchRule(errors=2.0),
@@ -100,18 +102,22 @@ RULES = {
     "L2 in half decades": SearchRule(factors=PLAIN_FACTORS),
     "by the mean of accuracy and balanced accuracy": SearchRule(score=MIXED),
     "by the log loss, classes weighted equally": SearchRule(score=LOG_LOSS),
-    "another L2 also if the log loss is evidence and the score gains": SearchRule(by_loss=True),
+    BY_LOSS: SearchRule(by_loss=True),
 }
 ONLY_CLASSIFIERS = ("by the mean", "by the log loss", "another L2 also")
+CONFIRMED = (THE_RULE, BY_LOSS)
+"""Rules that were run on the half that confirms."""
 
 
-def gains_of(rule: SearchRule, records: Sequence[Line], *, regression: bool, small: bool) -> dict[str, float]:
-    """Gain of a rule over the incumbent on each set: points of accuracy, or % of RMSE (below 0 is better)."""
+def gains_of(
+    rule: SearchRule, records: Sequence[Line], part: str, *, regression: bool, small: bool
+) -> dict[str, float]:
+    """Gain of a rule over the incumbent on each set of a half: points of accuracy, or % of RMSE (below 0 is better)."""
     score = "RMSE" if regression else "accuracy"
     by_set: dict[str, list[Line]] = {}
     for record in records:
         name, draw, _ = record["cell"].split("/")
-        if SETS[name].regression == regression and (draw != "0") == small:
+        if half(name) == part and SETS[name].regression == regression and (draw != "0") == small:
             by_set.setdefault(name, []).append(record)
     gains = {}
     for name, cells in by_set.items():
@@ -122,14 +128,16 @@ def gains_of(rule: SearchRule, records: Sequence[Line], *, regression: bool, sma
     return gains
 
 
-def rules_table(records: Sequence[Line]) -> str:
+def rules_table(records: Sequence[Line], part: str) -> str:
     """Mean and least gain over sets of classification, mean and largest change of the error over sets of regression."""
     columns = [(regression, small) for regression in (False, True) for small in (False, True)]
     rows = []
     for name, rule in RULES.items():
+        if part == "confirm" and name not in CONFIRMED:
+            continue
         row = [name]
         for regression, small in columns:
-            gains = list(gains_of(rule, records, regression=regression, small=small).values())
+            gains = list(gains_of(rule, records, part, regression=regression, small=small).values())
             extreme = max if regression else min
             values = (float(np.mean(gains)), extreme(gains)) if gains else ()
             same = regression and name.startswith(ONLY_CLASSIFIERS)

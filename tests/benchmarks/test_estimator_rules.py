@@ -45,14 +45,20 @@ def test_rules_choose(rule: SearchRule, chosen: Candidate) -> None:
 
 
 def test_gains_are_points_or_shares_of_the_error() -> None:
-    cells = [record(plain_10=[0.71] * 4), record("developer-salary", plain_10=[0.63] * 4)]
-    assert gains_of(SearchRule(), cells, regression=False, small=False) == {"heart-disease": pytest.approx(1.0)}
-    assert gains_of(SearchRule(), cells, regression=True, small=False) == {"developer-salary": pytest.approx(-10.0)}
+    cells = [record("rodent-genus", plain_10=[0.71] * 4), record("developer-salary", plain_10=[0.63] * 4)]
     few = [cell | {"cell": cell["cell"].replace("/0/0", "/2/0")} for cell in cells]
-    assert gains_of(SearchRule(), cells, regression=False, small=True) == {}
-    assert gains_of(SearchRule(), few, regression=False, small=True) == {"heart-disease": pytest.approx(1.0)}
-    shown = rules_table([*cells, few[0]])
+
+    def gains(cells: list[dict[str, Any]], **kind: bool) -> dict[str, float]:
+        return gains_of(SearchRule(), cells, "settle", **kind)
+
+    assert gains(cells, regression=False, small=False) == {"rodent-genus": pytest.approx(1.0)}
+    assert gains(cells, regression=True, small=False) == {"developer-salary": pytest.approx(-10.0)}
+    assert gains(cells, regression=False, small=True) == {}
+    assert gains(few, regression=False, small=True) == {"rodent-genus": pytest.approx(1.0)}
+    shown = rules_table([*cells, few[0], record()], "settle")
     assert "| **the rule** | +1.00 / +1.00 | +1.00 / +1.00 | −10.00 / −10.00 |  |" in shown
+    confirmed = rules_table([*cells, record(plain_10=[0.72] * 4)], "confirm").splitlines()[2:]
+    assert [row.split(" | ")[1] for row in confirmed] == ["+2.00 / +2.00"] * 2  # the two rules that were run there
 
 
 def test_the_log_loss_may_be_the_evidence_for_another_l2() -> None:

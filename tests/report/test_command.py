@@ -87,6 +87,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
 
 def test_a_missing_extra_is_answered_with_the_command_that_installs_it(tmp_path: Path) -> None:
     program = "import sys; sys.modules['altair'] = None; from momentalign.cli import main; main()"
+    write_fake_sweep(tmp_path / "runs", algorithms=("erm",), domains=("a", "b"), trials=1, hparams=1)
     words = [sys.executable, "-c", program, "report", "runs"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
