@@ -217,6 +217,18 @@ def test_large_heads_have_the_mean_block_of_their_curvature(classes: int, monkey
     np.testing.assert_allclose(objective.curvatures(head.ravel()), np.einsum("kii->ki", blocks), atol=1e-12)
 
 
+def test_curvatures_are_whole_while_all_domains_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = make_objective(make_problem(3, domains=4), {})
+    outputs, d = objective.shape
+    head = np.zeros(outputs * d)
+    size = 4 * (outputs * d) ** 2
+    monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", size)
+    assert objective.curvatures(head).shape == (4, outputs * d, outputs * d)
+    monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", size - 1)
+    assert objective.curvatures(head).shape == (4, d, d)
+    assert objective.curvatures(head, pooled=True).shape == (1, outputs * d, outputs * d)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @each_problem
 def test_coordinates_are_those_of_gauss_and_newton(classes: int, bias: bool) -> None:
