@@ -47,13 +47,22 @@ def test_separable_and_badly_scaled_features() -> None:
         assert losses.gradients(head)[domain].norm() < 1e-7
 
 
-def test_steps_that_overshoot_are_halved() -> None:
+def test_steps_that_overshoot_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = make_losses("logistic", l2=1e-3)
     function = WeightedLoss.mixture(losses, torch.full((3,), 1 / 3, dtype=torch.float64))
     start = torch.full(losses.shape, 8.0, dtype=torch.float64)  # saturated: a Newton step goes far beyond the minimum
     residuals = function.residuals(start)
     full = start + function.solve(residuals, -function.gradient(start, residuals)[None])[0]
     assert function.value(full) > function.value(start)
+    evaluated = []
+
+    def value(self: WeightedLoss, head: torch.Tensor) -> float:
+        evaluated.append(head)
+        assert len(evaluated) < 200
+        return value_of(self, head)
+
+    value_of = WeightedLoss.value
+    monkeypatch.setattr(WeightedLoss, "value", value)
     head = minimizer(function, start)
     assert function.gradient(head, function.residuals(head)).norm() < 1e-10
 
