@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from momentalign.linear import AlignmentObjective, LinearHead, SortedRows, fit_head, rescale
 from tests.linear.problems import Problem, make_problem
@@ -43,3 +44,12 @@ def test_it_is_bounded_where_the_loss_is_not() -> None:
     assert rescale(wrong, X, y, l2=0.0)[1] == 1e-3
     nothing = LinearHead(np.zeros((1, 1)), np.zeros(1), 0.0, 0, True)
     assert rescale(nothing, X, y, l2=0.0)[1] == 1e-3
+
+
+@pytest.mark.parametrize("length", [0.01, 0.1, 1.0, 100.0])
+def test_the_rescaled_head_does_not_depend_on_the_length_it_had(length: float) -> None:
+    features, targets = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
+    head = LinearHead(np.array([[length]]), np.array([-1.5 * length]), 0.0, 0, True)
+    rescaled, scale = rescale(head, features, targets, l2=0.0)
+    assert 3 * expit(-1.5 * rescaled.coef.item()) == pytest.approx(expit(0.5 * rescaled.coef.item()))  # no slope
+    assert scale == pytest.approx(rescaled.coef.item() / length)

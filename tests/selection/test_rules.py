@@ -40,6 +40,13 @@ def test_training_domain_takes_the_best_record_by_the_other_domains(tmp_path):
     assert (row.step, row.validation, row.test) == (100, pytest.approx(0.8), 0.22)
 
 
+def test_records_of_domains_that_a_run_does_not_have_are_not_read(tmp_path):
+    foreign = accuracies(0, (0.9, 0.9, 0.9), (0.9, 0.9, 0.9), domains=("x", "y", "z"))
+    run(tmp_path, accuracies(0, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6)) + foreign, name="r")
+    row = select(read_runs(tmp_path), "training-domain").iloc[0]
+    assert (row.validation, row.test) == (pytest.approx(0.45), 0.3)
+
+
 def test_training_domain_takes_the_first_of_equal_records(tmp_path):
     equal = (0.6, 0.8, 0.1)
     records = [line for step in (0, 100, 200) for line in accuracies(step, (0, 0, step / 1000), equal)]

@@ -2,8 +2,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from momentalign.theory import DomainLosses, HullCheck, hull_check
+from momentalign.theory._hull import _Kernel
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +96,11 @@ def test_a_residual_up_to_the_noise_is_tenable_and_said_so(residual: float, tena
     assert ("features and labels" in found.sentence) == labelled
     assert "95% of samples of 40 rows from the closest mixture stay below 1)" in found.sentence
     assert str(found).endswith("Closest mixture: a 0.25, b 0.75.")
+
+
+def test_the_kernel_divides_by_deviations_and_by_the_number_of_columns() -> None:
+    X, y, source = sample([1 / 3] * 3, 90, 0)
+    kernel = _Kernel(DomainLosses(X, y, source), labelled=False)
+    rows = kernel.prepare(torch.from_numpy(X), None)
+    columns = (X - X.mean(0)) / X.std(0) / 3**0.5
+    np.testing.assert_allclose(kernel(rows, rows), (1 + columns @ columns.T) ** 2)
