@@ -28,3 +28,8 @@ def test_order_of_terms_and_algorithms() -> None:
         "cma-relative",
         "other",
     ]
+
+
+def test_only_methods_of_the_package_have_variants() -> None:
+    own, balanced = "erm-lab.rules:Own", "erm-balanced"
+    assert sorted([own, "cma", balanced, "erm"], key=algorithm_order) == ["erm", balanced, "cma", own]
