@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import joblib  # type: ignore[import-untyped]
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ import momentalign
 from benchmarks.estimators.cells import SMALL_DRAWS, Cell, draw_rows, outer_folds, plan_cells
 from benchmarks.estimators.sets import SETS, prepare, read_set
 from benchmarks.records import json_lines
+from momentalign.linear import add_indicators
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedRegressor
 
 PLAIN_FACTORS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -35,7 +37,11 @@ Scores = dict[str, list[float]]
 
 
 class Candidate(NamedTuple):
-    """A model: all rows alike, domains alike, or domains alike with a gradient weight of 1; L2 in units of 1/n."""
+    """A model, L2 in units of 1/n.
+
+    Kinds: `plain`, all rows alike; `alike`, domains alike; `aligned`, domains alike with a gradient weight of 1;
+    `intercepts`, all rows alike, with an intercept for each domain.
+    """
 
     kind: str
     factor: float
@@ -47,7 +53,7 @@ class Candidate(NamedTuple):
 INCUMBENT = Candidate("plain", 1.0)
 CANDIDATES = (
     *(Candidate("plain", factor) for factor in PLAIN_FACTORS),
-    *(Candidate(kind, factor) for kind in ("alike", "aligned") for factor in FACTORS),
+    *(Candidate(kind, factor) for kind in ("alike", "aligned", "intercepts") for factor in FACTORS),
 )
 
 
@@ -88,9 +94,12 @@ def _fit(candidate: Candidate, X: Any, y: Any, domains: Any, *, regression: bool
     kind = MomentAlignedRegressor if regression else MomentAlignedClassifier
     weight = 1.0 if candidate.kind == "aligned" else 0.0
     model = kind(gradient_weight=weight, l2=candidate.factor / len(X), tol=1e-5)
+    features = add_indicators(X, domains) if candidate.kind == "intercepts" else X
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a plain model has no domains on purpose
-        return model.fit(X, y, **({} if candidate.kind == "plain" else {"domains": domains}))
+        warnings.simplefilter("ignore")  # plain models have no domains on purpose
+        model.fit(features, y, **({"domains": domains} if candidate.kind in ("alike", "aligned") else {}))
+    model.coef_, model.n_features_in_ = model.coef_[..., : X.shape[1]], X.shape[1]
+    return model
 
 
 def score_parts(model: Any, X: NDArray[Any], y: NDArray[Any], parts: NDArray[Any]) -> Scores:
@@ -126,10 +135,10 @@ def _joined(parts: Sequence[Mapping[str, list[float]]]) -> Scores:
     return {name: [value for part in parts for value in part[name]] for name in parts[0]} if parts else {}
 
 
-def missing_cells(out: Path, root: Path) -> Iterator[Cell]:
+def missing_cells(sets: Sequence[str], out: Path, root: Path) -> Iterator[Cell]:
     """Cells that are not in the file yet."""
     done = {line["cell"] for line in json_lines(out)} if out.exists() else set()
-    cells = plan_cells(list(SETS), range(SMALL_DRAWS + 1), root)
+    cells = plan_cells(sets, range(SMALL_DRAWS + 1), root)
     yield from (cell for cell in cells if str(cell) not in done)
 
 
@@ -142,14 +151,21 @@ def main() -> int:
         "--data", default=os.environ.get("MOMENTALIGN_DATA"), help="data folder (default: $MOMENTALIGN_DATA)"
     )
     parser.add_argument("-o", "--out", type=Path, default=Path("candidates.jsonl"), help="file of finished cells")
+    parser.add_argument("--sets", default=",".join(SETS), help="sets, separated by commas (default: all)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each (default: 1)")
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("no data folder: pass --data or set MOMENTALIGN_DATA.")
-    for cell in missing_cells(arguments.out, Path(arguments.data)):
-        line = run_candidates(cell, Path(arguments.data))
-        with arguments.out.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(line) + "\n")
-        print(cell, file=sys.stderr, flush=True)
+    root = Path(arguments.data)
+    cells = list(missing_cells(arguments.sets.split(","), arguments.out, root))
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        lines = joblib.Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(
+            joblib.delayed(run_candidates)(cell, root) for cell in cells
+        )
+        for number, line in enumerate(lines, 1):
+            with arguments.out.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(line) + "\n")
+            print(f"{number}/{len(cells)} {line['cell']}", file=sys.stderr, flush=True)
     return 0
 
 

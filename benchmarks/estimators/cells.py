@@ -16,7 +16,7 @@ from sklearn.model_selection import GroupKFold
 
 import momentalign
 from benchmarks.estimators.methods import SEARCHES, CellRows, all_methods
-from benchmarks.estimators.sets import OUTER_FOLDS, SETS, half, prepare, read_set
+from benchmarks.estimators.sets import OUTER_FOLDS, SETS, part_of, prepare, read_set
 from momentalign._files import atomic_write
 
 SMALL_ROWS = 100
@@ -78,7 +78,7 @@ def run_cell(cell: Cell, root: Path) -> tuple[Cell, dict[str, Any]]:
         "test_rows": len(test),
         "features": features[0].shape[1],
         "methods": all_methods(
-            rows, regression=SETS[cell.set].regression, variants=cell.draw == 0 and half(cell.set) == "settle"
+            rows, regression=SETS[cell.set].regression, variants=cell.draw == 0 and part_of(cell.set) == "settle"
         ),
     }
 

@@ -40,7 +40,8 @@ VARIANTS: dict[bool, dict[str, dict[str, Any]]] = {
         "largest mean gain": {"rule": "best"},
     },
     True: {
-        "no alignment: L2, domains alike": {"gradient_weights": ()},
+        "no alignment: L2, domains alike, intercepts": {"gradient_weights": ()},
+        "no intercepts of domains": {"domain_intercepts": False},
         "gradient weight 10 as well": {"gradient_weights": (1.0, 10.0)},
         "L2 0.001/n and 1000/n as well": {"l2_factors": (0.001, 0.01, 0.1, 10.0, 100.0, 1000.0)},
         "by R²": {"scoring": "r2"},
@@ -85,6 +86,8 @@ def describe_choice(search: MomentAlignedClassifierCV | MomentAlignedRegressorCV
     parts = [f"{search.l2_factor_:g}/n", *(f"{order} {weight:g}" for order, weight in weights.items() if weight)]
     if search.balanced_ and not search.aligned_:
         parts.append("domains alike")
+    if getattr(search, "domain_intercepts_", False):
+        parts.append("intercepts")
     return ", ".join(parts)
 
 
@@ -103,5 +106,5 @@ def _fit_and_score(model: Any, rows: CellRows, *, regression: bool) -> MethodRes
     result = {"scores": scores, "seconds": round(seconds, 3)}
     if not is_search:
         return result
-    stepped = bool(model.balanced_ or model.l2_factor_ != 1)
-    return result | {"chosen": describe_choice(model), "stepped": stepped, "reason": model.reason_}
+    changed = model.balanced_ or model.l2_factor_ != 1 or getattr(model, "domain_intercepts_", False)
+    return result | {"chosen": describe_choice(model), "stepped": bool(changed), "reason": model.reason_}

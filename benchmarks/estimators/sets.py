@@ -13,13 +13,16 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from benchmarks.estimators.fresh import SOURCES, Source, missing_as_nan, read_source
+
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 STATION_ROWS = 1000
 """Rows drawn from each Beijing station, a thirtieth of them, so that a cell takes seconds."""
 PACS_COMPONENTS = 100
 OUTER_FOLDS = 10
 """At most this many folds of domains are left out in turn."""
-HALVES = ("settle", "confirm")
+PARTS = ("settle", "confirm", "fresh")
+"""What sets are for: to settle a rule, to confirm it, and to confirm it once more on sets that no rule was tried on."""
 
 _HEART = [
     "age",
@@ -108,15 +111,15 @@ def read_parquet(path: Path) -> DomainRows:
 
 def feature_columns(table: Any) -> Any:
     """Data frame of a table's features, an `attribute` among them; `target`, `domain` and `group` are not."""
-    features = table.drop(columns=["target", "domain", "group"], errors="ignore")
-    for name in features.columns:
-        if features[name].dtype.kind not in "fiub":
-            features[name] = features[name].astype(object).where(features[name].notna(), np.nan)
-    return features
+    return missing_as_nan(table.drop(columns=["target", "domain", "group"], errors="ignore"))
 
 
 def _parquet(name: str, title: str, *, regression: bool = False) -> StudySet:
     return StudySet(title, lambda root: read_parquet(root / "tables" / f"{name}.parquet"), regression)
+
+
+def _fresh(source: Source) -> StudySet:
+    return StudySet(source.title, lambda root: DomainRows(*read_source(source)), source.regression)
 
 
 def _archive(path: str, title: str, components: int | None = None) -> StudySet:
@@ -141,13 +144,16 @@ SETS = {
     "developer-salary": _parquet("developer-salary", "Log salary of developers: five countries", regression=True),
     "parkinsons-updrs": _parquet("parkinsons-updrs", "Parkinson score: 42 patients", regression=True),
     "seoul-bikes": _parquet("seoul-bikes", "Rented bicycles: four seasons", regression=True),
+    **{name: _fresh(source) for name, source in SOURCES.items()},
 }
 
 
-def half(name: str) -> str:
-    """Half of a set: sets of a kind in alphabetical order, the first to settle the rule, the second to confirm it."""
-    kind = sorted(other for other in SETS if SETS[other].regression == SETS[name].regression)
-    return HALVES[kind.index(name) % 2]
+def part_of(name: str) -> str:
+    """What a set is for: sets of a kind in alphabetical order, in turn to settle and to confirm; or fresh."""
+    if name in SOURCES:
+        return "fresh"
+    kind = sorted(other for other in SETS.keys() - SOURCES.keys() if SETS[other].regression == SETS[name].regression)
+    return PARTS[kind.index(name) % 2]
 
 
 @cache

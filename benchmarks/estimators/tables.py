@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.estimators.cells import SMALL_ROWS, CellResults
 from benchmarks.estimators.methods import BASELINES, SCORES, SEARCHES, TUNED, VARIANTS
-from benchmarks.estimators.sets import HALVES, SETS, half
+from benchmarks.estimators.sets import PARTS, SETS, part_of
 from benchmarks.markdown import mean_with_error, table
 
 
@@ -42,13 +42,13 @@ def summarize(cells: CellResults, name: str, score: str, *, small: bool) -> dict
 def markdown_tables(cells: CellResults) -> dict[str, str]:
     """A table for each half, kind of set and size of the training sets that occurs, and of the other settings."""
     tables = {}
-    for part in HALVES:
+    for part in PARTS:
         for regression in (False, True):
             for small in (False, True):
                 rows = [
                     row
                     for name in SETS
-                    if half(name) == part and SETS[name].regression == regression
+                    if part_of(name) == part and SETS[name].regression == regression
                     for row in _row(cells, name, small=small)
                 ]
                 if rows:

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from benchmarks.estimators.candidates import CANDIDATES, Candidate, score_parts
-from benchmarks.estimators.rules import MIXED, SearchRule, gains_of, rules_table
+from benchmarks.estimators.rules import (
+    CONFIRMED,
+    MIXED,
+    NO_INTERCEPTS,
+    STRICT,
+    SearchRule,
+    gains_of,
+    rules_table,
+)
 
 
 def record(name: str = "heart-disease", **better: list[float]) -> dict[str, Any]:
@@ -58,7 +66,21 @@ def test_gains_are_points_or_shares_of_the_error() -> None:
     shown = rules_table([*cells, few[0], record()], "settle")
     assert "| **the rule** | +1.00 / +1.00 | +1.00 / +1.00 | −10.00 / −10.00 |  |" in shown
     confirmed = rules_table([*cells, record(plain_10=[0.72] * 4)], "confirm").splitlines()[2:]
-    assert [row.split(" | ")[1] for row in confirmed] == ["+2.00 / +2.00"] * 2  # the two rules that were run there
+    shown = {row.split(" | ")[0].strip("| "): row.split(" | ")[1] for row in confirmed}
+    assert list(shown) == list(CONFIRMED)
+    of_regressions = [name for name, cell in shown.items() if not cell.strip()]
+    assert of_regressions == [NO_INTERCEPTS, STRICT]
+    assert all(cell == "+2.00 / +2.00" for name, cell in shown.items() if name not in of_regressions)
+
+
+def test_intercepts_and_losing_folds_are_for_regressions() -> None:
+    cell = record("developer-salary")
+    cell["inner"] = {name: {"RMSE": [0.7] * 5} for name in cell["inner"]}
+    cell["inner"]["plain 10"] = {"RMSE": [0.6, 0.6, 0.6, 0.6, 0.72]}  # one error grows by more than a point
+    cell["inner"]["intercepts 10"] = {"RMSE": [0.5] * 5}
+    assert SearchRule().choose(cell) == Candidate("intercepts", 10.0)
+    assert SearchRule(intercepts=(True, False)).choose(cell) == Candidate("plain", 10.0)
+    assert SearchRule(losing=(True, False)).choose(cell) == Candidate("plain", 1.0)
 
 
 def test_the_log_loss_may_be_the_evidence_for_another_l2() -> None:

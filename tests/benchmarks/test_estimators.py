@@ -10,7 +10,7 @@ from benchmarks.estimators.__main__ import main
 from benchmarks.estimators.cells import CellResults, draw_rows, outer_folds, plan_cells, run_cells
 from benchmarks.estimators.methods import BASELINES
 from benchmarks.estimators.page import stayed_sets, worst_counts
-from benchmarks.estimators.sets import HALVES, SETS, DomainRows, StudySet, half, prepare, read_set
+from benchmarks.estimators.sets import PARTS, SETS, DomainRows, StudySet, part_of, prepare, read_set
 from benchmarks.estimators.speed import Shape, speed_rows
 from benchmarks.estimators.tables import markdown_tables, summarize
 from tests.benchmarks.commands import assert_refused
@@ -97,9 +97,13 @@ def test_tables_give_the_mean_and_the_worst_domain_against_the_better_baseline()
 
 
 def test_halves_alternate_and_are_of_both_kinds() -> None:
-    kinds = {(half(name), SETS[name].regression) for name in SETS}
-    assert kinds == {(part, regression) for part in HALVES for regression in (False, True)}
-    assert (half("amazon-reviews"), half("cannabis-country"), half("auto-mpg")) == ("settle", "confirm", "settle")
+    kinds = {(part_of(name), SETS[name].regression) for name in SETS}
+    assert kinds == {(part, regression) for part in PARTS for regression in (False, True)}
+    assert (part_of("amazon-reviews"), part_of("cannabis-country"), part_of("auto-mpg")) == (
+        "settle",
+        "confirm",
+        "settle",
+    )
 
 
 def test_draws_and_folds_keep_domains_whole() -> None:

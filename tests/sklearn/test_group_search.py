@@ -28,7 +28,7 @@ def test_remedies_are_candidates_and_one_is_chosen_on_evidence() -> None:
     assert [setting.get("method") for setting in fitted.candidates_] == [None, None, None, *METHODS]
     assert fitted.method_ in METHODS
     assert fitted.outcomes_.count("chosen") == 1
-    assert f"method {fitted.method_}, L2 1/n gained " in fitted.reason_
+    assert f"Changed from LogisticRegression's defaults: method {fitted.method_} gained " in fitted.reason_
     assert " points, in accuracy of the worst group on 5 held-out folds" in fitted.reason_
     test, answers, units, _ = scaled(3000, seed=1)
     plain = LogisticRegression().fit(X, y).predict(test) == answers

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from momentalign.sklearn._rule import Verdict, choose_for_worst, choose_step, lose_a_point
+from momentalign.sklearn._rule import Verdict, choose_for_worst, choose_step, lose_too_often
 
 UNITS = np.ones(4)
 
@@ -23,14 +23,28 @@ def test_a_step_needs_more_than_a_standard_error_and_loses_no_point() -> None:
     np.testing.assert_allclose(step.errors[1], np.std([0.02, 0.02, 0.01, 0.01], ddof=1) / 2)
     assert choose_step(scores[[0, 2, 3]], UNITS).candidate == 0
     assert choose_step(scores, UNITS, cautious=False).candidate == 3
-    assert lose_a_point(scores, UNITS).tolist() == [False, False, False, True, False]
+    assert lose_too_often(scores, UNITS, 0).tolist() == [False, False, False, True, False]
+
+
+def test_some_folds_may_lose_a_point_where_that_is_tolerated() -> None:
+    scores = np.array([[0.5, 0.5, 0.5, 0.5, 0.5], [0.6, 0.6, 0.6, 0.6, 0.48], [0.9, 0.9, 0.9, 0.48, 0.48]])
+    units = np.ones(5)
+    assert choose_step(scores, units).outcomes == ["reference", Verdict.LOSES, Verdict.LOSES]
+    step = choose_step(scores, units, tolerated=1)
+    assert step.outcomes == ["reference", "chosen", Verdict.LOSES_OFTEN]
+    assert lose_too_often(scores, units, 1).tolist() == [False, False, True]
+    assert choose_step(scores, units, tolerated=2).candidate == 2
 
 
 def test_gains_are_in_the_units_of_the_folds() -> None:
     errors = np.array([[-1.0, -100.0, -10.0], [-0.9, -99.5, -9.9]])
     step = choose_step(errors, -errors[0])
     np.testing.assert_allclose(step.gains[1], np.mean([0.1, 0.005, 0.01]))
-    assert lose_a_point(np.array([[-100.0], [-100.9], [-101.1]]), np.array([100.0])).tolist() == [False, False, True]
+    assert lose_too_often(np.array([[-100.0], [-100.9], [-101.1]]), np.array([100.0]), 0).tolist() == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_ties_stay_with_the_earlier_candidate() -> None:

@@ -3,6 +3,7 @@
 from momentalign.linear._afr import AFRFit, afr_weights, fit_afr, fit_towards
 from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._dfr import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
+from momentalign.linear._domain_intercepts import add_indicators, drop_indicators
 from momentalign.linear._group_dro import GroupWeights, fit_group_dro, solve_group_dro
 from momentalign.linear._head import LinearHead, rescale
 from momentalign.linear._held_out import Scored, held_out_scores, stratified_folds, worst_accuracy
@@ -40,8 +41,10 @@ __all__ = [
     "Scored",
     "Solution",
     "SortedRows",
+    "add_indicators",
     "afr_weights",
     "balance_weights",
+    "drop_indicators",
     "fit_afr",
     "fit_dfr",
     "fit_group_dro",

@@ -10,13 +10,15 @@ from momentalign.sklearn._rule import Choice
 class Setting(TypedDict):
     """A candidate: the weights, L2 in units of scikit-learn's default, and whether the loss weights domains equally.
 
-    `method` is that of a :class:`GroupRobustClassifier`; other candidates have none.
+    `domain_intercepts` is true for a model fitted with an intercept for each domain, `method` is that of a
+    :class:`GroupRobustClassifier`; other candidates have neither.
     """
 
     gradient_weight: float
     hessian_weight: float
     l2_factor: float
     balanced: bool
+    domain_intercepts: NotRequired[bool]
     method: NotRequired[str]
 
 
@@ -28,7 +30,7 @@ def explain_steps(
     for setting, step in taken:
         gain, error = step.gains[step.candidate], step.errors[step.candidate]
         amount = f"{gain:.2%} ± {error:.2%}" if relative else f"{100 * gain:.2f} ± {100 * error:.2f} points"
-        parts.append(f"{_describe(setting)} gained {amount}")
+        parts.append(f"{', '.join(_changes(setting)) or _describe(setting)} gained {amount}")
     return f"Changed from {incumbent}'s defaults: {', then '.join(parts)}, in {metric} on {where}."
 
 
@@ -43,14 +45,22 @@ def format_candidates(
 
 
 def _describe(setting: Setting) -> str:
-    weights = [
+    return ", ".join([*_changes(setting), f"L2 {setting['l2_factor']:g}/n"])
+
+
+def _changes(setting: Setting) -> list[str]:
+    """What distinguishes a setting from a plain model of the same L2."""
+    changes = [f"method {setting['method']}"] if "method" in setting else []
+    changes += [
         f"{name} weight {setting[key]:g}"  # type: ignore[literal-required]
         for name, key in (("gradient", "gradient_weight"), ("Hessian", "hessian_weight"))
         if setting[key]  # type: ignore[literal-required]
     ]
-    counted = [] if weights or not setting["balanced"] else ["domains weighted equally"]
-    method = [f"method {setting['method']}"] if "method" in setting else []
-    return ", ".join([*method, f"L2 {setting['l2_factor']:g}/n", *weights, *counted])
+    if setting.get("domain_intercepts"):
+        changes.append("an intercept for each domain")
+    elif setting["balanced"] and not changes:
+        changes.append("domains weighted equally")
+    return changes
 
 
 def _number(value: float) -> str:

@@ -112,7 +112,7 @@ class GroupSearch(WeightSearch):
     def _aligned(self, rows: FitRows, l2_factor: float) -> list[Setting]:
         return super()._aligned(rows, l2_factor) if len(self.domains_) > 1 else []
 
-    def _remedies(self, rows: FitRows, l2_factor: float) -> list[Setting]:
+    def _others(self, rows: FitRows, l2_factor: float) -> list[Setting]:
         if not self._by_rows():
             return []
         settings = []

@@ -8,11 +8,20 @@ from numpy.typing import NDArray
 
 from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear import LinearHead, fit_least_squares, fit_least_squares_path
+from momentalign.linear import (
+    LinearHead,
+    add_indicators,
+    drop_indicators,
+    fit_least_squares,
+    fit_least_squares_path,
+)
 from momentalign.sklearn._base import FitRows, LinearRegressor
 from momentalign.sklearn._candidates import Setting
 from momentalign.sklearn._scoring import Scorer
 from momentalign.sklearn._search import WeightSearch
+
+_INDICATORS = 2**25
+"""Entries of the domains' indicator columns up to which models have an intercept for each domain, 256 MiB."""
 
 
 class MomentAlignedRegressor(LinearRegressor):
@@ -101,10 +110,14 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
 
     The incumbent is `Ridge()` as scikit-learn ships it: L2 = 1/n (alpha = 1), rows weighted equally. Folds, steps and
     rule are those of :class:`MomentAlignedClassifierCV`: to another L2, then to a loss that weights all domains
-    equally, alone or with a weight, each only if its mean gain exceeds one standard error over the folds and no fold
-    loses more than a point. Gains in errors are relative to the incumbent's error on the fold, and a point is 1% of it;
-    of other scores, such as `"r2"`, a point is 0.01. With two domains, one, or none (with a warning), this is the
-    incumbent.
+    equally, alone or with a weight, or to an intercept for each domain, each only if its mean gain exceeds one standard
+    error over the folds and at most one fold in five loses more than a point, none of fewer than five. Gains in errors
+    are relative to the incumbent's error on the fold, and a point is 1% of it; of other scores, such as `"r2"`, a point
+    is 0.01. With two domains, one, or none (with a warning), this is the incumbent.
+
+    A model with an intercept for each domain has coefficients that explain the targets within domains only, not why one
+    domain's mean is higher than another's. Predictions have the mean of the intercepts. With so many domains that their
+    indicator columns would take more than 256 MiB it is not tried.
 
     Args:
         gradient_weights: Candidates for the weight of the gradients' spread; 0 is always tried.
@@ -113,8 +126,9 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
             `"neg_root_mean_squared_error"`: R² on a left-out domain mostly tells how far its mean is off.
         rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
         folds: Largest number of folds of domains; None is 10.
+        domain_intercepts: Whether a model with an intercept for each domain is a candidate.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
-        fit_intercept: Whether to fit an intercept.
+        fit_intercept: Whether to fit an intercept; without it domains have none either.
         tol: Largest entry of the gradient at the solution, relative to that at zero (relative scaling); ten times as
             much for aligned fits that are only compared.
         max_iter: Maximum number of iterations of a fit (relative scaling).
@@ -128,7 +142,9 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         l2_: Chosen L2, the weight of half the squared norm of the coefficients.
         l2_factor_: Chosen L2 times n.
         balanced_: Whether the loss of the chosen setting weights domains equally; if not, rows.
-        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then the weights at the chosen one.
+        domain_intercepts_: Whether the chosen model was fitted with an intercept for each domain.
+        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then the weights and the intercepts
+            at the chosen one.
         scores_: Mean score of each candidate, shape (m,); NaN where a candidate was dropped before its last fold.
         standard_errors_: Of the gain over the incumbent, or over the chosen plain model, shape (m,).
         outcomes_: What became of each candidate, m short texts.
@@ -161,6 +177,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         scoring: str | Scorer | None = None,
         rule: str = "cautious",
         folds: int | None = None,
+        domain_intercepts: bool = True,
         scaling: str = "relative",
         fit_intercept: bool = True,
         tol: float = 1e-6,
@@ -174,6 +191,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         self.scoring = scoring
         self.rule = rule
         self.folds = folds
+        self.domain_intercepts = domain_intercepts
         self.scaling = scaling
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -184,6 +202,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
 
     def _fit(self, rows: FitRows) -> None:
         chosen = self._search(rows)
+        self.domain_intercepts_ = chosen.get("domain_intercepts", False)
         self._store(self._path(rows, [chosen], self.tol)[0])
 
     def _default_scoring(self) -> str:
@@ -197,10 +216,24 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         weights = {0.0, *(check_weight("gradient_weights", weight) for weight in self.gradient_weights)}
         return [(weight, 0.0) for weight in sorted(weights)]
 
+    def _tolerated(self, reference: Array) -> int:
+        return int(np.isfinite(reference).sum()) // 5
+
+    def _others(self, rows: FitRows, l2_factor: float) -> list[Setting]:
+        affordable = len(rows.features) * len(self.domains_) <= _INDICATORS
+        if not (self.domain_intercepts and self.fit_intercept and affordable):
+            return []
+        plain = Setting(gradient_weight=0.0, hessian_weight=0.0, l2_factor=l2_factor, balanced=False)
+        return [Setting(**plain, domain_intercepts=True)]
+
     def _path(self, rows: FitRows, settings: Sequence[Setting], tol: float) -> list[LinearHead]:
+        width = rows.features.shape[1]
+        if settings[0].get("domain_intercepts"):
+            assert rows.domains is not None
+            rows = rows._replace(features=add_indicators(rows.features, rows.domains))
         domains = rows.domains if settings[0]["balanced"] else None
         unit = _unit_of_weights(self.scaling, rows.targets, domains, rows.weights)
-        return fit_least_squares_path(
+        heads = fit_least_squares_path(
             rows.features,
             rows.targets,
             domains,
@@ -212,6 +245,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
             tol=tol,
             max_iter=self.max_iter,
         )
+        return [drop_indicators(head, width) for head in heads]
 
 
 def _unit_of_weights(scaling: str, targets: Array, codes: NDArray[np.int64] | None, weights: Array | None) -> float:

@@ -21,6 +21,7 @@ class Verdict(StrEnum):
     REFERENCE = "reference"
     CHOSEN = "chosen"
     LOSES = "loses more than a point on a left-out fold"
+    LOSES_OFTEN = "loses more than a point on too many left-out folds"
     UNCERTAIN = "gains no more than a standard error"
     SMALLER = "gains less than the chosen one"
     UNFIT = "cannot be fitted without some fold: a group has too few rows"
@@ -35,22 +36,23 @@ class Choice(NamedTuple):
     outcomes: list[Verdict]
 
 
-def lose_a_point(scores: Array, units: Array) -> NDArray[np.bool_]:
-    """Whether each candidate loses more than a point on one of the folds, shape (m,); see :func:`choose_step`."""
-    lost: NDArray[np.bool_] = ((scores - scores[0]) / units < -POINT * (1.0 + 1e-9)).any(1)
+def lose_too_often(scores: Array, units: Array, tolerated: int) -> NDArray[np.bool_]:
+    """Whether each candidate loses more than a point on more folds than are `tolerated`, shape (m,)."""
+    lost: NDArray[np.bool_] = ((scores - scores[0]) / units < -POINT * (1.0 + 1e-9)).sum(1) > tolerated
     return lost
 
 
-def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Choice:
+def choose_step(scores: Array, units: Array, *, tolerated: int = 0, cautious: bool = True) -> Choice:
     """Choose the candidate with the largest mean gain over candidate 0; ties go to the earlier one.
 
-    A step needs evidence: a mean gain over more than one standard error, and no fold on which it loses more than a
-    point. Scores of fewer than three folds are no evidence.
+    A step needs evidence: a mean gain over more than one standard error, and no fold, or no more than are tolerated, on
+    which it loses more than a point. Scores of fewer than three folds are no evidence.
 
     Args:
         scores: Score of each candidate on each left-out fold of domains, larger is better, shape (m, F). NaN columns
-            are folds that have no score; other NaNs are of candidates that :func:`lose_a_point` has dropped.
+            are folds that have no score; other NaNs are of candidates that :func:`lose_too_often` has dropped.
         units: Unit of gains on each fold, shape (F,): 1, or the reference's error where scores are errors.
+        tolerated: Number of folds that may lose more than a point.
         cautious: False takes the largest mean gain, whatever the evidence.
     """
     scored = np.isfinite(scores[0])
@@ -61,12 +63,12 @@ def choose_step(scores: Array, units: Array, *, cautious: bool = True) -> Choice
     mean = gains.mean(1)
     with np.errstate(over="ignore"):  # gains over a fit without an error
         errors: Array = gains.std(1, ddof=1) / np.sqrt(folds)
-    outcomes = []
-    for candidate, lost in enumerate(lose_a_point(scores[:, scored], units[scored])):
+    outcomes, loses = [], Verdict.LOSES_OFTEN if tolerated else Verdict.LOSES
+    for candidate, lost in enumerate(lose_too_often(scores[:, scored], units[scored], tolerated)):
         dropped = lost or not np.isfinite(mean[candidate])
         certain = mean[candidate] > errors[candidate]
         if cautious and (dropped or not certain):
-            outcomes.append(Verdict.LOSES if dropped else Verdict.UNCERTAIN)
+            outcomes.append(loses if dropped else Verdict.UNCERTAIN)
         else:
             outcomes.append(Verdict.SMALLER)
     return _step(mean, errors, outcomes)

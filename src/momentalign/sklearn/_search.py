@@ -1,8 +1,8 @@
 """Choose L2 and weights inside the training domains, for the estimators with CV in their names.
 
 The search starts at scikit-learn's model with its defaults and takes at most two steps, each only on evidence: first
-to another L2, for plain models are cheap, then to alignment weights at that L2. The fewer candidates, the less often
-the best of them is so by luck.
+to another L2, for plain models are cheap, then to another loss or model at that L2. The fewer candidates, the less
+often the best of them is so by luck.
 """
 
 import warnings
@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from momentalign._validation import SCALINGS, check_choice, check_count, check_n
 from momentalign.linear import LinearHead
 from momentalign.sklearn._base import FitRows, LinearEstimator
 from momentalign.sklearn._candidates import Setting, explain_steps, format_candidates
-from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_step, lose_a_point
+from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_step, lose_too_often
 from momentalign.sklearn._scoring import Scorer, find_scorer, gain_units, is_error
 from momentalign.sklearn._splits import FitSplit, SplitProgress, domain_folds
 
@@ -59,8 +60,8 @@ class WeightSearch(LinearEstimator):
     def _weights(self) -> list[tuple[float, float]]:
         """Gradient and Hessian weights of the candidates, 0 and 0 among them, smallest first."""
 
-    def _remedies(self, rows: FitRows, l2_factor: float) -> list[Setting]:
-        """Candidates that are not fitted by :meth:`_path`, at the chosen L2."""
+    def _others(self, rows: FitRows, l2_factor: float) -> list[Setting]:
+        """Candidates of the second step besides the aligned ones, at the chosen L2."""
         return []
 
     @abstractmethod
@@ -131,14 +132,14 @@ class WeightSearch(LinearEstimator):
         table = self._evaluate(rows, plain, splits, progress)
         first = self._step(table, rows)
         reference = plain[first.candidate]
-        others = [*self._aligned(rows, reference["l2_factor"]), *self._remedies(rows, reference["l2_factor"])]
+        others = [*self._aligned(rows, reference["l2_factor"]), *self._others(rows, reference["l2_factor"])]
         table = np.vstack([table, self._evaluate(rows, others, splits, progress, table[first.candidate])])
         considered = [first.candidate, *range(len(plain), len(table))]
         second = self._step(table[considered], rows)
         self.candidates_ = [*plain, *others]
         self.outcomes_ = [str(outcome) for outcome in (*first.outcomes, *second.outcomes[1:])]
         if first.candidate and second.candidate:
-            self.outcomes_[first.candidate] = "chosen before alignment"
+            self.outcomes_[first.candidate] = "chosen in the first step"
         self.scores_ = self._means(table, rows)
         self.standard_errors_ = np.concatenate([first.errors, second.errors[1:]])
         self.fold_scores_ = self._by_fold(table)
@@ -157,6 +158,10 @@ class WeightSearch(LinearEstimator):
     def _least_folds(self) -> int:
         return LEAST_FOLDS
 
+    def _tolerated(self, reference: Array) -> int:
+        """Number of folds on which a step may lose more than a point, given the reference's scores (F,)."""
+        return 0
+
     def _lacks(self, rows: FitRows) -> str:
         """What is missing to choose by, or nothing."""
         number = len(self.domains_)
@@ -173,7 +178,8 @@ class WeightSearch(LinearEstimator):
 
     def _step(self, table: Array, rows: FitRows) -> Choice:
         """Apply the rule to the scores of some candidates."""
-        return choose_step(table, gain_units(self._scorer(), table[0]), cautious=self.rule == "cautious")
+        units, tolerated = gain_units(self._scorer(), table[0]), self._tolerated(table[0])
+        return choose_step(table, units, tolerated=tolerated, cautious=self.rule == "cautious")
 
     def _means(self, table: Array, rows: FitRows) -> Array:
         """Mean score of each candidate over the folds; NaN where a candidate was dropped."""
@@ -194,8 +200,8 @@ class WeightSearch(LinearEstimator):
     ) -> Array:
         """Score of each setting on each left-out fold, (m, F).
 
-        A setting that loses more than a point against the reference cannot be chosen any more: the folds are scored in
-        waves of 1, 2, 4, …, and after each of them such settings are dropped. Their other scores are NaN.
+        A setting that has lost more than a point against the reference too often cannot be chosen any more: the folds
+        are scored in waves of 1, 2, 4, …, and after each of them such settings are dropped. Their other scores are NaN.
         """
         table = np.full((len(settings), len(splits)), np.nan)
         alive = list(range(len(settings)))
@@ -207,7 +213,8 @@ class WeightSearch(LinearEstimator):
             table[alive, wave] = np.transpose(scores)
             first, size = first + size, 2 * size
             if drop and reference is not None:
-                lost = lose_a_point(np.vstack([reference, table]), gain_units(self._scorer(), reference))[1:]
+                units, tolerated = gain_units(self._scorer(), reference), self._tolerated(reference)
+                lost = lose_too_often(np.vstack([reference, table]), units, tolerated)[1:]
                 alive = [index for index in alive if not lost[index]]
             if not alive:
                 progress.skip(len(splits) - first)
@@ -234,8 +241,9 @@ class WeightSearch(LinearEstimator):
 
     def _score_heads(self, fitted: FitRows, scored: FitRows, settings: list[Setting]) -> list[Any]:
         """Fit settings on some rows and score them on others."""
-        tol = self.tol * LOOSER if settings[0]["balanced"] else self.tol
-        heads = self._path(fitted, settings, tol)
+        heads: list[LinearHead] = []
+        for balanced, members in groupby(settings, key=lambda setting: setting["balanced"]):
+            heads += self._path(fitted, list(members), self.tol * LOOSER if balanced else self.tol)
         return [
             self._score(self._calibrate(head, fitted, setting), scored)
             for head, setting in zip(heads, settings, strict=True)
@@ -266,7 +274,9 @@ class WeightSearch(LinearEstimator):
         if taken:
             return explain_steps(self.incumbent, taken, metric, where, relative=is_error(self._scorer()))
         point = "1%" if is_error(self._scorer()) else "a point"
-        loss = f" without losing {point} on one of them" if self.folds_ else ""
+        tolerated = self._tolerated(self.fold_scores_[0])
+        few = f"more than {tolerated}" if tolerated else "one"
+        loss = f" without losing {point} on {few} of them" if self.folds_ else ""
         return (
             f"{self.incumbent}'s defaults: none of {len(self.candidates_) - 1} candidates gained more than a standard "
             f"error in {metric} on {where}{loss}."

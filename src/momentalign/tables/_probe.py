@@ -177,6 +177,8 @@ class TableProbe:
         if classes is not None:
             chosen["hessian_weight"] = estimator.hessian_weight_
         chosen |= {"l2": estimator.l2_, "domains_weighted_equally": bool(estimator.balanced_)}
+        if classes is None:
+            chosen["domain_intercepts"] = estimator.domain_intercepts_
         if classes is not None and estimator.method_:
             chosen = {"method": estimator.method_}
         coef, intercept = np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)
