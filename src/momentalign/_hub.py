@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from momentalign._errors import first_line
 from momentalign._extras import require
 
 _TIMEOUT = 5
@@ -51,5 +52,4 @@ def readable_errors(hub: Any, name: str, task: str, missing: str, revision: str 
     except hub.errors.RevisionNotFoundError:
         raise ValueError(f"The hub's model '{name}' has no revision '{revision}'.") from None
     except (hub.errors.HFValidationError, hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"'{name}' cannot be {task}: {first}") from None
+        raise ValueError(f"'{name}' cannot be {task}: {first_line(error)}") from None

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from momentalign._errors import first_line
 from momentalign._extras import require
 from momentalign._format import join_first
 from momentalign._json import read_json
@@ -60,11 +61,6 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{path} should be a JSON object, but is a {type(content).__name__}.")
     return content
-
-
-def first_line(error: Exception) -> str:
-    """First line of an error of the library, whose messages can fill a screen."""
-    return str(error).strip().partition("\n")[0]
 
 
 def read_architecture(folder: Path) -> Any:

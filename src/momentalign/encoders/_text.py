@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from momentalign._errors import first_line
 from momentalign._extras import require
 from momentalign._validation import check_choice
 from momentalign.data import Items, Texts
@@ -178,9 +179,7 @@ def _read_tokenizer(folder: Path, length: int) -> TextPreprocessing:
                 str(folder), use_fast=True, trust_remote_code=False, local_files_only=True
             )
     except Exception as error:  # the library raises OSError, ValueError, ImportError, KeyError and others
-        raise ValueError(
-            f"{folder} should contain a tokenizer, but it cannot be read: {hf.first_line(error)}"
-        ) from None
+        raise ValueError(f"{folder} should contain a tokenizer, but it cannot be read: {first_line(error)}") from None
     if not tokenizer.is_fast or tokenizer.pad_token is None:
         wanted = "a padding token" if tokenizer.is_fast else "a form that needs no Python code (tokenizer.json)"
         raise ValueError(f"The tokenizer in {folder} should have {wanted}, but has none.")

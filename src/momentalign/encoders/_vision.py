@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from momentalign._errors import first_line
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._images import ImagePreprocessing, read_image_settings
@@ -187,8 +188,7 @@ def _inspect(architecture: Any, size: int, features: str | None) -> _Outputs:
             return _inspect_on("cpu", architecture, size, features)
     except (ValueError, RuntimeError) as error:
         raise ValueError(
-            f"A model of type '{architecture.model_type}' does not take images of {size} × {size}: "
-            f"{hf.first_line(error)}"
+            f"A model of type '{architecture.model_type}' does not take images of {size} × {size}: {first_line(error)}"
         ) from None
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from momentalign._errors import first_line
 from momentalign._files import atomic_folder, remove_folder
 from momentalign._saved import (
     CHECKPOINT_FORMAT,
@@ -122,9 +123,8 @@ def restore(
         for name, part in (parts or {}).items():
             part.load(more.get(name, {}), values.get(name, {}))
     except (RuntimeError, KeyError, ValueError) as error:
-        reason = str(error).splitlines()[0]
         raise ValueError(
-            f"The checkpoint in {path} does not fit this run ({reason}). Remove {folder} to start again."
+            f"The checkpoint in {path} does not fit this run ({first_line(error)}). Remove {folder} to start again."
         ) from None
     return position
 

@@ -1,6 +1,5 @@
 """Devices, precision and ranks of a run, on Lightning Fabric."""
 
-import importlib
 import json
 import logging
 import multiprocessing
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from momentalign._extras import require
+from momentalign._extras import require_lightning
 from momentalign._files import DiskFullError
 from momentalign._format import pluralize
 from momentalign._machine import cpu_bfloat16_works
@@ -57,12 +56,11 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
     check_precision(precision, accelerator)
     if (devices, accelerator, precision) == (1, "cpu", "32"):
         return _OneCpu()
-    fabric, strategies = _lightning()
     strategy: Any = "auto"
     if devices > 1:
         # Spawned: works without a script to start again.
-        strategy = strategies.DDPStrategy(start_method="spawn")
-    return fabric(
+        strategy = require_lightning("fabric.strategies", "Training needs").DDPStrategy(start_method="spawn")
+    return require_lightning("fabric", "Training needs").Fabric(
         accelerator=accelerator,
         devices=devices,
         strategy=strategy,
@@ -267,12 +265,4 @@ def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
 def check_installed() -> None:
     """Raise ModuleNotFoundError if Lightning is not installed, without importing it."""
     if find_spec("lightning") is None and find_spec("lightning_fabric") is None:
-        _lightning()
-
-
-def _lightning() -> tuple[Any, Any]:
-    # The package pytorch-lightning installs it under another name.
-    alone = find_spec("lightning") is None and find_spec("lightning_fabric") is not None
-    name = "lightning_fabric" if alone else "lightning.fabric"
-    fabric = require(name, "Training needs", extra="train")
-    return fabric.Fabric, importlib.import_module(f"{name}.strategies")
+        require_lightning("fabric", "Training needs")

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from momentalign._extras import require
+from momentalign._extras import require_lightning
 from momentalign._validation import check_choice
 from momentalign.runs import Record, RunConfig, read_records
 
@@ -83,10 +83,7 @@ def _plain(text: str) -> str:
 
 
 def _make_logger(name: str, folder: Path, config: RunConfig) -> Any:
-    alone = find_spec("lightning") is None  # the package pytorch-lightning has it under another name
-    loggers = require(
-        "pytorch_lightning.loggers" if alone else "lightning.pytorch.loggers", "Loggers need", extra="train"
-    )
+    loggers = require_lightning("pytorch.loggers", "Loggers need")
     title = f"{config.algorithm} {config.hash()}"
     if name in ("csv", "tensorboard"):
         shutil.rmtree(folder / name, ignore_errors=True)
