@@ -14,6 +14,7 @@ from torch.utils.data import ConcatDataset, Dataset
 
 from momentalign.data import DomainDataset, dataset_names, load_dataset
 from momentalign.encoders import DecodedImages, PixelPreprocessing, Preprocessing, read_rows
+from momentalign.runs import RunConfig
 
 IMAGE_BYTES = 4 * 2**30
 """Most memory that decoded images are kept in; more are decoded whenever they are read."""
@@ -46,13 +47,15 @@ def load_facts(dataset: str, root: str | Path | None) -> DataFacts:
     return _load_facts(dataset, folder) if dataset in dataset_names() else _load_facts.__wrapped__(dataset, folder)
 
 
-def open_dataset(
-    dataset: str, *, trial: int, root: str | Path | None, holdout: float, skip_bad_files: bool = False
-) -> DomainDataset:
-    """Load a data set, or return the last one that this process loaded; a path is read every time."""
-    load = _load_cached if dataset in dataset_names() else load_dataset
+def open_dataset(config: RunConfig, root: str | Path | None, *, skip_bad_files: bool = False) -> DomainDataset:
+    """Load the data set of a run, or return the last one that this process loaded; a path is read every time."""
     folder = None if root is None else str(root)
-    return load(dataset, trial=trial, root=folder, holdout=holdout, skip_bad=skip_bad_files)
+    return _load(config.dataset, config.trial, folder, config.holdout, skip_bad_files)
+
+
+def _load(dataset: str, trial: int, root: str | None, holdout: float, skip_bad: bool) -> DomainDataset:
+    load = _load_cached if dataset in dataset_names() else load_dataset
+    return load(dataset, trial=trial, root=root, holdout=holdout, skip_bad=skip_bad)
 
 
 _load_cached = lru_cache(maxsize=1)(load_dataset)
@@ -60,7 +63,27 @@ _load_cached = lru_cache(maxsize=1)(load_dataset)
 
 @lru_cache(maxsize=16)
 def _load_facts(dataset: str, root: str | None) -> DataFacts:
-    return facts_of(open_dataset(dataset, trial=0, root=root, holdout=0.2))
+    return facts_of(_load(dataset, 0, root, 0.2, False))
+
+
+def describe_data(data: DomainDataset) -> dict[str, Any]:
+    """Names of domains and classes and numbers of rows, as in `run.json`."""
+    rows = {domain: {split: len(part) for split, part in splits.items()} for domain, splits in data.domains.items()}
+    return {"domains": data.names, "classes": data.classes, "rows": rows, "group_rows": count_groups(data)}
+
+
+def count_groups(data: DomainDataset) -> dict[str, dict[str, int]]:
+    """Number of rows of each group by split, without groups that a split lacks; empty where rows have no groups."""
+    names, counts = data.group_names, dict[str, dict[str, int]]()
+    for splits in data.domains.values():
+        for split, part in splits.items():
+            if names is None or part.groups is None:
+                continue
+            own = counts.setdefault(split, {})
+            for index, number in enumerate(part.groups.bincount(minlength=len(names)).tolist()):
+                if number:
+                    own[names[index]] = own.get(names[index], 0) + number
+    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +105,9 @@ class DatasetRows:
     def __len__(self) -> int:
         return len(self.targets)
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Number of rows of each domain's splits."""
-        counts: dict[str, dict[str, int]] = {}
-        for (domain, split), (first, end) in self.spans.items():
-            counts.setdefault(domain, {})[split] = end - first
-        return counts
+    def of_split(self, split: str) -> Tensor:
+        """Row indices of a split of all domains."""
+        return torch.cat([torch.arange(*span) for (_, name), span in self.spans.items() if name == split])
 
     @property
     def on_device(self) -> bool:

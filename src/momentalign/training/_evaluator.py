@@ -16,7 +16,7 @@ from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
 from momentalign.penalties import CMA
 from momentalign.runs import AVERAGED, Record
-from momentalign.training._accuracy_records import accuracy_records, domain_records
+from momentalign.training._accuracy_records import accuracy_records, domain_records, values_by_key
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
@@ -48,8 +48,8 @@ def count_held_out(rows: DatasetRows, held_out: Sequence[tuple[str, str]], optio
 
 def held_out_mean(records: Sequence[Record], held_out: Sequence[tuple[str, str]], metric: str) -> float:
     """Mean of a metric over the held-out rows of the training domains; NaN where a record is missing."""
-    values = {(record["domain"], record["split"]): record["value"] for record in records if record["metric"] == metric}
-    found = [values.get(rows) for rows in held_out]
+    values = values_by_key(records)
+    found = [values.get((*rows, metric)) for rows in held_out]
     return float(np.mean([np.nan if value is None else value for value in found]))
 
 

@@ -11,6 +11,7 @@ from momentalign._validation import check_choice, check_count, check_nonnegative
 from momentalign.algorithms import Algorithm
 from momentalign.runs import Record, RunConfig
 from momentalign.selection import REACH
+from momentalign.training._accuracy_records import values_by_key
 from momentalign.training._data import DatasetRows
 from momentalign.training._keep import KEEP_RULES
 from momentalign.training._loggers import check_loggers
@@ -145,7 +146,7 @@ class Reporter:
         """Report a record; `held_out` names domain and split of the rows whose accuracy is shown."""
         if self.progress is None:
             return
-        values = {(record["domain"], record["split"], record["metric"]): record["value"] for record in records}
+        values = values_by_key(records)
         self.loss = values.get((None, None, "loss"))
         shown = [values[*rows, "accuracy"] for rows in held_out if (*rows, "accuracy") in values]
         self.accuracy = sum(value for value in shown if value is not None) / len(shown) if shown else None
