@@ -107,12 +107,17 @@ def _check_no_code(values: Mapping[str, Any], source: str) -> None:
                 _check_no_code(part, source)
 
 
-def architecture_to_dict(architecture: Any) -> dict[str, Any]:
-    """Values of a configuration that belong to the architecture."""
+def describe_encoder(kind: str, encoder: Any) -> dict[str, Any]:
+    """Configuration of an encoder around a model of the library, in values that JSON can hold."""
+    architecture = json.loads(encoder.model.config.to_json_string(use_diff=False))
     return {
-        name: value
-        for name, value in json.loads(architecture.to_json_string(use_diff=False)).items()
-        if name not in _NOT_ARCHITECTURE
+        "kind": kind,
+        "source": encoder.source,
+        "features": encoder.features,
+        "num_features": encoder.num_features,
+        "architecture": {name: value for name, value in architecture.items() if name not in _NOT_ARCHITECTURE},
+        "preprocessing": encoder.preprocessing.config(),
+        "transformers": transformers().__version__,
     }
 
 

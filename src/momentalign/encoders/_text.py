@@ -120,15 +120,7 @@ class HuggingFaceText(Encoder):
 
     def config(self) -> dict[str, Any]:
         """Describe architecture and preprocessing, in values that JSON can hold."""
-        return {
-            "kind": "huggingface-text",
-            "source": self.source,
-            "features": self.features,
-            "num_features": self.num_features,
-            "architecture": hf.architecture_to_dict(self.model.config),
-            "preprocessing": self.preprocessing.config(),
-            "transformers": hf.transformers().__version__,
-        }
+        return hf.describe_encoder("huggingface-text", self)
 
 
 def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, source: str = "") -> HuggingFaceText:

@@ -88,16 +88,7 @@ class HuggingFaceVision(Encoder):
     def config(self) -> dict[str, Any]:
         """Describe architecture and preprocessing, in values that JSON can hold."""
         statistics = {"keep_statistics": self.keep_statistics} if self._batch_norms() else {}
-        return {
-            "kind": "huggingface-vision",
-            "source": self.source,
-            "features": self.features,
-            "num_features": self.num_features,
-            "architecture": hf.architecture_to_dict(self.model.config),
-            "preprocessing": self.preprocessing.config(),
-            **statistics,
-            "transformers": hf.transformers().__version__,
-        }
+        return hf.describe_encoder("huggingface-vision", self) | statistics
 
     def _batch_norms(self) -> list[nn.Module]:
         return [module for module in self.model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]

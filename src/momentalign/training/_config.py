@@ -7,7 +7,7 @@ from typing import Any
 from momentalign._format import join_names
 from momentalign._search_space import PROTOCOL_STEPS
 from momentalign._table_spec import resolve_spec
-from momentalign._validation import check_choice, check_count, check_names, check_number
+from momentalign._validation import check_choice, check_count, check_holdout, check_names
 from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
@@ -109,8 +109,7 @@ def make_config(
     check_count("steps", steps, 1)
     if record_every is None:
         record_every = _RECORD_EVERY.get(data.recipe, -(-steps // TEXT_EPOCHS))
-    if not 0 <= check_number("holdout", holdout) < 1:
-        raise ValueError(f"'holdout' should be at least 0 and below 1, but is {holdout}.")
+    check_holdout(holdout)
     preset = resolve_preset(preset, spec, data.name, trained)
     drawn = draw_hyperparameters(spec.space(data.recipe, steps, preset), hparams_seed, hparams)
     warn_large_weights(drawn)
