@@ -21,7 +21,7 @@ def hub_library(user: str, *, extra: str) -> Any:
 
 
 def why_unreachable(hub: Any) -> str | None:
-    """Why the hub cannot be reached, or None: the library would retry for half a minute."""
+    """Why the hub cannot be reached, or None; the library itself would retry for half a minute."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "HF_HUB_OFFLINE is set"
     request = urllib.request.Request(hub.constants.ENDPOINT, method="HEAD")

@@ -18,7 +18,7 @@ class Items(ABC):
 
     Attributes:
         names: Names of the n rows in files and messages.
-        kind: What the rows are, for messages.
+        kind: Kind of rows, for messages.
     """
 
     names: list[str]
@@ -37,7 +37,7 @@ class Items(ABC):
         """Concatenate one or more parts of the same kind."""
 
     def content(self) -> bytes:
-        """What identifies the rows besides their names, if it is in memory."""
+        """Content of rows in memory, which identifies them besides their names."""
         return b""
 
     def __repr__(self) -> str:
@@ -162,7 +162,7 @@ class Texts(Items):
 
 
 class TableRows(Items):
-    """Rows of a table. An encoder's preprocessing learns on training rows how its columns become numbers.
+    """Rows of a table, which an encoder's preprocessing learns to encode from the training rows.
 
     Args:
         frame: Data frame of the features, n rows.

@@ -104,7 +104,7 @@ def _from_path(name: str, trial: int, holdout: float) -> DomainDataset:
 
 
 def _unusual(dataset: DomainDataset, holdout: float) -> list[str]:
-    """What is valid but seldom intended, one sentence each."""
+    """Warnings about valid but unusual data, one sentence each."""
     sentences = []
     for domain, splits in dataset.domains.items():
         if empty := [split for split, rows in splits.items() if not len(rows) and (split != "out" or holdout > 0)]:

@@ -1,4 +1,4 @@
-"""What a run is on disk, without torch: configuration, run.json, records, state, locks, plan file, data stamp.
+"""Runs on disk, without torch: configuration, run.json, records, state, locks, plan file, data stamp.
 
 A run is a folder: `run.json` (what was run and how it ended), `records.jsonl` (its numbers) and `checkpoint/`.
 :class:`RunFolder` writes one; :func:`read_run` and :func:`read_records` read one; :func:`read_runs` reads many into a

@@ -92,7 +92,7 @@ _CONFIG = {
 
 
 def check_description(info: Mapping[str, Any]) -> None:
-    """Raise ValueError where a value of `run.json` has the wrong type; keys may be missing, and others be there."""
+    """Raise ValueError where a value of `run.json` has the wrong type; missing and unknown keys are accepted."""
     _check(info, _RUN)
     _check(info["config"], _CONFIG)
 

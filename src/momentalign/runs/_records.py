@@ -1,4 +1,4 @@
-"""`records.jsonl`: one number a line, in the order in which they were recorded."""
+"""`records.jsonl`: one number per line, in the order of recording."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

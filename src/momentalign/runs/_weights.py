@@ -1,4 +1,4 @@
-"""The weights that a finished run has saved: which they are, and their records."""
+"""Which weights a finished run has saved, and their records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

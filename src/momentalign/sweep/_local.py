@@ -24,7 +24,7 @@ _REPORT_SECONDS = 0.5
 _RETRIES = 3
 _STOP_SECONDS = 5.0
 _ENVIRONMENT = threading.Lock()
-"""Held while the environment of this process is another one: sweeps in two threads would restore each other's."""
+"""Held while the environment is changed, so that sweeps in two threads do not restore each other's."""
 
 
 class LocalEngine(Engine):

@@ -41,7 +41,7 @@ class Position:
 
 
 class Part(Protocol):
-    """State beside the algorithm's and the optimizers' that resuming needs: tensors by name, and plain values."""
+    """Further state that resuming needs: tensors by name, and plain values."""
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Copy out the state."""
@@ -98,7 +98,7 @@ def restore(
     steps: int | None = None,
     warn: bool = True,
 ) -> Position:
-    """Restore an algorithm, its network not wrapped, its optimizers and parts; unchanged where is no checkpoint.
+    """Restore an algorithm, its network not wrapped, its optimizers and parts; unchanged where there is no checkpoint.
 
     A damaged checkpoint is ignored, with a warning if `warn`, and so is one at a step of `steps` or beyond: the run
     starts again.

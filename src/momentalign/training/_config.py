@@ -46,10 +46,10 @@ def make_config(
             own (give it to :func:`run` as well).
         algorithm: Name or import path of an algorithm.
         test_domains: Domains that are not trained on.
-        trial: Seed of data, split, first weights, batches and augmentation.
+        trial: Seed of data, split, initialisation, batches and augmentation.
         hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
         hparams: Values that override the draw.
-        steps: Number of steps; 5001 if not given, for texts as many as go through the training rows three times.
+        steps: Number of steps; 5001 if not given, three epochs for texts.
         record_every: Steps between records; 100 if not given, 300 for images, a third of the steps for texts.
         encoder: As people type it; None for the default of the data set.
         holdout: Share of each domain in its "out" split.
@@ -64,9 +64,6 @@ def make_config(
         augment: Augmentation of images: "domainbed", "no-flip", "none", or "auto" for DomainBed's, without flips where
             the classes are named like digits or letters.
         root: Data folder.
-
-    Returns:
-        The configuration.
 
     Raises:
         ValueError: A name that does not exist, or a number out of range.

@@ -1,4 +1,4 @@
-"""A run's data set: loaded once a process, and its rows concatenated on the device."""
+"""A run's data set: loaded once per process, and its rows concatenated on the device."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ from momentalign.encoders import DecodedImages, PixelPreprocessing, Preprocessin
 from momentalign.runs import RunConfig
 
 IMAGE_BYTES = 4 * 2**30
-"""Most memory that decoded images are kept in; more are decoded whenever they are read."""
+"""Most bytes of decoded images that are kept in memory; larger sets are decoded at every read."""
 
 
 class DataFacts(NamedTuple):
-    """What a configuration depends on of a data set; the same in every trial."""
+    """Facts of a data set that configurations depend on; the same in every trial."""
 
     name: str
     names: tuple[str, ...]
@@ -124,7 +124,7 @@ class DatasetRows:
         return 1024 if flat else 64 if small else 16
 
     def read(self, batches: Sequence[Tensor] | Iterator[Tensor], workers: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Read batches of row indices through a loader, ahead of their use; yields indices and raw rows on the host."""
+        """Prefetch batches of row indices through a loader; yields indices and raw rows on the host."""
         yield from read_rows(self.raw, batches, workers=workers, pin_memory=self.targets.is_cuda)
 
 
@@ -167,7 +167,7 @@ def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.devic
 
 
 def _fits(images: Sequence[DecodedImages], device: torch.device, *, small: bool) -> bool:
-    """Whether image files are decoded once and kept: on a GPU of which they take little memory, or small ones."""
+    """Whether to decode image files once: small images, or on a GPU with enough free memory."""
     if not images or (device.type != "cuda" and not small):
         return False
     if device.type != "cuda":

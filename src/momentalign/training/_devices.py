@@ -69,9 +69,9 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
 
 
 class _OneCpu:
-    """Stands for the Fabric of one CPU in full precision, which does no more than this.
+    """Replacement for the Fabric of one CPU in full precision.
 
-    Importing Lightning takes as long as some hundred steps of a small network.
+    Importing Lightning takes as long as a hundred steps of a small network.
     """
 
     device = torch.device("cpu")
@@ -152,7 +152,7 @@ class _Autocast(nn.Module):
 
 
 _KINDS = {kind.__name__: kind for kind in (DiskFullError, OSError, ModuleNotFoundError, TypeError, ValueError)}
-"""Errors that are for users: raised again from a rank's report as what they are, the most specific first."""
+"""Errors that are for users, the most specific first; raised again from a rank's report as the same type."""
 
 
 def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
@@ -239,7 +239,7 @@ def peak_memory(device: torch.device) -> dict[str, float]:
 
 
 def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ranks: int) -> bool:
-    """Whether steps become a CUDA graph: where they can, unless asked otherwise; raises if asked where they cannot."""
+    """Whether steps become a CUDA graph, by default where possible; ValueError if asked for where they cannot."""
     alone = ranks == 1 and training.device.type == "cuda"
     possible = alone and encoder.capturable and training.algorithm.capturable
     if asked and not possible:

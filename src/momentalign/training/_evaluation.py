@@ -65,7 +65,7 @@ def evaluate(
         root: Data folder.
         device: Where to compute.
         batch_size: Rows at a time; None for a default by kind of rows and device.
-        workers: Processes that read images; None for one a core.
+        workers: Processes that read images; None for one per core.
         skip_bad_files: Skip unreadable images.
         progress: Called with rows done and rows in all.
 

@@ -21,10 +21,10 @@ from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
 MOMENT_ROWS = 2048
-"""Most rows of each training domain that feature moments are taken of."""
+"""Most rows of each training domain for feature moments."""
 
 GAP_ROWS = 1024
-"""Most rows of each training domain that derivatives of the head are compared on."""
+"""Most rows of each training domain for derivatives of the head."""
 
 
 def step_record(step: int, metric: str, value: float) -> Record:
@@ -138,7 +138,7 @@ class _HeldOutSample:
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ascending spans of rows, neighbours joined, so that batches are full; those without rows are left out."""
+    """Sort spans, drop empty ones and join neighbours, so that batches are full."""
     joined: list[tuple[int, int]] = []
     for first, end in sorted(spans):
         if joined and joined[-1][1] == first:
@@ -149,7 +149,7 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class _Predictions(NamedTuple):
-    """What a record is made of, on the device: by row, and for the sample of the moments."""
+    """Predictions for a record, on the device: by row, and features and logits of the sample."""
 
     classes: Tensor
     losses: Tensor

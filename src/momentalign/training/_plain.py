@@ -1,4 +1,4 @@
-"""scikit-learn's linear models as runs: what a table's results are compared with."""
+"""scikit-learn's linear models as runs: baselines for tables."""
 
 import dataclasses
 import warnings

@@ -32,12 +32,12 @@ MIXED = "all"
 """Algorithm of a soup of several algorithms' runs."""
 
 _SAME = ("encoder", "holdout")
-"""Settings that the runs of a soup share beside data set, test domains and trial, so that first weights are equal."""
+"""Settings that the runs of a soup share beside data set, test domains and trial, for the same initialisation."""
 
 
 @dataclass(frozen=True)
 class SoupPlan:
-    """Runs to average: of one data set, one choice of test domains and one trial, so from one initialisation.
+    """Runs to average, of one data set, test domains and trial, and so of one initialisation.
 
     Args:
         algorithm: Name of their algorithm, or :data:`MIXED`.
@@ -137,7 +137,7 @@ def make_soup(
         out: Parent of the soups' folders, which are those of finished runs with one record.
         root: Data folder.
         accelerator: "cpu", "cuda" or "auto".
-        workers: Processes that read images; None for one a core.
+        workers: Processes that read images; None for one per core.
         skip_bad_files: Skip unreadable images.
         progress: Called with evaluations done and the number of all.
 
