@@ -64,7 +64,7 @@ def estimate_sweep(
             config,
             out / f"measure-{index}",
             plan.domains[config.dataset],
-            None if root is None else str(root),
+            root,
             engine.accelerator,
             keep_weights,
             skip_bad_files,

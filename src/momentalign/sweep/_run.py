@@ -123,8 +123,8 @@ def run_sweep(
     """
     out = Path(out).absolute()
     out.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {"root": None if root is None else str(root), "accelerator": engine.accelerator}
-    options |= {"keep_weights": keep_weights, "skip_bad_files": skip_bad_files, "train_accuracy": train_accuracy}
+    options: dict[str, Any] = {"root": root, "accelerator": engine.accelerator, "keep_weights": keep_weights}
+    options |= {"skip_bad_files": skip_bad_files, "train_accuracy": train_accuracy}
     driver = _Driver(plan, out, engine, options, retry_failed, progress)
     planned = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
     done = False

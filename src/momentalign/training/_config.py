@@ -78,9 +78,9 @@ def make_config(
         raise ValueError(
             f"Training needs classes, but the targets of {data.name} are numbers. Use 'momentalign probe'."
         )
-    if data.num_classes < 2:
+    if len(data.classes) < 2:
         raise ValueError(
-            f"Training needs two classes at least, but {data.name} has {data.num_classes}: {join_names(data.classes)}."
+            f"Training needs two classes at least, but {data.name} has {len(data.classes)}: {join_names(data.classes)}."
         )
     trained = default_encoder(data.name, data.recipe) if encoder is None else encoder  # raises where there is none
     is_chosen = isinstance(dataset, DomainDataset) and dataset.recipe_is_chosen

@@ -27,7 +27,6 @@ class DataFacts(NamedTuple):
     names: tuple[str, ...]
     recipe: str
     is_regression: bool
-    num_classes: int
     classes: tuple[str, ...]
     training_rows: Mapping[str, int]
 
@@ -36,24 +35,20 @@ def facts_of(data: DomainDataset) -> DataFacts:
     """Names and sizes of a data set."""
     split = data.training_split
     rows = {name: len(splits[split]) if split in splits else 0 for name, splits in data.domains.items()}
-    return DataFacts(
-        data.name, data.names, data.training_recipe, data.is_regression, data.num_classes, data.classes, rows
-    )
+    return DataFacts(data.name, data.names, data.training_recipe, data.is_regression, data.classes, rows)
 
 
 def load_facts(dataset: str, root: str | Path | None) -> DataFacts:
     """Names and sizes of a data set by name or path; a path is read every time, since it may have changed."""
-    folder = None if root is None else str(root)
-    return _load_facts(dataset, folder) if dataset in dataset_names() else _load_facts.__wrapped__(dataset, folder)
+    return _load_facts(dataset, root) if dataset in dataset_names() else _load_facts.__wrapped__(dataset, root)
 
 
 def open_dataset(config: RunConfig, root: str | Path | None, *, skip_bad_files: bool = False) -> DomainDataset:
     """Load the data set of a run, or return the last one that this process loaded; a path is read every time."""
-    folder = None if root is None else str(root)
-    return _load(config.dataset, config.trial, folder, config.holdout, skip_bad_files)
+    return _load(config.dataset, config.trial, root, config.holdout, skip_bad_files)
 
 
-def _load(dataset: str, trial: int, root: str | None, holdout: float, skip_bad: bool) -> DomainDataset:
+def _load(dataset: str, trial: int, root: str | Path | None, holdout: float, skip_bad: bool) -> DomainDataset:
     load = _load_cached if dataset in dataset_names() else load_dataset
     return load(dataset, trial=trial, root=root, holdout=holdout, skip_bad=skip_bad)
 
@@ -62,7 +57,7 @@ _load_cached = lru_cache(maxsize=1)(load_dataset)
 
 
 @lru_cache(maxsize=16)
-def _load_facts(dataset: str, root: str | None) -> DataFacts:
+def _load_facts(dataset: str, root: str | Path | None) -> DataFacts:
     return facts_of(_load(dataset, 0, root, 0.2, False))
 
 
