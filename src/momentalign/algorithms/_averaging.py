@@ -61,12 +61,10 @@ class SimpleAverage(WeightAverage):
         self.average = RunningMean()
 
     def record(self, step: int, loss: float) -> None:
-        """Add the mean of the steps since the last record."""
         if step >= self.first:
             self.average.add(*self._segment(step))
 
     def mean(self) -> Tensors | None:
-        """The mean, None before the first step that counts."""
         return self.average.tensors or None
 
     def _groups(self) -> dict[str, Tensors]:

@@ -70,7 +70,6 @@ class TablePreprocessing(Preprocessing):
         return ((raw - mean) / scale).float()
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing in JSON values."""
         return {
             "kind": "table",
             "columns": [asdict(column) for column in self.encoder.columns],

@@ -59,7 +59,6 @@ class TextPreprocessing(Preprocessing):
         return torch.from_numpy(rows)
 
     def to_inputs(self, raw: Tensor) -> Tensor:
-        """Return tokens unchanged."""
         return raw
 
     def trim(self, raw: Tensor) -> Tensor:
@@ -67,7 +66,6 @@ class TextPreprocessing(Preprocessing):
         return raw[:, :, : max(1, int(raw[:, 2].sum(1).max()))] if len(raw) else raw
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing, in values that JSON can hold."""
         return {"kind": "text", "length": self.length, "padding": list(self.padding), "tokenizer": self.tokenizer}
 
     def _build_tokenizer(self) -> Any:
@@ -119,7 +117,6 @@ class HuggingFaceText(Encoder):
         return features
 
     def config(self) -> dict[str, Any]:
-        """Describe architecture and preprocessing, in values that JSON can hold."""
         return hf.describe_encoder("huggingface-text", self)
 
 

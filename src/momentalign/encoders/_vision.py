@@ -86,7 +86,6 @@ class HuggingFaceVision(Encoder):
         return _OUTPUTS[self.features](self.model(pixel_values=inputs, return_dict=True))
 
     def config(self) -> dict[str, Any]:
-        """Describe architecture and preprocessing, in values that JSON can hold."""
         statistics = {"keep_statistics": self.keep_statistics} if self._batch_norms() else {}
         return hf.describe_encoder("huggingface-vision", self) | statistics
 

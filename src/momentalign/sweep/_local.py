@@ -57,12 +57,10 @@ class LocalEngine(Engine):
 
     @property
     def slots(self) -> int:
-        """Number of processes."""
         return self.jobs
 
     @property
     def per_gpu(self) -> int:
-        """Most processes that share a GPU; 1 without GPUs."""
         return -(-self.jobs // len(self.gpus)) if self.gpus else 1
 
     @property

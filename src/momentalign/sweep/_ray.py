@@ -89,7 +89,6 @@ class RayEngine(Engine):
 
     @property
     def per_gpu(self) -> int:
-        """Most runs that share a GPU; 1 without GPUs."""
         return self._per_gpu if self.accelerator == "cuda" else 1
 
     @property
@@ -100,7 +99,6 @@ class RayEngine(Engine):
         return f"a Ray cluster of {pluralize(nodes, 'node')}, {self.slots} at once{where}"
 
     def submit(self, job: Job) -> None:
-        """Submit a job to the cluster."""
         self._tasks[self._execute.remote(job, self._marker, self.cpus)] = job
 
     def wait(self, seconds: float) -> list[Outcome | Advance]:
