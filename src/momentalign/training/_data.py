@@ -100,6 +100,10 @@ class DatasetRows:
     def __len__(self) -> int:
         return len(self.targets)
 
+    def indices(self, domain: str, split: str) -> Tensor:
+        """Row indices of a domain's split; empty where there is none."""
+        return torch.arange(*self.spans.get((domain, split), (0, 0)))
+
     def of_split(self, split: str) -> Tensor:
         """Row indices of a split of all domains."""
         return torch.cat([torch.arange(*span) for (_, name), span in self.spans.items() if name == split])

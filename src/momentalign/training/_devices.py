@@ -30,7 +30,7 @@ from momentalign.encoders import Encoder
 from momentalign.training._data import DatasetRows
 from momentalign.training._steps import Training
 
-# A rank that fails reports its error; that the others are then ended is noise.
+# A rank that fails reports its error; warnings that the others were ended are noise.
 logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
 # Set on import, so that it holds in spawned ranks too.
 for _package in ("lightning.fabric", "lightning.pytorch", "lightning_fabric", "pytorch_lightning"):

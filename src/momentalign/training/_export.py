@@ -57,7 +57,7 @@ def export_model(run: str | Path | Predictor, path: str | Path) -> Predictor:
     model = run if isinstance(run, Predictor) else load_run(run)
     traced, other = (example_rows(model.preprocessing, number) for number in (4, 7))
     with torch.no_grad(), _quiet():
-        expected = model(other).numpy()  # first: what preprocessing keeps would be the tracer's otherwise
+        expected = model(other).numpy()  # first, or preprocessing would cache the tracer's tensors
         program = torch.export.export(model, (traced,), dynamic_shapes=(_free_sides(traced, model.preprocessing),))
         content, found = (_to_pt2 if path.suffix == ".pt2" else _to_onnx)(program, model.classes, other)
     difference = float(np.abs(found - expected).max())

@@ -42,7 +42,6 @@ class RunLog(AbstractContextManager["RunLog"]):
         names: Of :data:`LOGGERS`.
         folder: The run's, with its earlier records; files go to its subfolders `csv`, `tensorboard` and `wandb`. None
             logs nothing.
-        config: What is run.
     """
 
     def __init__(self, names: Sequence[str], folder: Path | None, config: RunConfig) -> None:

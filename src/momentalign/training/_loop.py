@@ -90,7 +90,7 @@ def train(
     algorithm.network = wrap_network(fabric, network)
     compile_parts(algorithm, network, options.compile)
 
-    # One mini-batch of every training domain a step, of which a rank takes its share.
+    # One mini-batch of every training domain per step, shared by the ranks.
     pools = training_pools(rows, domains, data.training_split, pool=config.pool)
     keys = [-1] if config.pool else [data.names.index(name) for name in domains]
     sampler = Sampler(pools, keys, config.hparams["batch_size"], config.trial, rank, ranks, epochs=config.pool)

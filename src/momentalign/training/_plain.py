@@ -99,7 +99,7 @@ def _probabilities(
     """Class probabilities of all rows, shape (N, C), by the model fitted to the spans of `trained`."""
     from sklearn.exceptions import ConvergenceWarning
 
-    fitted = np.concatenate([np.arange(*rows.spans[part]) for part in trained])
+    fitted = torch.cat([rows.indices(*part) for part in trained]).numpy()
     y = rows.targets.numpy()[fitted]
     probabilities = np.zeros((len(X), classes))
     present = np.unique(y)

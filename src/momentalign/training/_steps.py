@@ -92,12 +92,10 @@ class Sampler:
 
 def training_pools(rows: DatasetRows, domains: Sequence[str], split: str, *, pool: bool) -> list[Tensor]:
     """Row indices to draw from: one tensor a training domain, or one of all; raises for a domain without rows."""
-    pools = []
-    for domain in domains:
-        first, end = rows.spans.get((domain, split), (0, 0))
-        if first == end:
+    pools = [rows.indices(domain, split) for domain in domains]
+    for domain, rows_of in zip(domains, pools, strict=True):
+        if not len(rows_of):
             raise ValueError(f"Domain {domain!r} has no rows in split {split!r} to train on.")
-        pools.append(torch.arange(first, end))
     return [torch.cat(pools)] if pool else pools
 
 
