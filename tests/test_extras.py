@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from momentalign._extras import require
+from momentalign._extras import require, require_lightning
 
 
 def test_an_installed_module_is_imported() -> None:
@@ -16,3 +16,11 @@ def test_a_missing_module_is_named_as_it_is_installed(monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "PIL.Image", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"^Images need Pillow, which is not installed\."):
         require("PIL.Image", "Images need", extra="vision")
+
+
+def test_lightning_under_the_name_of_either_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert require_lightning("fabric.strategies", "Training needs").DDPStrategy
+    monkeypatch.setattr("momentalign._extras.find_spec", lambda name: None if name == "lightning" else name)
+    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^Training needs lightning_fabric, .* 'momentalign\[train\]'\.$"):
+        require_lightning("fabric.strategies", "Training needs")

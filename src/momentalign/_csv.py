@@ -1,4 +1,4 @@
-"""CSV files that a spreadsheet opens without running anything: text that looks like a formula gets an apostrophe."""
+"""CSV text that spreadsheets open without running formulas."""
 
 import csv
 import re
@@ -12,10 +12,9 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+|inf|nan)([eE][+-]?\d+)?%?")
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell as it is written: text that a spreadsheet would take as a formula begins with an apostrophe.
+    """Escape text that a spreadsheet would take as a formula with an apostrophe.
 
-    Text that is a signed number, such as a class "-1" or a domain "+90%", is left alone, and so is all that is not
-    text.
+    Signed numbers, such as a class "-1" or a domain "+90%", are unchanged, and so are values that are not text.
 
     Example:
         >>> [csv_cell(value) for value in ("=1+1", "-1", "-90%", "a=b", -1.5)]

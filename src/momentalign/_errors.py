@@ -23,9 +23,14 @@ def user_location(error: BaseException) -> str:
     return own[-1] if own else ""
 
 
+def first_line(error: BaseException) -> str:
+    """First line of an error's message, or its type where there is no message."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def describe_error(error: BaseException) -> str:
     """First line of an error's message, its type unless the message is for users, and the location in user code."""
-    lines = str(error).strip().splitlines()
-    plain = isinstance(error, ValueError | OSError | ModuleNotFoundError) and lines
-    text = lines[0] if plain else f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return " ".join(filter(None, [text, user_location(error)]))
+    text = first_line(error)
+    if str(error).strip() and not isinstance(error, ValueError | OSError | ModuleNotFoundError):
+        text = f"{type(error).__name__}: {text}"
+    return f"{text} {user_location(error)}".rstrip()

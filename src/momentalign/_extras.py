@@ -1,10 +1,13 @@
 """Import optional dependencies where they are needed."""
 
 import importlib
+from importlib.util import find_spec
 from typing import Any
 
 _PACKAGES = {"PIL": "Pillow", "lightning": "Lightning Fabric", "ray": "Ray"}
 """Packages whose name differs from their module."""
+_LIGHTNING = {"fabric": "lightning_fabric", "pytorch": "pytorch_lightning"}
+"""Modules of the packages lightning-fabric and pytorch-lightning, which can be installed instead of lightning."""
 
 
 def require(module: str, user: str, *, extra: str, alternative: str = "") -> Any:
@@ -21,3 +24,11 @@ def require(module: str, user: str, *, extra: str, alternative: str = "") -> Any
             f"'momentalign[{extra}]'{alternative}.",
             name=missing,
         ) from None
+
+
+def require_lightning(part: str, user: str) -> Any:
+    """Import a part of Lightning, "fabric.strategies" or "pytorch" for instance, from whichever package has it."""
+    package, dot, rest = part.partition(".")
+    alone = find_spec("lightning") is None and find_spec(_LIGHTNING[package]) is not None
+    root = _LIGHTNING[package] if alone else f"lightning.{package}"
+    return require(f"{root}{dot}{rest}", user, extra="train")

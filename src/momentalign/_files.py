@@ -17,7 +17,7 @@ from pathlib import Path
 
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 _LEFTOVER_SECONDS = 3600.0
-"""Age of a temporary file from which no process is writing to it."""
+"""Age from which a temporary file is taken to be abandoned."""
 _STAGED = ".staged"
 
 
@@ -89,7 +89,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces the folder `path`, if there is one, when the block succeeds.
 
     Replacing takes two renames. Between them, and after a kill there, the previous folder is `PATH.old`, which
-    :func:`last_complete` finds and the next call restores. So `path` lies in a folder where that name is ours.
+    :func:`last_complete` finds and the next call restores.
     """
     path, old = path.absolute(), path.absolute().with_name(f"{path.absolute().name}.old")
     with _folder_beside(path) as new:
@@ -126,7 +126,7 @@ def _sync_tree(folder: Path) -> None:
 
 
 def last_complete(path: Path) -> Path:
-    """Where :func:`atomic_folder` last wrote, which may not exist; moves nothing, another process may be writing."""
+    """Path of the last folder that :func:`atomic_folder` completed; it may not exist. Safe during another write."""
     old = path.with_name(f"{path.name}.old")
     return old if old.exists() and not path.exists() else path
 
@@ -163,14 +163,14 @@ def file_in(folder: Path, name: str) -> Path:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether a file or folder was left by a writer of this module that was killed, or is being written."""
+    """Whether a path is a temporary one of this module: being written, or left by a killed writer."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
 def remove_leftovers(folder: Path, *names: str, age: float = 0.0) -> None:
-    """Remove the temporary files and folders of killed writers of `names`; of at least an age in seconds.
+    """Remove temporary files and folders of `names` that killed writers left, older than `age` seconds.
 
-    An age of 0 is for folders that are locked: nobody else is writing.
+    An age of 0 is for locked folders, where no other process writes.
     """
     for path in list(folder.iterdir()):
         match = _TEMPORARY.fullmatch(path.name)
@@ -181,7 +181,7 @@ def remove_leftovers(folder: Path, *names: str, age: float = 0.0) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder, if there is one, so that a kill leaves none of its files under its name."""
+    """Remove a folder atomically, if there is one."""
     if path.exists():
         temporary = _temporary(path.name, path.parent)
         path.rename(temporary)
@@ -221,7 +221,7 @@ def _remove(path: Path) -> None:
 
 
 def _commit(new: Path, staged: Path) -> None:
-    """Rename `new` to `staged` once that is empty: files of an earlier commit are moved first, by whoever is here."""
+    """Rename `new` to `staged`, after moving the files of an earlier commit."""
     while True:
         _move_staged(staged.parent)
         try:

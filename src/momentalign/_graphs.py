@@ -1,7 +1,7 @@
-"""CUDA graphs: work that is recorded once and launched as a whole.
+"""CUDA graphs: kernels that are recorded once and launched together.
 
-Launching kernels one by one often takes longer than running them. A graph knows addresses, not tensors: what it reads
-and writes has to stay where it is.
+Launching kernels one by one often takes longer than running them. A graph holds addresses, not tensors: its inputs and
+outputs must stay in the same memory.
 """
 
 import gc
@@ -67,7 +67,7 @@ def call_without_waiting(function: Callable[[], Result]) -> tuple[Result | None,
 class Replayed(Generic[Result]):
     """A function of no arguments that becomes a CUDA graph at its third call, if it does not wait for the device.
 
-    At the first call libraries choose their kernels; at the second it is seen whether the function waits, which a graph
+    Libraries choose their kernels in the first call; the second detects whether the function waits, which a graph
     cannot. Replays return the same tensors, overwritten.
     """
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from momentalign._errors import first_line
 from momentalign._extras import require
 
 _TIMEOUT = 5
@@ -20,7 +21,7 @@ def hub_library(user: str, *, extra: str) -> Any:
 
 
 def why_unreachable(hub: Any) -> str | None:
-    """Why the hub cannot be reached, or None: the library would retry for half a minute."""
+    """Why the hub cannot be reached, or None; the library itself would retry for half a minute."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "HF_HUB_OFFLINE is set"
     request = urllib.request.Request(hub.constants.ENDPOINT, method="HEAD")
@@ -51,5 +52,4 @@ def readable_errors(hub: Any, name: str, task: str, missing: str, revision: str 
     except hub.errors.RevisionNotFoundError:
         raise ValueError(f"The hub's model '{name}' has no revision '{revision}'.") from None
     except (hub.errors.HFValidationError, hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"'{name}' cannot be {task}: {first}") from None
+        raise ValueError(f"'{name}' cannot be {task}: {first_line(error)}") from None

@@ -18,7 +18,7 @@ loss.backward()
 
 
 def available_cores() -> int:
-    """Number of cores that this process may run on: in a container perhaps fewer than the machine has."""
+    """Number of cores that this process may use; in a container perhaps fewer than the machine has."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS and Windows

@@ -1,7 +1,7 @@
 """A run's checkpoint on disk: tensors as safetensors, the rest as JSON.
 
-`checkpoint/` is written by :func:`momentalign._files.atomic_folder`, so that it is always complete. Its JSON files
-carry checksums of themselves and of the tensors beside them.
+`checkpoint/` is written by :func:`momentalign._files.atomic_folder`, so it is always complete. Its JSON files have
+checksums of themselves and of the tensors beside them.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ MODEL, WEIGHTS = "model.json", "model.safetensors"
 
 
 def checkpoint_of(folder: Path) -> Path:
-    """Path of a run's last complete checkpoint, which may not exist; moves nothing, another process may be training."""
+    """Path of a run's last complete checkpoint; it may not exist. Safe while another process trains."""
     return last_complete(folder / "checkpoint")
 
 

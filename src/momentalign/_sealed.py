@@ -1,4 +1,4 @@
-"""Checksums of saved files: a JSON file carries one of its own content, and those of the files beside it."""
+"""Checksums of saved files: a JSON file has that of its own content, and those of the files beside it."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ def digests_of(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def seal(content: Mapping[str, Any]) -> str:
-    """A dictionary as JSON, with the checksum of its content."""
+    """Convert a dictionary to JSON with the checksum of its content."""
     plain = json.loads(json.dumps(content))  # keys and enumerations as they are read back
     return json.dumps({**plain, SEAL: _digest(plain)}, indent=1, ensure_ascii=False) + "\n"
 

@@ -8,7 +8,7 @@ from momentalign._types import Integers
 
 
 def seed_hash(*args: object) -> int:
-    """Turn integers and strings into a seed, the same on every machine: the MD5 of their tuple's text, modulo 2^31.
+    """Hash integers and strings to a seed, the same on every machine: the MD5 of their tuple's text, modulo 2^31.
 
     Example:
         >>> seed_hash(0, 0)

@@ -27,7 +27,7 @@ def exit_code(error: KeyboardInterrupt) -> int:
 
 
 def ignore_signals() -> None:
-    """Ignore what arrives while the interpreter shuts down, when it has its default handlers back."""
+    """Ignore signals while the interpreter shuts down, with its default handlers restored."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 

@@ -1,6 +1,6 @@
-"""Names of tables that say how to read them: `sites.csv?target=outcome&domain=hospital&sep=;`.
+"""Names of tables with options for reading them: `sites.csv?target=outcome&domain=hospital&sep=;`.
 
-Such a name is a data set's name wherever there is one: on the command line, in a run's configuration, in a sweep.
+They are accepted wherever a data set's name is: on the command line, in a run's configuration, in a sweep.
 """
 
 import re
@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
 TABLE_OPTIONS = ("target", "domain", "group", "split", "sep", "encoding")
-"""What can stand after the "?": arguments of :func:`momentalign.tables.read_table`."""
+"""Options after the "?": arguments of :func:`momentalign.tables.read_table`."""
 _DEFAULTS = {"target": "y", "domain": "domain"}
 _RESERVED = re.compile(r"[%&?\x00-\x1f\x7f]")
 
@@ -35,10 +35,10 @@ def table_spec(
     sep: str | None = None,
     encoding: str | None = None,
 ) -> str:
-    """The name of a table as a data set: its path and how to read it.
+    """Name a table with options for reading it, for use as a data set.
 
     Args:
-        path: Of a table; it may be such a name itself, whose options are kept.
+        path: Path of a table, or such a name, whose options are kept.
         target: Column of the labels; `y` if not given.
         domain: Column of the domains; `domain` if not given.
         group: Column of the groups; `group` if not given and there is one.
@@ -117,7 +117,7 @@ def spec_path(spec: str) -> str:
 
 
 def resolve_spec(spec: str) -> str:
-    """A name that means the same in every folder: with an absolute path where there is such a file or folder."""
+    """Make the path of a name absolute if the file or folder exists."""
     path, options = split_spec(spec)
     file = Path(path).expanduser()
     return fill_spec(str(file.resolve()) if file.exists() else path, options)

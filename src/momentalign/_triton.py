@@ -1,4 +1,4 @@
-"""What the Triton kernels share on the host: when they can be used, and their backward passes in autograd."""
+"""Host code shared by the Triton kernels: when they can be used, and their backward passes in autograd."""
 
 from importlib.util import find_spec
 from typing import Any

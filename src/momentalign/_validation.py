@@ -67,6 +67,12 @@ def check_decay(name: str, value: object) -> float:
     return number
 
 
+def check_holdout(value: object) -> None:
+    """Check the share of each domain in its "out" split."""
+    if not 0 <= check_number("holdout", value) < 1:
+        raise ValueError(f"'holdout' should be at least 0 and below 1, but is {value}.")
+
+
 def check_column(name: str, shape: tuple[int, ...], rows: int, of: str) -> None:
     """Check that an array is a column with one entry for each of the `rows` rows of the array `of`."""
     if shape != (rows,):

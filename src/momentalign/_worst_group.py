@@ -23,7 +23,7 @@ GROUP_MEASURES = {
 
 
 def worst_group_interval(hits: ArrayLike, rows: ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
-    r"""Confidence interval of the accuracy of the worst group, which knows that it is a minimum.
+    r"""Confidence interval of the worst group's accuracy, corrected for taking a minimum.
 
     The least of several observed accuracies is lower on average than the accuracy of the worst group, the more so the
     more groups are close to it. The bootstrap (resample the rows within each group and take the minimum each time)

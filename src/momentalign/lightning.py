@@ -1,22 +1,17 @@
 """A penalty for a LightningModule whose `training_step` stays as it is."""
 
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from momentalign._extras import require
+from momentalign._extras import require_lightning
 from momentalign.penalties import DomainPenalty
 
-# The package pytorch-lightning installs it under another name.
-_ALONE = find_spec("lightning") is None and find_spec("pytorch_lightning") is not None
-_Callback: Any = require(
-    "pytorch_lightning" if _ALONE else "lightning.pytorch", "AlignmentCallback needs", extra="train"
-).Callback
-
 __all__ = ["AlignmentCallback"]
+
+_Callback: Any = require_lightning("pytorch", "AlignmentCallback needs").Callback
 
 BatchPart = int | str | Callable[[Any], Tensor]
 """Index or key of a part of a batch, or a function that takes the batch and returns the part."""
@@ -28,8 +23,8 @@ class AlignmentCallback(_Callback):  # type: ignore[misc]  # Lightning is untype
     Input and output of the head are recorded while `training_step` runs, so the head has to be called once in a step,
     with gradients; the penalty is computed from them and added before Lightning divides for accumulated batches and
     scales for mixed precision. The penalty and its unweighted terms are logged as `penalty` and `penalty/TERM`. The
-    penalty's state (count of steps, averages) is saved in Lightning's checkpoints, with the callback's. The module is
-    left as it was when training ends.
+    penalty's state (count of steps, averages) is saved in Lightning's checkpoints. `training_step` is restored when
+    training ends.
 
     Needs automatic optimization. On several devices the penalty gathers the rows of all of them.
 
@@ -37,7 +32,7 @@ class AlignmentCallback(_Callback):  # type: ignore[misc]  # Lightning is untype
         penalty: For instance `CMA(1, 1, scaling="relative")`.
         head: Name of the linear head in the module: `"head"`, `"model.classifier"`.
         targets: Index or key of the targets in a batch, or a function of the batch.
-        domains: Of the domains: integers, one a row.
+        domains: The same for the domains, integers of shape (n,).
         log: Whether to log the penalty and its terms.
     """
 
@@ -70,23 +65,11 @@ class AlignmentCallback(_Callback):  # type: ignore[misc]  # Lightning is untype
         return dict(self.penalty.state_dict())
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore the state of the penalty.
-
-        Args:
-            state_dict: From :meth:`state_dict`.
-        """
+        """Restore :meth:`state_dict`."""
         self.penalty.load_state_dict(state_dict)
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Check the module before any work is done.
-
-        Args:
-            trainer: The Trainer.
-            pl_module: The LightningModule.
-
-        Raises:
-            ValueError: The module optimizes by itself, or has no such head.
-        """
+        """Raise ValueError if the module optimizes manually, or has no such head."""
         if not pl_module.automatic_optimization:
             raise ValueError(
                 f"AlignmentCallback needs automatic optimization, but {type(pl_module).__name__} optimizes by itself. "
@@ -105,12 +88,7 @@ class AlignmentCallback(_Callback):  # type: ignore[misc]  # Lightning is untype
             raise ValueError(f"{self.head!r} has {has} bias: give the penalty bias={head.bias is not None}.")
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Put the penalty into `training_step`.
-
-        Args:
-            trainer: The Trainer.
-            pl_module: The LightningModule.
-        """
+        """Wrap `training_step`."""
         self.penalty.to(pl_module.device).train()
         self._hook = pl_module.get_submodule(self.head).register_forward_hook(self._record)
         step = pl_module.training_step
@@ -129,12 +107,7 @@ class AlignmentCallback(_Callback):  # type: ignore[misc]  # Lightning is untype
         pl_module.training_step = aligned_step
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Leave the module as it was.
-
-        Args:
-            trainer: The Trainer.
-            pl_module: The LightningModule.
-        """
+        """Restore `training_step`."""
         if self._hook is None:
             return
         self._hook.remove()
@@ -146,13 +119,7 @@ class AlignmentCallback(_Callback):  # type: ignore[misc]  # Lightning is untype
                 pl_module.training_step = own.original
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Leave the module as it was.
-
-        Args:
-            trainer: The Trainer.
-            pl_module: The LightningModule.
-            exception: Why training ended.
-        """
+        """Restore `training_step`."""
         self.on_train_end(trainer, pl_module)
 
     def _record(self, head: nn.Module, inputs: tuple[Tensor, ...], logits: Tensor) -> None:
@@ -160,7 +127,7 @@ class AlignmentCallback(_Callback):  # type: ignore[misc]  # Lightning is untype
             self._calls.append((inputs[0], logits))
 
     def _add(self, module: Any, output: Any, batch: Any) -> Any:
-        """What `training_step` returned, with the penalty in its loss; None, which skips the step, stays None."""
+        """Add the penalty to the output of `training_step`; None, which skips the step, stays None."""
         if output is None:
             return None
         calls = self._calls or []

@@ -193,7 +193,8 @@ def test_too_little_room_is_said_before_the_start(tmp_path, shared, monkeypatch)
 
 
 def test_nothing_is_tried_where_training_cannot_run(tmp_path, monkeypatch):
-    monkeypatch.setattr("momentalign.training._devices.find_spec", lambda name: None)
+    for module in ("momentalign.training._devices", "momentalign._extras"):
+        monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "lightning", None)
     monkeypatch.setitem(sys.modules, "lightning.fabric", None)
     result = CliRunner().invoke(app, ["sweep", "colored-digits", "--algorithms", "erm", "-o", str(tmp_path / "out")])

@@ -1,4 +1,6 @@
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,10 +11,10 @@ from torch import nn
 
 from momentalign.algorithms import Network
 from momentalign.encoders import TensorPreprocessing
-from momentalign.runs import read_records
+from momentalign.runs import Record, read_records
 from momentalign.theory import moment_gaps
 from momentalign.training import load_run, run
-from momentalign.training._batch_moments import BatchMoments
+from momentalign.training._batch_moments import batch_moments
 from momentalign.training._data import open_rows
 from momentalign.training._steps import Sampler, Training, training_pools
 from tests.training.problems import assert_same_weights, small_config, three_domains
@@ -44,12 +46,12 @@ def test_training_does_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     data = three_domains()
     config = small_config(data, hparams={"dropout": 0.5})
     run(config, tmp_path / "with", data=data)
-    monkeypatch.setattr(BatchMoments, "__call__", lambda self, step: [])
+    monkeypatch.setattr("momentalign.training._loop.batch_moments", lambda *arguments: [])
     run(config, tmp_path / "without", data=data)
     assert_same_weights(tmp_path / "with", tmp_path / "without")
 
 
-def batch_moments(encoder: nn.Module, *, pool: bool = False) -> BatchMoments:
+def moments_of(network: Network, *, pool: bool = False) -> Callable[[int], list[Record]]:
     data = three_domains()
     preprocessing = TensorPreprocessing((1, 8, 8))
     rows = open_rows(data, preprocessing, torch.device("cpu"))
@@ -57,23 +59,24 @@ def batch_moments(encoder: nn.Module, *, pool: bool = False) -> BatchMoments:
     sampler = Sampler(pools, list(range(len(pools))), 8, trial=0)
     training = Training(SimpleNamespace(), {}, SimpleNamespace(), rows, sampler, preprocessing, 0, 0, 0)  # type: ignore[arg-type]
     fabric = SimpleNamespace(autocast=nullcontext)
-    return BatchMoments(fabric, Network(encoder, 64, 2, dropout=0.5), training)
+    return partial(batch_moments, fabric, network, training)
 
 
 def test_training_mode_without_a_trace() -> None:
     """Dropout is on, the same for the same step; statistics of batch normalisation stay as they were."""
-    moments = batch_moments(nn.Sequential(nn.BatchNorm2d(1), nn.Flatten()))
-    before = {name: buffer.clone() for name, buffer in moments.network.named_buffers()}
+    network = Network(nn.Sequential(nn.BatchNorm2d(1), nn.Flatten()), 64, 2, dropout=0.5)
+    moments = moments_of(network)
+    before = {name: buffer.clone() for name, buffer in network.named_buffers()}
     first, again, later = gaps_of(moments(3), 3), gaps_of(moments(3), 3), gaps_of(moments(4), 4)
-    for name, buffer in moments.network.named_buffers():
+    for name, buffer in network.named_buffers():
         assert torch.equal(buffer, before[name])
     assert first == again != later
-    moments.network.dropout.p = 0.0
+    network.dropout.p = 0.0
     assert gaps_of(moments(3), 3)["batch_moment_gap_2"] < first["batch_moment_gap_2"]
 
 
 def test_nothing_to_compare() -> None:
-    assert batch_moments(nn.Flatten(), pool=True)(0) == []
-    broken = batch_moments(nn.Flatten())
-    broken.network.encoder.register_forward_hook(lambda *inputs: inputs[-1] * torch.nan)
-    assert broken(0) == []
+    network = Network(nn.Flatten(), 64, 2)
+    assert moments_of(network, pool=True)(0) == []
+    network.encoder.register_forward_hook(lambda *inputs: inputs[-1] * torch.nan)
+    assert moments_of(network)(0) == []

@@ -61,12 +61,10 @@ class SimpleAverage(WeightAverage):
         self.average = RunningMean()
 
     def record(self, step: int, loss: float) -> None:
-        """Take in the mean of the steps since the last record."""
         if step >= self.first:
             self.average.add(*self._segment(step))
 
     def mean(self) -> Tensors | None:
-        """The mean, None before the first step that counts."""
         return self.average.tensors or None
 
     def _groups(self) -> dict[str, Tensors]:
@@ -96,10 +94,8 @@ class ValleyAverage(WeightAverage):
         super().__init__(network, steps, boundary)
         self.recent: list[tuple[Tensors, int, float]] = []  # segments before the valley: mean, number, loss
         self.height: float | None = None
-        self.valley, self.outside = (
-            RunningMean(),
-            RunningMean(),
-        )  # `outside`: segments above the height that may yet be in it
+        self.valley = RunningMean()
+        self.outside = RunningMean()  # segments above the height that may yet be in the valley
         self.above = 0
         self.fallback: Tensors | None = None
 
@@ -109,7 +105,7 @@ class ValleyAverage(WeightAverage):
         return self.above >= N_TOLERANCE
 
     def record(self, step: int, loss: float) -> None:
-        """Take in a segment: look for the beginning of the valley, then for its end."""
+        """Add a segment: look for the beginning of the valley, then for its end."""
         if step < self.first or self.ended:
             return
         segment = (*self._segment(step), loss)
@@ -183,9 +179,6 @@ def make_average(name: str, network: nn.Module, steps: int, boundary: int | None
         network: The network, on its device.
         steps: Number of steps of the run.
         boundary: Step at which annealing switches a penalty on, or None.
-
-    Returns:
-        The average, of nothing yet.
     """
     if check_choice("average", name, AVERAGES) == "none":
         return None

@@ -83,9 +83,6 @@ class AlgorithmSpec:
             num_domains: Number of training domains.
             hparams: A value for each hyper-parameter, as :func:`draw_hyperparameters` gives them.
 
-        Returns:
-            The algorithm.
-
         Raises:
             ValueError: A name is unknown or missing.
         """
@@ -133,7 +130,7 @@ _CLASSES: tuple[type[Algorithm] | type[DomainPenalty], ...] = (
 _CATALOGUE = {cls.name: AlgorithmSpec(cls.name, cls) for cls in _CLASSES}
 
 PLAIN_MODELS = {"logistic-regression": "LogisticRegression", "logistic-regression-cv": "LogisticRegressionCV"}
-"""scikit-learn's models that sweeps of tables run beside the algorithms, with their labels; they train no network."""
+"""scikit-learn's models, with their labels, that sweeps of tables run as baselines."""
 
 
 def algorithm_names() -> tuple[str, ...]:

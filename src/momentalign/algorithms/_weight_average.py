@@ -1,7 +1,7 @@
-"""The base class of weight averages: an accumulator that a step adds to, and what records make of it.
+"""The base class of weight averages.
 
-A step adds the present weights to the accumulator: one operation on lists of tensors, without reading anything back, so
-that it can be part of a captured step. Everything else happens at records, on numbers that the host knows.
+A step adds the present weights to an accumulator: one operation on lists of tensors, without reading anything back, so
+that it can be part of a captured step. Everything else happens at records, on the host.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 Tensors = list[Tensor]
 
 PARTS = 48
-"""Parts that the weights of a small network are added in, so that one launch has them all and they run side by side."""
+"""Number of parts in which a small network's weights are added, in parallel in one launch."""
 
 
 class WeightAverage(ABC):
@@ -53,13 +53,13 @@ class WeightAverage(ABC):
         torch._foreach_add_(*self._total_and_weights())
 
     def before(self, step: int) -> None:
-        """Forget what was accumulated before the first step that counts."""
+        """Reset the accumulator before the first step that counts."""
         if step == self.first:
             torch._foreach_zero_(self.total)
 
     @abstractmethod
     def record(self, step: int, loss: float) -> None:
-        """Take in the steps since the last record; `loss` is the validation loss of the raw weights."""
+        """Add the steps since the last record; `loss` is the validation loss of the raw weights."""
 
     @abstractmethod
     def mean(self) -> Tensors | None:
@@ -131,13 +131,13 @@ class WeightAverage(ABC):
 
 
 class RunningMean:
-    """Mean of means, weighted by how many weights each of them stands for."""
+    """Weighted mean of means."""
 
     def __init__(self, tensors: Tensors | None = None, number: int = 0) -> None:
         self.tensors, self.number = tensors or [], number
 
     def add(self, tensors: Tensors, number: int) -> None:
-        """Take in the mean of `number` weights, which is not kept."""
+        """Add the mean of `number` weights, which is copied."""
         self.number += number
         if self.tensors:
             torch._foreach_lerp_(self.tensors, tensors, number / self.number)

@@ -10,7 +10,7 @@ from momentalign.bench._baselines import HeadPenalty, backpropagated_hgp, dense_
 from momentalign.bench._measure import Call, Measurement, captured, measure_in_turns
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._results import BenchmarkRow
-from momentalign.encoders import MNIST_CNN
+from momentalign.encoders import MNIST_CNN, HuggingFaceVision, ImagePreprocessing
 from momentalign.penalties import CMA, CORAL, HGP, Fishr
 
 MakeEncoder = Callable[[], tuple[nn.Module, tuple[int, ...], int]]
@@ -32,7 +32,7 @@ def vit_small() -> tuple[nn.Module, tuple[int, ...], int]:
     from transformers import ViTConfig, ViTModel
 
     config = ViTConfig(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, intermediate_size=1536)
-    return _FirstToken(ViTModel(config, add_pooling_layer=False)), (3, 224, 224), 384
+    return HuggingFaceVision(ViTModel(config, add_pooling_layer=False), ImagePreprocessing(224)), (3, 224, 224), 384
 
 
 def step_rows(
@@ -106,13 +106,3 @@ def _penalties(size: BatchSize, device: torch.device, baselines: bool) -> dict[s
         penalties["HGP by double back-propagation"] = backpropagated_hgp
         penalties["dense Hessian per domain"] = dense_hessian
     return penalties
-
-
-class _FirstToken(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Tensor:
-        tokens: Tensor = self.model(images).last_hidden_state
-        return tokens[:, 0]

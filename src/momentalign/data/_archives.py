@@ -44,7 +44,7 @@ class _Member(NamedTuple):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or tar archive, by its content; a broken one is."""
+    """Whether a file is a zip or tar archive, intact or broken, by its content."""
     try:
         return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
     except _BROKEN:

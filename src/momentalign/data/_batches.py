@@ -15,9 +15,9 @@ from momentalign._validation import check_count
 class DomainBatchSampler(Sampler[list[int]]):
     """Draws batches with `rows` rows of every domain, domain after domain, for `DataLoader(batch_sampler=...)`.
 
-    With equal numbers the mean loss of a batch is the mean of the domains' losses, with which the penalties are
-    defined, and a rare domain is in every batch. The rows of a domain come in a random order, all once before any comes
-    again; a small domain begins anew while a large one goes on.
+    The mean loss of such a batch is the mean of the domains' losses, as the penalties assume, and a rare domain is in
+    every batch. The rows of a domain are drawn in random order, all once before any is repeated; a small domain starts
+    over while a large one continues.
 
     Args:
         domains: Domain of each row of the data set, shape (n,): integers or strings.
@@ -79,7 +79,7 @@ class DomainBatchSampler(Sampler[list[int]]):
             yield torch.cat([self._drawn(k, batch)[self.share] for k in range(len(self.pools))]).tolist()
 
     def _drawn(self, domain: int, batch: int) -> Tensor:
-        """Rows of a domain in a batch: a piece of an endless sequence of its rows, in a new order each time around."""
+        """Rows of a domain in a batch: a slice of an endless sequence of shuffled epochs."""
         pool, start = self.pools[domain], batch * self.rows
         rounds = range(start // len(pool), -(-(start + self.rows) // len(pool)))
         order = torch.cat([self._order(domain, number) for number in rounds])

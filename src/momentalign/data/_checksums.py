@@ -30,7 +30,7 @@ def no_progress(action: str, done: int, total: int | None) -> None:
 
 
 def read_blocks(file: BufferedIOBase) -> Iterator[bytes]:
-    """The rest of an open file, one mebibyte at a time."""
+    """Read the rest of an open file in blocks."""
     while block := file.read(BLOCK_BYTES):
         yield block
 

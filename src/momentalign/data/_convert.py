@@ -67,7 +67,7 @@ def domain_dataset(
     classes: Sequence[str] | None = None,
     training_recipe: str | None = None,
 ) -> DomainDataset:
-    """Make a data set of map-style torch data sets, one a domain.
+    """Make a data set of map-style torch data sets, one per domain.
 
     All rows are read into memory; images that do not fit are better left in folders.
 

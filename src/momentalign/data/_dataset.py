@@ -205,7 +205,7 @@ def _recipe(domains: Mapping[str, Mapping[str, Split]]) -> str:
 
 
 def _image_side(domains: Mapping[str, Mapping[str, Split]]) -> int | None:
-    """Of the first file of each domain by name, the same for every split into parts."""
+    """Larger side of the first file of each domain by name, which does not depend on the split."""
     sides: list[int | None] = []
     for splits in domains.values():
         files = [rows.inputs for rows in splits.values() if isinstance(rows.inputs, ImageFiles) and len(rows)]

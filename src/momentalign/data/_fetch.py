@@ -183,7 +183,7 @@ def _given(path: Path, source: Source) -> tuple[SourceFile, Path]:
 
 
 def _find(staging: Path, source: Source) -> Path:
-    """The topmost folder with the data set's contents; archives nest it differently."""
+    """The topmost folder with the data set's contents, which archives nest differently."""
     level = [staging]
     for _ in range(4):
         for candidate in level:

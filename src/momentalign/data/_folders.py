@@ -84,7 +84,7 @@ def without_bad_files(dataset: DomainDataset) -> DomainDataset:
 
 def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
     """Image paths of each class of a domain, relative to the folder; classes without images are dropped."""
-    if stray := _images_in(folder / domain):
+    if stray := sorted(path for path in (folder / domain).iterdir() if is_image(path.name) and path.is_file()):
         if not _subfolders(folder / domain):
             raise ValueError(_wrong_structure(folder, stray[0]))
         warnings.warn(
@@ -108,10 +108,6 @@ def _files_by_class(folder: Path, domain: str) -> dict[str, list[str]]:
 
 def _subfolders(folder: Path) -> list[str]:
     return sorted(entry.name for entry in os.scandir(folder) if is_folder(entry) and not entry.name.startswith("."))
-
-
-def _images_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
 
 
 def _duplicates(folder: Path) -> frozenset[str]:

@@ -90,7 +90,7 @@ def make_group_set(
     group_names = tuple(f"{label}, {domain}" for label in classes for domain in domains)
     source: _TableRows | _ImageRows
     source = _TableRows.read(str(name)) if is_table(spec_path(str(name))) else _ImageRows.read(name, root)
-    y, e = source.codes("class", classes), source.codes("domain", domains)
+    y, e = _codes(source, "class", classes), _codes(source, "domain", domains)
     chosen = np.flatnonzero((y >= 0) & (e >= 0))
     splits = draw_group_splits(
         y[chosen], e[chosen], group_names, share=share, holdout=holdout, seed=seed_hash("groups", trial)
@@ -178,9 +178,6 @@ class _ImageRows:
                 labels["domain"].append(domain)
         return cls(data.name, files, labels)
 
-    def codes(self, what: str, names: Sequence[str]) -> Integers:
-        return _codes(self.name, what, np.array(self.labels[what]), names)
-
     def write(self, folder: Path, rows: Integers, splits: NDArray[np.str_]) -> str:
         """Copy the images; returns the path of the data set below the folder."""
         lines = [("file", "class", "domain", "split")]
@@ -217,9 +214,6 @@ class _TableRows:
             )
         return cls(table.path.name, table)
 
-    def codes(self, what: str, names: Sequence[str]) -> Integers:
-        return _codes(self.name, what, self.labels[what], names)
-
     def write(self, folder: Path, rows: Integers, splits: NDArray[np.str_]) -> str:
         """Write the rows; returns the path of the data set below the folder."""
         labels, domains = self.labels["class"][rows], self.labels["domain"][rows]
@@ -229,12 +223,15 @@ class _TableRows:
         return _TABLE
 
 
-def _codes(source: str, what: str, labels: NDArray[np.str_], names: Sequence[str]) -> Integers:
-    """Index of each row's label in `names`, −1 for others."""
+def _codes(source: _TableRows | _ImageRows, what: str, names: Sequence[str]) -> Integers:
+    """Index of each row's class or domain in `names`, −1 for others."""
+    labels = np.asarray(source.labels[what])
     known = sorted(set(labels.tolist()))
     for name in names:
         if name not in known:
-            raise ValueError(f"{source} has no {what} '{name}'.{suggest(name, known)} It has: {join_first(known, 20)}.")
+            raise ValueError(
+                f"{source.name} has no {what} '{name}'.{suggest(name, known)} It has: {join_first(known, 20)}."
+            )
     codes = np.full(len(labels), -1, dtype=np.int64)
     for code, name in enumerate(names):
         codes[labels == name] = code

@@ -124,7 +124,7 @@ def read_group_folder(folder: Path) -> DomainDataset:
 
 
 def read_columns(path: Path, columns: Sequence[str], dataset: str) -> list[tuple[str, ...]]:
-    """Columns of a CSV file with a header, as text: a tuple a row."""
+    """Columns of a CSV file with a header, as text: one tuple per row."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch {dataset}', or put it there.")
     try:

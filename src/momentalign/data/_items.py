@@ -18,7 +18,7 @@ class Items(ABC):
 
     Attributes:
         names: Names of the n rows in files and messages.
-        kind: What the rows are, for messages.
+        kind: Kind of rows, for messages.
     """
 
     names: list[str]
@@ -37,7 +37,7 @@ class Items(ABC):
         """Concatenate one or more parts of the same kind."""
 
     def content(self) -> bytes:
-        """What identifies the rows besides their names, if it is in memory."""
+        """Content of rows in memory, which identifies them besides their names."""
         return b""
 
     def __repr__(self) -> str:
@@ -66,7 +66,6 @@ class ImageFiles(Items):
         return files
 
     def rows(self, indices: Tensor) -> Self:
-        """Select files by number."""
         return self.from_names([self.names[index] for index in indices.tolist()], self.root)
 
     @classmethod
@@ -144,14 +143,12 @@ class Texts(Items):
                 raise ValueError(f"'{name}' should have one entry per sentence ({n}), but has {len(column)}.")
 
     def rows(self, indices: Tensor) -> Self:
-        """Select sentences or pairs by number."""
         order = indices.tolist()
         second = None if self.second is None else [self.second[index] for index in order]
         return type(self)([self.first[index] for index in order], second, [self.names[index] for index in order])
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate sentences, or pairs of sentences."""
         second = None if parts[0].second is None else [text for part in parts for text in part.second or ()]
         names = [name for part in parts for name in part.names]
         return cls([text for part in parts for text in part.first], second, names)
@@ -162,7 +159,7 @@ class Texts(Items):
 
 
 class TableRows(Items):
-    """Rows of a table. An encoder's preprocessing learns on training rows how its columns become numbers.
+    """Rows of a table, which an encoder's preprocessing learns to encode from the training rows.
 
     Args:
         frame: Data frame of the features, n rows.
@@ -179,13 +176,11 @@ class TableRows(Items):
             raise ValueError(f"'names' should have one entry per row ({len(frame)}), but has {len(self.names)}.")
 
     def rows(self, indices: Tensor) -> Self:
-        """Select rows by number."""
         order = indices.tolist()
         return type(self)(self.frame.iloc[order], [self.names[index] for index in order])
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate rows with the same columns."""
         import pandas
 
         return cls(pandas.concat([part.frame for part in parts]), [name for part in parts for name in part.names])

@@ -8,6 +8,7 @@ from pathlib import Path
 from momentalign._datasets import DATASET_NAMES, GROUPS_FILE
 from momentalign._format import join_first, suggest
 from momentalign._table_spec import is_table, spec_path
+from momentalign._validation import check_holdout
 from momentalign.data._convert import table_dataset
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._digits import ColoredDigits, ColoredMNIST, RotatedDigits, RotatedMNIST
@@ -74,8 +75,7 @@ def load_dataset(
     Raises:
         ValueError: No such data set, or files of another structure.
     """
-    if not 0 <= holdout < 1:
-        raise ValueError(f"'holdout' should be at least 0 and below 1, but is {holdout}.")
+    check_holdout(holdout)
     if name in _LOADERS:
         dataset = _LOADERS[str(name)](trial, data_folder(root), holdout)
     else:
@@ -104,7 +104,7 @@ def _from_path(name: str, trial: int, holdout: float) -> DomainDataset:
 
 
 def _unusual(dataset: DomainDataset, holdout: float) -> list[str]:
-    """What is valid but seldom intended, one sentence each."""
+    """Warnings about valid but unusual data, one sentence each."""
     sentences = []
     for domain, splits in dataset.domains.items():
         if empty := [split for split, rows in splits.items() if not len(rows) and (split != "out" or holdout > 0)]:

@@ -14,7 +14,7 @@ from momentalign.data._groups import group_dataset, integers, read_columns
 from momentalign.data._items import Texts
 
 _FOLDER = "multinli_1.0"
-# In the order in which the rows of the metadata count them.
+# In the order of the row numbers in the metadata.
 _PARTS = ("multinli_1.0_train.jsonl", "multinli_1.0_dev_matched.jsonl", "multinli_1.0_dev_mismatched.jsonl")
 _METADATA = "metadata_random.csv"
 _CLASSES = ("contradiction", "entailment", "neutral")

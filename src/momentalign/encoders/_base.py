@@ -79,7 +79,6 @@ class TensorPreprocessing(Preprocessing):
         return raw / 255 if raw.dtype == torch.uint8 else raw.float()
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing, in values that JSON can hold."""
         return {"kind": "tensor", "shape": list(self.shape)}
 
 

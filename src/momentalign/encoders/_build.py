@@ -115,17 +115,8 @@ def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int |
 
 
 def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset) -> Encoder:
-    name, size = _size_suffix(spec, spec) if spec.partition("?")[0] in _SMALL_NETWORKS else ("", None)
-    if name:
-        if isinstance(inputs, ImageFiles) and name in _SIDES:
-            least, most = _SIDES[name]
-            side = size or min(max(least, dataset.image_side or most), most)
-            if side < least:
-                raise ValueError(f"Encoder '{name}' takes images of {least} × {least} at least, not '{spec}'.")
-            return _SMALL_NETWORKS[name]((3, side, side), side)
-        if size is not None:
-            raise ValueError(f"'?size=' sets the size of image files, but {dataset.name} has none. Use '{name}'.")
-        return _SMALL_NETWORKS[name](_row_shape(name, inputs), None)
+    if spec.partition("?")[0] in _SMALL_NETWORKS:
+        return _small_network(spec, inputs, dataset)
     kind, colon, rest = spec.partition(":")
     if not colon or kind not in ("hf", "hf-config"):
         kind, rest = "", spec
@@ -145,6 +136,19 @@ def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset) 
         f"There is no encoder '{spec}'. Known: {', '.join(_SMALL_NETWORKS)}, hf:NAME, hf-config:FOLDER, a folder in "
         "Hugging Face format and the folder of a finished run." + suggest(spec, _SMALL_NETWORKS)
     )
+
+
+def _small_network(spec: str, inputs: Tensor | Items, dataset: DomainDataset) -> Encoder:
+    name, size = _size_suffix(spec, spec)
+    if isinstance(inputs, ImageFiles) and name in _SIDES:
+        least, most = _SIDES[name]
+        side = size or min(max(least, dataset.image_side or most), most)
+        if side < least:
+            raise ValueError(f"Encoder '{name}' takes images of {least} × {least} at least, not '{spec}'.")
+        return _SMALL_NETWORKS[name]((3, side, side), side)
+    if size is not None:
+        raise ValueError(f"'?size=' sets the size of image files, but {dataset.name} has none. Use '{name}'.")
+    return _SMALL_NETWORKS[name](_row_shape(name, inputs), None)
 
 
 def _table_encoder(dataset: DomainDataset, training: Sequence[Split] | None) -> Encoder:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from momentalign._errors import first_line
 from momentalign._extras import require
 from momentalign._format import join_first
 from momentalign._json import read_json
@@ -62,11 +63,6 @@ def read_config(path: Path) -> dict[str, Any]:
     return content
 
 
-def first_line(error: Exception) -> str:
-    """First line of an error of the library, whose messages can fill a screen."""
-    return str(error).strip().partition("\n")[0]
-
-
 def read_architecture(folder: Path) -> Any:
     """Read the library's configuration object of the model in a folder."""
     path = folder / CONFIG_FILE
@@ -111,12 +107,17 @@ def _check_no_code(values: Mapping[str, Any], source: str) -> None:
                 _check_no_code(part, source)
 
 
-def architecture_to_dict(architecture: Any) -> dict[str, Any]:
-    """Values of a configuration that belong to the architecture."""
+def describe_encoder(kind: str, encoder: Any) -> dict[str, Any]:
+    """Configuration of an encoder around a model of the library, in values that JSON can hold."""
+    architecture = json.loads(encoder.model.config.to_json_string(use_diff=False))
     return {
-        name: value
-        for name, value in json.loads(architecture.to_json_string(use_diff=False)).items()
-        if name not in _NOT_ARCHITECTURE
+        "kind": kind,
+        "source": encoder.source,
+        "features": encoder.features,
+        "num_features": encoder.num_features,
+        "architecture": {name: value for name, value in architecture.items() if name not in _NOT_ARCHITECTURE},
+        "preprocessing": encoder.preprocessing.config(),
+        "transformers": transformers().__version__,
     }
 
 

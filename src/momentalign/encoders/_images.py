@@ -140,7 +140,6 @@ class ImagePreprocessing(Preprocessing):
             return self._normalise(self._augment(raw.float() / 255), pixel=1.0)
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing, in values that JSON can hold."""
         return {"kind": "image", "size": self.size, "mean": list(self.mean), "std": list(self.std)}
 
     def _normalise(self, images: Tensor, pixel: float) -> Tensor:
@@ -171,7 +170,6 @@ class PixelPreprocessing(TensorPreprocessing):
         return DecodedImages(inputs, self.size) if isinstance(inputs, ImageFiles) else super().open(inputs)
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing, in values that JSON can hold."""
         return {"kind": "pixels", "size": self.size}
 
 

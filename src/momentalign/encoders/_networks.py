@@ -75,7 +75,6 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         return images
 
     def config(self) -> dict[str, Any]:
-        """Describe the architecture, in values that JSON can hold."""
         config = {"kind": "mnist-cnn", "in_channels": self.in_channels, "width": self.width}
         return config if self.size is None else {**config, "size": self.size}
 
@@ -107,7 +106,6 @@ class Pixels(Encoder):
         return inputs.flatten(1)
 
     def config(self) -> dict[str, Any]:
-        """Describe the architecture, in values that JSON can hold."""
         return {"kind": "pixels", "shape": list(self.shape), "files": self.files}
 
 
@@ -151,7 +149,6 @@ class MLP(Encoder):
         return cast(Tensor, self.layers(inputs))
 
     def config(self) -> dict[str, Any]:
-        """Describe the architecture, in values that JSON can hold."""
         config = {"kind": "mlp", "in_features": self.in_features, "width": self.width, "depth": self.depth}
         if isinstance(self.preprocessing, TablePreprocessing):
             config["preprocessing"] = self.preprocessing.config()

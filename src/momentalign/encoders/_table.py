@@ -17,7 +17,7 @@ _FAR = 1e3
 
 
 class TablePreprocessing(Preprocessing):
-    """Standardised numbers and one 0/1 column a category.
+    """Standardised numbers and one 0/1 column per category.
 
     Columns are matched by name and others ignored. A category that the training rows lack becomes all zeros, as does a
     missing value where the training rows had none.
@@ -33,7 +33,7 @@ class TablePreprocessing(Preprocessing):
 
     @classmethod
     def learn(cls, rows: TableRows) -> tuple[Self, list[str]]:
-        """Learn from training rows; also returns what was decided, one sentence each."""
+        """Learn from training rows; also returns notes on the encoding, one sentence each."""
         encoder, _, notes = fit_encoder(rows.frame)
         return cls(encoder), notes
 
@@ -70,7 +70,6 @@ class TablePreprocessing(Preprocessing):
         return ((raw - mean) / scale).float()
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing in JSON values."""
         return {
             "kind": "table",
             "columns": [asdict(column) for column in self.encoder.columns],

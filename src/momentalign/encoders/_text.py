@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from momentalign._errors import first_line
 from momentalign._extras import require
 from momentalign._validation import check_choice
 from momentalign.data import Items, Texts
@@ -58,7 +59,6 @@ class TextPreprocessing(Preprocessing):
         return torch.from_numpy(rows)
 
     def to_inputs(self, raw: Tensor) -> Tensor:
-        """Return tokens unchanged."""
         return raw
 
     def trim(self, raw: Tensor) -> Tensor:
@@ -66,7 +66,6 @@ class TextPreprocessing(Preprocessing):
         return raw[:, :, : max(1, int(raw[:, 2].sum(1).max()))] if len(raw) else raw
 
     def config(self) -> dict[str, Any]:
-        """Describe the preprocessing, in values that JSON can hold."""
         return {"kind": "text", "length": self.length, "padding": list(self.padding), "tokenizer": self.tokenizer}
 
     def _build_tokenizer(self) -> Any:
@@ -118,16 +117,7 @@ class HuggingFaceText(Encoder):
         return features
 
     def config(self) -> dict[str, Any]:
-        """Describe architecture and preprocessing, in values that JSON can hold."""
-        return {
-            "kind": "huggingface-text",
-            "source": self.source,
-            "features": self.features,
-            "num_features": self.num_features,
-            "architecture": hf.architecture_to_dict(self.model.config),
-            "preprocessing": self.preprocessing.config(),
-            "transformers": hf.transformers().__version__,
-        }
+        return hf.describe_encoder("huggingface-text", self)
 
 
 def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, source: str = "") -> HuggingFaceText:
@@ -178,9 +168,7 @@ def _read_tokenizer(folder: Path, length: int) -> TextPreprocessing:
                 str(folder), use_fast=True, trust_remote_code=False, local_files_only=True
             )
     except Exception as error:  # the library raises OSError, ValueError, ImportError, KeyError and others
-        raise ValueError(
-            f"{folder} should contain a tokenizer, but it cannot be read: {hf.first_line(error)}"
-        ) from None
+        raise ValueError(f"{folder} should contain a tokenizer, but it cannot be read: {first_line(error)}") from None
     if not tokenizer.is_fast or tokenizer.pad_token is None:
         wanted = "a padding token" if tokenizer.is_fast else "a form that needs no Python code (tokenizer.json)"
         raise ValueError(f"The tokenizer in {folder} should have {wanted}, but has none.")

@@ -4,42 +4,65 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from momentalign.encoders import _huggingface as hf
 
-_PLAIN = {
-    "cls_token": "embeddings.cls_token",
-    "pos_embed": "embeddings.position_embeddings",
-    "patch_embed.proj.weight": "embeddings.patch_embeddings.projection.weight",
-    "patch_embed.proj.bias": "embeddings.patch_embeddings.projection.bias",
-    "norm.weight": "layernorm.weight",
-    "norm.bias": "layernorm.bias",
-}
-_IN_BLOCK = {
-    "norm1": "layernorm_before",
-    "norm2": "layernorm_after",
-    "attn.proj": "attention.output.dense",
-    "mlp.fc1": "intermediate.dense",
-    "mlp.fc2": "output.dense",
-}
-_CLIP_PLAIN = {
-    "patch_embed.proj.weight": "embeddings.patch_embedding.weight",
-    "norm_pre.weight": "pre_layrnorm.weight",
-    "norm_pre.bias": "pre_layrnorm.bias",
-    "norm.weight": "post_layernorm.weight",
-    "norm.bias": "post_layernorm.bias",
-}
-_CLIP_IN_BLOCK = {
-    "norm1": "layer_norm1",
-    "norm2": "layer_norm2",
-    "attn.proj": "self_attn.out_proj",
-    "mlp.fc1": "mlp.fc1",
-    "mlp.fc2": "mlp.fc2",
-}
+
+class _Names(NamedTuple):
+    """Hugging Face's names of timm's weights: of whole tensors, of the blocks and of the layers in a block."""
+
+    model: str
+    plain: Mapping[str, str]
+    blocks: str
+    in_block: Mapping[str, str]
+    attention: tuple[str, str, str]
+
+
+_VIT = _Names(
+    "a plain vision transformer",
+    {
+        "cls_token": "embeddings.cls_token",
+        "pos_embed": "embeddings.position_embeddings",
+        "patch_embed.proj.weight": "embeddings.patch_embeddings.projection.weight",
+        "patch_embed.proj.bias": "embeddings.patch_embeddings.projection.bias",
+        "norm.weight": "layernorm.weight",
+        "norm.bias": "layernorm.bias",
+    },
+    "encoder.layer",
+    {
+        "norm1": "layernorm_before",
+        "norm2": "layernorm_after",
+        "attn.proj": "attention.output.dense",
+        "mlp.fc1": "intermediate.dense",
+        "mlp.fc2": "output.dense",
+    },
+    ("attention.attention.query", "attention.attention.key", "attention.attention.value"),
+)
+_CLIP = _Names(
+    "CLIP's image tower",
+    {
+        "cls_token": "vision_model.embeddings.class_embedding",
+        "pos_embed": "vision_model.embeddings.position_embedding.weight",
+        "patch_embed.proj.weight": "vision_model.embeddings.patch_embedding.weight",
+        "norm_pre.weight": "vision_model.pre_layrnorm.weight",
+        "norm_pre.bias": "vision_model.pre_layrnorm.bias",
+        "norm.weight": "vision_model.post_layernorm.weight",
+        "norm.bias": "vision_model.post_layernorm.bias",
+    },
+    "vision_model.encoder.layers",
+    {
+        "norm1": "layer_norm1",
+        "norm2": "layer_norm2",
+        "attn.proj": "self_attn.out_proj",
+        "mlp.fc1": "mlp.fc1",
+        "mlp.fc2": "mlp.fc2",
+    },
+    ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+)
 _CLIP_NORM = "norm_pre.weight"
 """Weights of the norm before the blocks, which the image tower of CLIP has."""
 _BLOCK = re.compile(r"blocks\.(\d+)\.(.+)\.(weight|bias)")
@@ -72,7 +95,9 @@ def convert_timm(folder: Path, target: Path, *, weights: bool = True) -> None:
         raise ValueError(f"{folder} should have weights in model.safetensors, but has none.")
     tensors = load_file(folder / "model.safetensors")
     clip = _CLIP_NORM in tensors
-    converted = _rename_clip(tensors, name) if clip else _rename(tensors, name)
+    converted = _rename(tensors, _CLIP if clip else _VIT, name)
+    if clip:
+        _reshape_clip(converted)
     published = config.get("pretrained_cfg", config)
     architecture = _architecture(tensors, int(published["input_size"][-1]), clip)
     architecture.save_pretrained(target)
@@ -103,38 +128,26 @@ def _architecture(tensors: Mapping[str, Tensor], size: int, clip: bool) -> Any:
     return library.ViTConfig(**shape, layer_norm_eps=1e-6)
 
 
-def _rename(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+def _rename(tensors: Mapping[str, Tensor], names: _Names, architecture: str) -> dict[str, Tensor]:
     converted: dict[str, Tensor] = {}
     for key, tensor in tensors.items():
         match = _BLOCK.fullmatch(key)
-        if key in _PLAIN:
-            converted[_PLAIN[key]] = tensor
-        elif match and match[2] in _IN_BLOCK:
-            converted[f"encoder.layer.{match[1]}.{_IN_BLOCK[match[2]]}.{match[3]}"] = tensor
+        if key in names.plain:
+            converted[names.plain[key]] = tensor
+        elif match and match[2] in names.in_block:
+            converted[f"{names.blocks}.{match[1]}.{names.in_block[match[2]]}.{match[3]}"] = tensor
         elif match and match[2] == "attn.qkv":
-            for part, rows in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
+            for part, rows in zip(names.attention, tensor.chunk(3), strict=True):
                 # The three share one storage, which safetensors does not allow.
-                converted[f"encoder.layer.{match[1]}.attention.attention.{part}.{match[3]}"] = rows.clone()
+                converted[f"{names.blocks}.{match[1]}.{part}.{match[3]}"] = rows.clone()
         elif not key.startswith("head."):
-            raise ValueError(f"timm's '{name}' has weights that a plain vision transformer lacks: {key}.")
+            raise ValueError(f"timm's '{architecture}' has weights that {names.model} lacks: {key}.")
     return converted
 
 
-def _rename_clip(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    converted = {
-        "visual_projection.weight": torch.eye(tensors["norm.weight"].shape[0]),
-        "vision_model.embeddings.class_embedding": tensors["cls_token"].flatten(),
-        "vision_model.embeddings.position_embedding.weight": tensors["pos_embed"].squeeze(0),
-    }
-    for key, tensor in tensors.items():
-        match = _BLOCK.fullmatch(key)
-        if key in _CLIP_PLAIN:
-            converted[f"vision_model.{_CLIP_PLAIN[key]}"] = tensor
-        elif match and match[2] in _CLIP_IN_BLOCK:
-            converted[f"vision_model.encoder.layers.{match[1]}.{_CLIP_IN_BLOCK[match[2]]}.{match[3]}"] = tensor
-        elif match and match[2] == "attn.qkv":
-            for part, rows in zip("qkv", tensor.chunk(3), strict=True):
-                converted[f"vision_model.encoder.layers.{match[1]}.self_attn.{part}_proj.{match[3]}"] = rows.clone()
-        elif key not in ("cls_token", "pos_embed") and not key.startswith("head."):
-            raise ValueError(f"timm's '{name}' has weights that CLIP's image tower lacks: {key}.")
-    return converted
+def _reshape_clip(converted: dict[str, Tensor]) -> None:
+    """Drop the batch dimension of CLIP's token and positions, and add the identity as its projection."""
+    token, positions = _CLIP.plain["cls_token"], _CLIP.plain["pos_embed"]
+    converted[token] = converted[token].flatten()
+    converted[positions] = converted[positions].squeeze(0)
+    converted["visual_projection.weight"] = torch.eye(len(converted[token]))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from momentalign._errors import first_line
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._images import ImagePreprocessing, read_image_settings
@@ -85,18 +86,8 @@ class HuggingFaceVision(Encoder):
         return _OUTPUTS[self.features](self.model(pixel_values=inputs, return_dict=True))
 
     def config(self) -> dict[str, Any]:
-        """Describe architecture and preprocessing, in values that JSON can hold."""
         statistics = {"keep_statistics": self.keep_statistics} if self._batch_norms() else {}
-        return {
-            "kind": "huggingface-vision",
-            "source": self.source,
-            "features": self.features,
-            "num_features": self.num_features,
-            "architecture": hf.architecture_to_dict(self.model.config),
-            "preprocessing": self.preprocessing.config(),
-            **statistics,
-            "transformers": hf.transformers().__version__,
-        }
+        return hf.describe_encoder("huggingface-vision", self) | statistics
 
     def _batch_norms(self) -> list[nn.Module]:
         return [module for module in self.model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
@@ -187,8 +178,7 @@ def _inspect(architecture: Any, size: int, features: str | None) -> _Outputs:
             return _inspect_on("cpu", architecture, size, features)
     except (ValueError, RuntimeError) as error:
         raise ValueError(
-            f"A model of type '{architecture.model_type}' does not take images of {size} × {size}: "
-            f"{hf.first_line(error)}"
+            f"A model of type '{architecture.model_type}' does not take images of {size} × {size}: {first_line(error)}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a run is on disk, without torch: configuration, run.json, records, state, locks, plan file, data stamp.
+"""Runs on disk, without torch: configuration, run.json, records, state, locks, plan file, data stamp.
 
 A run is a folder: `run.json` (what was run and how it ended), `records.jsonl` (its numbers) and `checkpoint/`.
 :class:`RunFolder` writes one; :func:`read_run` and :func:`read_records` read one; :func:`read_runs` reads many into a
@@ -11,7 +11,7 @@ from momentalign.runs._config import RunConfig, cell_of
 from momentalign.runs._folder import RunFolder
 from momentalign.runs._locks import BusyError, Claims, is_busy
 from momentalign.runs._planned import remove_planned, write_planned
-from momentalign.runs._records import AVERAGED, Record, is_intact, read_records
+from momentalign.runs._records import AVERAGED, Record, is_intact, read_records, saved_records, weights_note
 from momentalign.runs._run_json import (
     DivergedError,
     RunState,
@@ -23,7 +23,6 @@ from momentalign.runs._run_json import (
     run_state,
     write_json,
 )
-from momentalign.runs._weights import saved_records, weights_note
 
 if TYPE_CHECKING:
     from momentalign.runs._read import read_runs

@@ -1,4 +1,4 @@
-"""The configuration of a run: everything that decides its numbers, and nothing else."""
+"""The configuration of a run: everything that its numbers depend on, and nothing else."""
 
 import dataclasses
 import hashlib
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CELL = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting")
-"""What makes two runs the same cell of a table, which shows one of them."""
+"""Settings that identify a cell of a table, which shows one run."""
 
 OPTIONAL = ("average", "preset", "augment")
 """Settings that are part of a configuration only where they differ from their default."""
@@ -22,16 +22,16 @@ class RunConfig:
         dataset: Name of the data set, or its path.
         algorithm: Name of the algorithm, or its import path.
         test_domains: Domains that are not trained on, in the data set's order.
-        trial: Seed of data, split, first weights, batches and augmentation, each derived by name.
+        trial: Seed of data, split, initialisation, batches and augmentation, each derived by name.
         hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
         hparams: All hyper-parameters, resolved.
         steps: Number of steps.
-        record_every: Steps from one record to the next; there is one after the first and the last step as well.
+        record_every: Steps between records; the first and the last step are recorded as well.
         encoder: As on the command line, or None for the default of the data set.
         holdout: Share of each domain in its "out" split.
         precision: "32", or "bf16" for a forward pass in bfloat16.
         setting: "finetune", or "probe" for a linear head on fixed features.
-        pool: Draw batches from all training domains together, as if they were one, each row once an epoch.
+        pool: Draw batches from all training domains together, as one domain, each row once per epoch.
         average: Average of the weights that is recorded beside them: "none", "ema", "sma" or "swad".
         preset: Search space of the hyper-parameters: "published", or "safe" or "released" where the algorithm has one.
         augment: Augmentation of image bytes: "domainbed", "no-flip" or "none"; nothing else is augmented.
@@ -55,16 +55,16 @@ class RunConfig:
     augment: str = "domainbed"
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to values that JSON can hold; an optional setting is left out where it has its default.
+        """Convert to JSON values, without optional settings at their default.
 
-        So a new setting changes neither the configuration nor the hash of runs that do without it.
+        A new setting thus changes neither the configuration nor the hash of runs that do not use it.
         """
         values = {**dataclasses.asdict(self), "test_domains": list(self.test_domains)}
         defaults = {item.name: item.default for item in dataclasses.fields(self) if item.name in OPTIONAL}
         return {name: value for name, value in values.items() if name not in OPTIONAL or value != defaults[name]}
 
     def hash(self) -> str:
-        """Sixteen hexadecimal digits that identify the configuration, the same on every machine."""
+        """Digest of the configuration: sixteen hexadecimal digits, the same on every machine."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

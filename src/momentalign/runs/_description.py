@@ -3,52 +3,29 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-_INT64 = 2**63
-
 
 class _Kind(NamedTuple):
     name: str
     check: Callable[[Any], bool]
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _INT64
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(part, dict) and all(map(_is_count, part.values())) for part in value.values()
-    )
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(text is None or _is_text(text) for text in value.values())
-
-
 def _optional(kind: _Kind) -> _Kind:
     return _Kind(f"{kind.name} or null", lambda value: value is None or kind.check(value))
 
 
-_TEXT = _Kind("text", _is_text)
-_COUNT = _Kind("a whole number from 0 to 2^63 - 1", _is_count)
-_NUMBER = _Kind("a number", _is_number)
-_NAMES = _Kind("a list of names", _is_names)
-_OBJECT = _Kind("an object", lambda value: isinstance(value, dict))
-_FLAG = _Kind("true or false", lambda value: isinstance(value, bool))
-_TEXTS = _Kind("an object of texts", _is_texts)
-_COUNTS = _Kind("an object of objects of whole numbers", _is_counts)
+def _object_of(kind: _Kind, name: str) -> _Kind:
+    return _Kind(name, lambda value: isinstance(value, dict) and all(map(kind.check, value.values())))
+
+
+# Exact types: in Python true is a whole number.
+_TEXT = _Kind("text", lambda value: type(value) is str)
+_COUNT = _Kind("a whole number from 0 to 2^63 - 1", lambda value: type(value) is int and 0 <= value < 2**63)
+_NUMBER = _Kind("a number", lambda value: type(value) in (int, float))
+_FLAG = _Kind("true or false", lambda value: type(value) is bool)
+_OBJECT = _Kind("an object", lambda value: type(value) is dict)
+_NAMES = _Kind("a list of names", lambda value: isinstance(value, list) and all(map(_TEXT.check, value)))
+_TEXTS = _object_of(_optional(_TEXT), "an object of texts")
+_COUNTS = _object_of(_object_of(_COUNT, "an object of whole numbers"), "an object of objects of whole numbers")
 
 _RUN = {
     "momentalign": _optional(_TEXT),
@@ -92,7 +69,7 @@ _CONFIG = {
 
 
 def check_description(info: Mapping[str, Any]) -> None:
-    """Raise ValueError where a value of `run.json` has the wrong type; keys may be missing, and others be there."""
+    """Raise ValueError where a value of `run.json` has the wrong type; missing and unknown keys are accepted."""
     _check(info, _RUN)
     _check(info["config"], _CONFIG)
 

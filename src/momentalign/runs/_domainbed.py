@@ -1,4 +1,4 @@
-"""DomainBed's run folders: `results.jsonl` has one JSON object a record, an empty file `done` marks a finished run."""
+"""DomainBed's run folders: `results.jsonl` with one JSON object per record, and an empty file `done` when finished."""
 
 import re
 from pathlib import Path
@@ -62,7 +62,7 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord],
 
 
 def _whole(value: Any) -> int:
-    """A number of the command line or of steps; raises ValueError."""
+    """Check a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_STEPS:
         raise ValueError(f"{value!r} should be a whole number from 0 to 2^53")
     return int(value)

@@ -29,7 +29,7 @@ from momentalign.runs._run_json import (
 class RunFolder:
     """Writes `run.json` and `records.jsonl` of one run; one process at a time.
 
-    `stamp` is of :func:`data_stamp`. Raises ValueError if the folder holds something else.
+    `stamp` is from :func:`data_stamp`. Raises ValueError if the folder holds something else.
     """
 
     def __init__(self, path: Path, config: RunConfig, stamp: str | None = None) -> None:
@@ -157,7 +157,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def _left_by_a_kill(path: Path) -> bool:
-    """Whether a file is the rest of a run that ended before its first `run.json`, on a full disk perhaps."""
+    """Whether a file was left by a run that was killed before its first `run.json`."""
     if path.name == "records.jsonl":
         return path.is_file() and path.stat().st_size == 0
     return path.name == LOCK or is_leftover(path)

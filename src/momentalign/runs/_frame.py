@@ -1,4 +1,4 @@
-"""Records of many runs as one data frame: files are parsed together, and line by line only where one is damaged."""
+"""Records of many runs as one data frame: files are parsed together, damaged ones line by line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

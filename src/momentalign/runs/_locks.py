@@ -12,8 +12,8 @@ from filelock import FileLock, Timeout
 from momentalign._json import open_regular
 
 LOCK = ".lock"
-"""File in a run's folder that the process holds which trains there. POSIX drops a process's lock when it closes any
-handle of the file, so nothing else opens it."""
+"""File in a run's folder that is locked by the process that trains there. POSIX releases a process's lock when it
+closes any handle of the file, so nothing else opens it."""
 
 _held: dict[Path, IO[bytes]] = {}
 """Lock files that this process holds, by folder."""
@@ -41,7 +41,7 @@ def is_busy(folder: Path) -> bool:
 
 
 def lock(folder: Path) -> None:
-    """Lock a folder until :func:`release`, or the end of the process; raises BusyError where somebody holds it."""
+    """Lock a folder until :func:`release` or the end of the process; raises BusyError if it is locked already."""
     with _guard:
         if folder.resolve() in _held:
             raise BusyError(f"This process already trains in {folder}. Wait for it, or name another folder.")
@@ -57,7 +57,7 @@ def lock(folder: Path) -> None:
 
 
 def release(folder: Path) -> None:
-    """Release a folder that this process holds, if it does."""
+    """Release a folder if this process has locked it."""
     with _guard:
         file = _held.pop(folder.resolve(), None)
         if file is not None:
@@ -91,7 +91,7 @@ def _is_current(file: IO[bytes], path: Path) -> bool:
 
 
 def in_shared_folder(folder: Path, action: Callable[[], _T]) -> _T:
-    """Create a folder and call `action`, again if another sweep that has ended removes the folder while it is empty."""
+    """Create a folder and call `action`; retries if another sweep removes the folder while it is empty."""
     for _ in range(_RETRIES):
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class Claims:
         return True
 
     def release(self, name: str, *, finished: bool) -> None:
-        """Release a run, and remove the lock file of a finished one: whoever claims that next finds it finished."""
+        """Release a run, and remove the lock file of a finished one, which nobody needs to claim again."""
         if finished:
             (self.folder / name).unlink(missing_ok=True)
         self._held.pop(name).release()

@@ -12,18 +12,18 @@ from typing import Any
 
 from momentalign._files import atomic_write
 from momentalign._json import read_json
+from momentalign.runs._config import CELL
 from momentalign.runs._locks import in_shared_folder
 from momentalign.runs._run_json import RUN_FORMAT
 
 PLANS = ".plans"
-PLANNED_COLUMNS = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting", "domains")
+PLANNED_COLUMNS = (*CELL, "domains")
 
 
 def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[str, ...]]]) -> Path:
     """Write a plan file to a sweep's folder: name, configuration and domains of each run."""
     rows = [
-        {"run": name, **{key: config[key] for key in PLANNED_COLUMNS if key != "domains"}, "domains": list(domains)}
-        for name, config, domains in runs
+        {"run": name, **{key: config[key] for key in CELL}, "domains": list(domains)} for name, config, domains in runs
     ]
     text = json.dumps({"format": RUN_FORMAT, "runs": rows})
     path = out / PLANS / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"

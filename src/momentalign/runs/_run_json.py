@@ -32,7 +32,7 @@ class RunState(StrEnum):
     FINISHED = "finished"
     FAILED = "failed"
     DISK_FULL = "disk-full"
-    """Failed because the disk was full: resumed without being asked."""
+    """Failed because the disk was full: resumed automatically."""
     NEW = "new"
     """Not begun."""
     BUSY = "busy"
@@ -144,7 +144,7 @@ def record_failure(folder: Path, config: RunConfig, domains: Iterable[str], erro
 
 
 def run_state(folder: Path, config: RunConfig, stamp: str | None = None) -> tuple[RunState, str | None]:
-    """State of the run that should be in a folder, and its error or the reason why the folder cannot be used."""
+    """State of a run by its folder, and its error or the reason why the folder cannot be used."""
     try:
         info = read_run(folder)
     except UnreadableRunError as error:
@@ -224,9 +224,8 @@ def versions() -> dict[str, str]:
 
 
 def data_stamp(dataset: str) -> str | None:
-    """Sixteen hexadecimal digits of a file's content, or of the names and sizes of the images in a folder.
+    """Digest of a file's content, or of a folder's `groups.csv` and the names and sizes of its images.
 
-    A folder's `groups.csv` counts as well.
     None for data sets with a name, which `momentalign data verify` checks, and for paths that do not exist.
     """
     path = Path(spec_path(dataset)).expanduser()
@@ -248,5 +247,5 @@ def data_stamp(dataset: str) -> str | None:
 
 @lru_cache(maxsize=16)
 def _of_file(path: Path, size: int, changed: int) -> str:
-    """Read a file once a process: a sweep asks for every run, and features may take gigabytes."""
+    """Cached: a sweep asks for every run, and features may take gigabytes."""
     return file_digest(path)[:16]

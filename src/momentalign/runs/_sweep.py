@@ -22,16 +22,16 @@ class Sweep:
     """Runs and their records.
 
     Args:
-        runs: One row a run, in the order of the folders' names; the index `run` is the folder's name. Columns:
+        runs: One row per run, in the order of the folders' names; the index `run` is the folder's name. Columns:
             dataset, algorithm, test_domains (tuple), trial, hparams_seed, hparams (dict), steps, encoder, setting,
             status (:class:`RunState`), error, diverged_at (step, of a run that divergence ended), domains (tuple, in
             the data set's order), device, started, finished, hash, folder, config (dict), num_classes, classes
             (tuple), versions (dict), data (stamp), features (of a probe: dict with dataset and encoder, if known),
             rows (numbers of rows by domain and split) and group_rows (by split and group); empty if the run did not
             record them.
-        records: One row a number: run, step, domain, split, metric, group, value. All but step and value are
+        records: One row per number: run, step, domain, split, metric, group, value. All but step and value are
             categorical, and missing where they do not apply.
-        problems: What was left out or looks wrong, one line each.
+        problems: What was left out or is suspicious, one line each.
         planned: Runs that a sweep has not begun, with the columns of `runs` that identify them.
     """
 
@@ -41,7 +41,7 @@ class Sweep:
     planned: pd.DataFrame = field(default_factory=lambda: planned_frame({}))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a run, with its last record.
+        """One row per run, with its last record.
 
         Returns:
             The index is `run`. Columns: dataset, setting, algorithm, test_domain (several joined by ", "; empty without
@@ -105,7 +105,7 @@ def _last_accuracies(last: pd.DataFrame, runs: pd.DataFrame) -> dict[str, pd.Ser
 
 
 def runs_frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
-    """One row a run."""
+    """One row per run."""
     frame = pd.DataFrame(rows, index=pd.Index(names, name="run", dtype="object"), dtype="object")
     return frame.astype(dict.fromkeys(("trial", "hparams_seed", "steps"), "int64"))
 

@@ -1,4 +1,4 @@
-"""Which run and which step counts: pure functions of the records that runs leave behind.
+"""Selection of a run and a step: pure functions of the records of runs.
 
 :func:`read_runs` reads folders of runs, ours or DomainBed's, into a :class:`Sweep` of two data frames; :func:`select`
 applies one of :data:`RULES`. Nothing here trains or needs the data. :func:`record_scores` scores the records of one run

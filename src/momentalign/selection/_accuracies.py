@@ -1,4 +1,4 @@
-"""Accuracies of runs as arrays, so that a rule is a line or two of arithmetic."""
+"""Accuracies of runs as arrays."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

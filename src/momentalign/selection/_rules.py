@@ -98,7 +98,7 @@ def select(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
         reach: How far outside the hull of the training domains the test domain may lie; for "extrapolated" only.
 
     Returns:
-        One row a choice: dataset, algorithm, test_domain, trial, hparams_seed, run, step, validation, test, setting;
+        One row per choice: dataset, algorithm, test_domain, trial, hparams_seed, run, step, validation, test, setting;
         for :data:`GROUP_RULES` also average, test is the worst group's accuracy, and test_domain is None.
 
     Raises:
@@ -119,7 +119,7 @@ def select(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
 
 
 def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
-    """What :func:`select` chooses from: its columns, a row for each set of hyper-parameters and trial, by number."""
+    """Candidates of :func:`select`, with its columns: a row for each set of hyper-parameters and trial, by number."""
     check_weight("reach", reach)
     if check_choice("rule", rule, RULES) in GROUP_RULES:
         return worst_group_candidates(sweep, rule)
@@ -140,7 +140,7 @@ def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     if sweep.diverged().empty:
         return pd.DataFrame(columns=columns)
     sweep = with_averages(sweep)
-    # What would be candidates had nothing diverged.
+    # The candidates if nothing had diverged.
     ended = sweep.runs.index.isin(sweep.ended_by_divergence().index)
     runs = sweep.runs.assign(status=sweep.runs["status"].mask(ended, RunState.FINISHED))
     records = sweep.records[sweep.records["metric"] != "loss"]

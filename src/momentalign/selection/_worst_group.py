@@ -1,7 +1,7 @@
 """Selection for the worst group, as in linear probing: a grid on one seed, its five best sets on more seeds.
 
-:func:`best_sets` and :func:`best_set` are the rule; the rest applies it to the records of sweeps. What is ranked by is
-one of :data:`GROUP_RULES`, which differ in the rows whose attributes they need.
+:func:`best_sets` and :func:`best_set` are the rule; the rest applies it to the records of sweeps. Sets are ranked by
+one of :data:`GROUP_RULES`.
 """
 
 from collections.abc import Mapping, Sequence

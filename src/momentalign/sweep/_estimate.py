@@ -46,9 +46,8 @@ def estimate_sweep(
     Runs that share a GPU are counted one after another: each becomes slower as if they took turns.
 
     Args:
-        plan: The plan.
-        runs: Its remaining runs.
-        engine: That will execute them.
+        runs: The remaining runs of the plan.
+        engine: Engine that will execute them.
         out: Parent of the runs' folders.
         root: Data folder.
         finals: Number of later runs that cost as much as the others.
@@ -56,9 +55,6 @@ def estimate_sweep(
         skip_bad_files: Skip images that cannot be decoded.
         train_accuracy: Whether records have the accuracy on the rows that are trained on.
         progress: Called with the number of finished measurements and their total.
-
-    Returns:
-        Time and disk space for the runs.
     """
     kinds: dict[tuple[str, str], RunConfig] = {}
     for config in runs:
@@ -68,7 +64,7 @@ def estimate_sweep(
             config,
             out / f"measure-{index}",
             plan.domains[config.dataset],
-            None if root is None else str(root),
+            root,
             engine.accelerator,
             keep_weights,
             skip_bad_files,

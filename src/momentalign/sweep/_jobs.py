@@ -45,7 +45,7 @@ class Job:
     config: RunConfig
     folder: Path
     domains: tuple[str, ...]
-    root: str | None = None
+    root: str | Path | None = None
     accelerator: str = "cpu"
     keep_weights: bool = True
     skip_bad_files: bool = False

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from momentalign._format import pluralize
 from momentalign._machine import available_cores
 from momentalign._signals import block_interrupts, deferred_signals
 from momentalign._validation import check_choice, check_count
@@ -23,7 +24,7 @@ _REPORT_SECONDS = 0.5
 _RETRIES = 3
 _STOP_SECONDS = 5.0
 _ENVIRONMENT = threading.Lock()
-"""Held while the environment of this process is another one: sweeps in two threads would restore each other's."""
+"""Held while the environment is changed, so that sweeps in two threads do not restore each other's."""
 
 
 class LocalEngine(Engine):
@@ -56,21 +57,19 @@ class LocalEngine(Engine):
 
     @property
     def slots(self) -> int:
-        """Number of processes."""
         return self.jobs
 
     @property
     def per_gpu(self) -> int:
-        """Most processes that share a GPU; 1 without GPUs."""
         return -(-self.jobs // len(self.gpus)) if self.gpus else 1
 
     @property
     def description(self) -> str:
         """Processes, threads and GPUs."""
-        processes = f"{self.jobs} process" + ("es" if self.jobs > 1 else "")
+        processes = pluralize(self.jobs, "process")
         if self.gpus:
-            return f"{processes} on {len(self.gpus)} GPU" + ("s" if len(self.gpus) > 1 else "")
-        return f"{processes} of {self.threads} thread" + ("s" if self.threads > 1 else "")
+            return f"{processes} on {pluralize(len(self.gpus), 'GPU')}"
+        return f"{processes} of {pluralize(self.threads, 'thread')}"
 
     def submit(self, job: Job) -> None:
         """Start a job in an idle process, or in a new one."""

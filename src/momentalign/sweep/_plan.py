@@ -109,9 +109,6 @@ def make_plan(
         **options: Of :func:`momentalign.training.make_config`: steps, record_every, encoder, holdout, precision,
             average, preset, augment.
 
-    Returns:
-        The plan.
-
     Raises:
         ValueError: A name is unknown, or a rule does not apply to a data set.
     """
@@ -173,9 +170,6 @@ def make_probe_plan(
         hparams: Number of sets of hyper-parameters per method; None takes its whole grid.
         overrides: Fixed hyper-parameters.
         **options: Of :func:`momentalign.probing.make_probe_config`: solver, recipe, record_every.
-
-    Returns:
-        The plan.
     """
     from momentalign.probing import ProbeData, grid_size, make_probe_config
     from momentalign.tables import MissingColumnError
@@ -204,7 +198,7 @@ def make_probe_plan(
 
 
 def most_finals(numbers: Mapping[tuple[str, str, int], int], rules: int = 1) -> int:
-    """Most final runs, given their numbers by data set, algorithm and set: those of the sets with most runs."""
+    """Largest number of final runs, given their numbers by data set, algorithm and set."""
     by_algorithm: dict[tuple[str, str], list[int]] = {}
     for (dataset, algorithm, _), number in numbers.items():
         by_algorithm.setdefault((dataset, algorithm), []).append(number)

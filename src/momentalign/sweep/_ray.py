@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from momentalign._errors import describe_error
+from momentalign._errors import describe_error, first_line
 from momentalign._extras import require
 from momentalign._files import is_disk_full
 from momentalign._format import pluralize
@@ -89,7 +89,6 @@ class RayEngine(Engine):
 
     @property
     def per_gpu(self) -> int:
-        """Most runs that share a GPU; 1 without GPUs."""
         return self._per_gpu if self.accelerator == "cuda" else 1
 
     @property
@@ -100,7 +99,6 @@ class RayEngine(Engine):
         return f"a Ray cluster of {pluralize(nodes, 'node')}, {self.slots} at once{where}"
 
     def submit(self, job: Job) -> None:
-        """Submit a job to the cluster."""
         self._tasks[self._execute.remote(job, self._marker, self.cpus)] = job
 
     def wait(self, seconds: float) -> list[Outcome | Advance]:
@@ -165,7 +163,7 @@ def _describe_loss(kinds: Any, error: Exception) -> tuple[bool, str]:
     """Whether the disk was full, and one line on the error of a task; Ray retries only lost ones."""
     if isinstance(error, kinds.RayTaskError):
         return is_disk_full(error.cause), f"On the Ray cluster: {describe_error(error.cause)}"
-    message = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    message = first_line(error)
     if isinstance(error, kinds.WorkerCrashedError | kinds.NodeDiedError | kinds.LocalRayletDiedError):
         return False, f"Lost {_RETRIES + 1} times: {message}"
     if isinstance(error, kinds.OutOfMemoryError):
@@ -185,8 +183,7 @@ def _connect(ray: Any, address: str | None, jobs: int | None, cpus: int) -> None
     try:
         _init(ray, address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(f"The Ray cluster at {address} cannot be reached: {reason}") from None
+        raise ValueError(f"The Ray cluster at {address} cannot be reached: {first_line(error)}") from None
 
 
 def _init(ray: Any, **options: Any) -> None:

@@ -41,15 +41,11 @@ class Remaining(NamedTuple):
 
 
 def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Remaining:
-    """Find the remaining runs of a plan.
+    """Find the remaining runs of a plan, and count those that may follow.
 
     Args:
-        plan: The plan.
         out: Parent of the runs' folders, which may not exist.
         retry_failed: Include failed runs.
-
-    Returns:
-        The runs, and how many more may follow.
     """
     folder = Path(out)
     stamps = _data_stamps(plan)
@@ -113,7 +109,6 @@ def run_sweep(
     only with `retry_failed`. Runs that another sweep holds are waited for. A failed run does not stop the others.
 
     Args:
-        plan: What to run.
         out: Parent of the runs' folders.
         engine: Executes the runs; it is left open.
         root: Data folder.
@@ -123,16 +118,13 @@ def run_sweep(
         train_accuracy: Whether records have the accuracy on the rows that are trained on.
         progress: Called after every event.
 
-    Returns:
-        The tally.
-
     Raises:
         DiskFullError: The disk is full. Finished work is kept; the same call resumes.
     """
     out = Path(out).absolute()
     out.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {"root": None if root is None else str(root), "accelerator": engine.accelerator}
-    options |= {"keep_weights": keep_weights, "skip_bad_files": skip_bad_files, "train_accuracy": train_accuracy}
+    options: dict[str, Any] = {"root": root, "accelerator": engine.accelerator, "keep_weights": keep_weights}
+    options |= {"skip_bad_files": skip_bad_files, "train_accuracy": train_accuracy}
     driver = _Driver(plan, out, engine, options, retry_failed, progress)
     planned = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
     done = False

@@ -1,6 +1,6 @@
 """Records of predictions: accuracy by domain and split, and measures by group."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,12 @@ from numpy.typing import NDArray
 
 from momentalign.data import DomainDataset
 from momentalign.runs import Record
-from momentalign.training._data import DatasetRows
+from momentalign.training._data import DatasetRows, count_groups
+
+
+def values_by_key(records: Iterable[Record]) -> dict[tuple[str | None, str | None, str], float | None]:
+    """Values of one step's records by domain, split and metric."""
+    return {(record["domain"], record["split"], record["metric"]): record["value"] for record in records}
 
 
 def domain_records(
@@ -50,7 +55,7 @@ def accuracy_records(
     training_rows = {index: trained[name] for index, name in enumerate(data.group_names) if name in trained}
     known = probabilities is not None and bool(np.isfinite(probabilities).all())
     for split in data.split_names:
-        chosen = np.concatenate([np.arange(*span) for (_, name), span in rows.spans.items() if name == split])
+        chosen = rows.of_split(split).numpy()
         if not len(chosen) or any(name == split for _, name in without):
             continue
         report = group_report(
@@ -68,17 +73,3 @@ def accuracy_records(
             row: Record = {"step": step, "domain": None, "split": split, "metric": "group_accuracy", "value": value}
             records.append({**row, "group": name})
     return records
-
-
-def count_groups(data: DomainDataset) -> dict[str, dict[str, int]]:
-    """Number of rows of each group by split, without groups that a split lacks; empty where rows have no groups."""
-    names, counts = data.group_names, dict[str, dict[str, int]]()
-    for splits in data.domains.values():
-        for split, part in splits.items():
-            if names is None or part.groups is None:
-                continue
-            own = counts.setdefault(split, {})
-            for index, number in enumerate(part.groups.bincount(minlength=len(names)).tolist()):
-                if number:
-                    own[names[index]] = own.get(names[index], 0) + number
-    return counts

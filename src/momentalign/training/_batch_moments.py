@@ -12,46 +12,34 @@ from momentalign.training._evaluator import step_record
 from momentalign.training._steps import Sampler, Training, raw_batches, seed_step
 
 
-class BatchMoments:
-    """Gaps of feature moments between the mini-batches of the training domains.
+@torch.no_grad()
+def batch_moments(fabric: Any, network: Network, training: Training, step: int) -> list[Record]:
+    """Gaps of feature moments between a step's mini-batches: records `batch_moment_gap_1` and `batch_moment_gap_2`.
 
-    The rows, augmentation and dropout are those of the recorded step, the weights those after it. Means and covariances
-    of few rows are noisy, which adds to their distances: the gaps lie above those of the held-out sample, and differ
-    more between records. Nothing of the network or of training is changed.
-
-    Args:
-        fabric: A launched Fabric.
-        network: The network, not wrapped.
-        training: What the steps use; without domains to compare (pooled) there are no records.
+    The rows, augmentation and dropout are those of the step, the weights those after it; all ranks compute the same
+    records. Means and covariances of few rows are noisy, so the gaps are larger than those of the held-out sample, and
+    differ more between records. The network, which is not wrapped, and its buffers are unchanged. Pooled training has
+    no domains to compare, and no records.
     """
+    from momentalign.theory import tensor_moment_gaps
 
-    def __init__(self, fabric: Any, network: Network, training: Training) -> None:
-        self.fabric, self.network = fabric, network
-        own = training.sampler
-        whole = Sampler(own.pools, own.keys, own.batch_size, own.trial, epochs=own.epochs)
-        self.training = replace(training, sampler=whole, rank=0, workers=0)
-
-    @torch.no_grad()
-    def __call__(self, step: int) -> list[Record]:
-        """Records `batch_moment_gap_1` and `batch_moment_gap_2` of a step, the same on all ranks."""
-        from momentalign.theory import tensor_moment_gaps
-
-        training = self.training
-        number = len(training.sampler.pools)
-        if number < 2:
-            return []
-        with closing(raw_batches(training, step, step + 1)) as batches:
-            raw, _ = next(batches)
-        seed_step(training.trial, step, training.rank, training.device)  # the next step seeds again
-        buffers = {name: buffer.clone() for name, buffer in self.network.named_buffers()}
-        with self.fabric.autocast():
-            features, _ = self.network.forward(training.preprocessing.augment(raw))  # not the compiled call
-        for name, buffer in self.network.named_buffers():
-            buffer.copy_(buffers[name])
-        if not bool(features.isfinite().all()):
-            return []
-        gaps = tensor_moment_gaps(features.double(), training.domains(), number)
-        return [
-            step_record(step, "batch_moment_gap_1", gaps.average_mean),
-            step_record(step, "batch_moment_gap_2", gaps.average_covariance),
-        ]
+    own = training.sampler
+    if len(own.pools) < 2:
+        return []
+    whole = Sampler(own.pools, own.keys, own.batch_size, own.trial, epochs=own.epochs)
+    training = replace(training, sampler=whole, rank=0, workers=0)
+    with closing(raw_batches(training, step, step + 1)) as batches:
+        raw, _ = next(batches)
+    seed_step(training.trial, step, training.rank, training.device)  # the next step seeds again
+    buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    with fabric.autocast():
+        features, _ = network.forward(training.preprocessing.augment(raw))  # not the compiled call
+    for name, buffer in network.named_buffers():
+        buffer.copy_(buffers[name])
+    if not bool(features.isfinite().all()):
+        return []
+    gaps = tensor_moment_gaps(features.double(), training.domains(), len(own.pools))
+    return [
+        step_record(step, "batch_moment_gap_1", gaps.average_mean),
+        step_record(step, "batch_moment_gap_2", gaps.average_covariance),
+    ]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from momentalign._errors import first_line
 from momentalign._files import atomic_folder, remove_folder
 from momentalign._saved import (
     CHECKPOINT_FORMAT,
@@ -40,7 +41,7 @@ class Position:
 
 
 class Part(Protocol):
-    """State beside the algorithm's and the optimizers' that resuming needs: tensors by name, and plain values."""
+    """Further state that resuming needs: tensors by name, and plain values."""
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Copy out the state."""
@@ -97,7 +98,7 @@ def restore(
     steps: int | None = None,
     warn: bool = True,
 ) -> Position:
-    """Restore an algorithm, its network not wrapped, its optimizers and parts; unchanged where is no checkpoint.
+    """Restore an algorithm, its network not wrapped, its optimizers and parts; unchanged where there is no checkpoint.
 
     A damaged checkpoint is ignored, with a warning if `warn`, and so is one at a step of `steps` or beyond: the run
     starts again.
@@ -122,9 +123,8 @@ def restore(
         for name, part in (parts or {}).items():
             part.load(more.get(name, {}), values.get(name, {}))
     except (RuntimeError, KeyError, ValueError) as error:
-        reason = str(error).splitlines()[0]
         raise ValueError(
-            f"The checkpoint in {path} does not fit this run ({reason}). Remove {folder} to start again."
+            f"The checkpoint in {path} does not fit this run ({first_line(error)}). Remove {folder} to start again."
         ) from None
     return position
 

@@ -7,7 +7,7 @@ from typing import Any
 from momentalign._format import join_names
 from momentalign._search_space import PROTOCOL_STEPS
 from momentalign._table_spec import resolve_spec
-from momentalign._validation import check_choice, check_count, check_names, check_number
+from momentalign._validation import check_choice, check_count, check_holdout, check_names
 from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
@@ -46,10 +46,10 @@ def make_config(
             own (give it to :func:`run` as well).
         algorithm: Name or import path of an algorithm.
         test_domains: Domains that are not trained on.
-        trial: Seed of data, split, first weights, batches and augmentation.
+        trial: Seed of data, split, initialisation, batches and augmentation.
         hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
         hparams: Values that override the draw.
-        steps: Number of steps; 5001 if not given, for texts as many as go through the training rows three times.
+        steps: Number of steps; 5001 if not given, three epochs for texts.
         record_every: Steps between records; 100 if not given, 300 for images, a third of the steps for texts.
         encoder: As people type it; None for the default of the data set.
         holdout: Share of each domain in its "out" split.
@@ -65,9 +65,6 @@ def make_config(
             the classes are named like digits or letters.
         root: Data folder.
 
-    Returns:
-        The configuration.
-
     Raises:
         ValueError: A name that does not exist, or a number out of range.
     """
@@ -81,9 +78,9 @@ def make_config(
         raise ValueError(
             f"Training needs classes, but the targets of {data.name} are numbers. Use 'momentalign probe'."
         )
-    if data.num_classes < 2:
+    if len(data.classes) < 2:
         raise ValueError(
-            f"Training needs two classes at least, but {data.name} has {data.num_classes}: {join_names(data.classes)}."
+            f"Training needs two classes at least, but {data.name} has {len(data.classes)}: {join_names(data.classes)}."
         )
     trained = default_encoder(data.name, data.recipe) if encoder is None else encoder  # raises where there is none
     is_chosen = isinstance(dataset, DomainDataset) and dataset.recipe_is_chosen
@@ -109,8 +106,7 @@ def make_config(
     check_count("steps", steps, 1)
     if record_every is None:
         record_every = _RECORD_EVERY.get(data.recipe, -(-steps // TEXT_EPOCHS))
-    if not 0 <= check_number("holdout", holdout) < 1:
-        raise ValueError(f"'holdout' should be at least 0 and below 1, but is {holdout}.")
+    check_holdout(holdout)
     preset = resolve_preset(preset, spec, data.name, trained)
     drawn = draw_hyperparameters(spec.space(data.recipe, steps, preset), hparams_seed, hparams)
     warn_large_weights(drawn)

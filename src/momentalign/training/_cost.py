@@ -56,15 +56,9 @@ def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **opti
         config: What would be run.
         data: The data set, where it has no name.
         **options: As for :func:`run`.
-
-    Returns:
-        The cost.
     """
-    skip = options.get("skip_bad_files", False)
     if data is None:
-        data = open_dataset(
-            config.dataset, trial=config.trial, root=options.get("root"), holdout=config.holdout, skip_bad_files=skip
-        )
+        data = open_dataset(config, options.get("root"), skip_bad_files=options.get("skip_bad_files", False))
     cuda = takes_cuda(options.get("accelerator", "auto"))
     sample = data.map_splits(lambda rows: _sample(rows, cuda))
     warn_unusual(config, data)

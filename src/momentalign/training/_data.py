@@ -1,4 +1,4 @@
-"""A run's data set: loaded once a process, and its rows concatenated on the device."""
+"""A run's data set: loaded once per process, and its rows concatenated on the device."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,19 +14,19 @@ from torch.utils.data import ConcatDataset, Dataset
 
 from momentalign.data import DomainDataset, dataset_names, load_dataset
 from momentalign.encoders import DecodedImages, PixelPreprocessing, Preprocessing, read_rows
+from momentalign.runs import RunConfig
 
 IMAGE_BYTES = 4 * 2**30
-"""Most memory that decoded images are kept in; more are decoded whenever they are read."""
+"""Most bytes of decoded images that are kept in memory; larger sets are decoded at every read."""
 
 
 class DataFacts(NamedTuple):
-    """What a configuration depends on of a data set; the same in every trial."""
+    """Facts of a data set that configurations depend on; the same in every trial."""
 
     name: str
     names: tuple[str, ...]
     recipe: str
     is_regression: bool
-    num_classes: int
     classes: tuple[str, ...]
     training_rows: Mapping[str, int]
 
@@ -35,32 +35,50 @@ def facts_of(data: DomainDataset) -> DataFacts:
     """Names and sizes of a data set."""
     split = data.training_split
     rows = {name: len(splits[split]) if split in splits else 0 for name, splits in data.domains.items()}
-    return DataFacts(
-        data.name, data.names, data.training_recipe, data.is_regression, data.num_classes, data.classes, rows
-    )
+    return DataFacts(data.name, data.names, data.training_recipe, data.is_regression, data.classes, rows)
 
 
 def load_facts(dataset: str, root: str | Path | None) -> DataFacts:
     """Names and sizes of a data set by name or path; a path is read every time, since it may have changed."""
-    folder = None if root is None else str(root)
-    return _load_facts(dataset, folder) if dataset in dataset_names() else _load_facts.__wrapped__(dataset, folder)
+    return _load_facts(dataset, root) if dataset in dataset_names() else _load_facts.__wrapped__(dataset, root)
 
 
-def open_dataset(
-    dataset: str, *, trial: int, root: str | Path | None, holdout: float, skip_bad_files: bool = False
-) -> DomainDataset:
-    """Load a data set, or return the last one that this process loaded; a path is read every time."""
+def open_dataset(config: RunConfig, root: str | Path | None, *, skip_bad_files: bool = False) -> DomainDataset:
+    """Load the data set of a run, or return the last one that this process loaded; a path is read every time."""
+    return _load(config.dataset, config.trial, root, config.holdout, skip_bad_files)
+
+
+def _load(dataset: str, trial: int, root: str | Path | None, holdout: float, skip_bad: bool) -> DomainDataset:
     load = _load_cached if dataset in dataset_names() else load_dataset
-    folder = None if root is None else str(root)
-    return load(dataset, trial=trial, root=folder, holdout=holdout, skip_bad=skip_bad_files)
+    return load(dataset, trial=trial, root=root, holdout=holdout, skip_bad=skip_bad)
 
 
 _load_cached = lru_cache(maxsize=1)(load_dataset)
 
 
 @lru_cache(maxsize=16)
-def _load_facts(dataset: str, root: str | None) -> DataFacts:
-    return facts_of(open_dataset(dataset, trial=0, root=root, holdout=0.2))
+def _load_facts(dataset: str, root: str | Path | None) -> DataFacts:
+    return facts_of(_load(dataset, 0, root, 0.2, False))
+
+
+def describe_data(data: DomainDataset) -> dict[str, Any]:
+    """Names of domains and classes and numbers of rows, as in `run.json`."""
+    rows = {domain: {split: len(part) for split, part in splits.items()} for domain, splits in data.domains.items()}
+    return {"domains": data.names, "classes": data.classes, "rows": rows, "group_rows": count_groups(data)}
+
+
+def count_groups(data: DomainDataset) -> dict[str, dict[str, int]]:
+    """Number of rows of each group by split, without groups that a split lacks; empty where rows have no groups."""
+    names, counts = data.group_names, dict[str, dict[str, int]]()
+    for splits in data.domains.values():
+        for split, part in splits.items():
+            if names is None or part.groups is None:
+                continue
+            own = counts.setdefault(split, {})
+            for index, number in enumerate(part.groups.bincount(minlength=len(names)).tolist()):
+                if number:
+                    own[names[index]] = own.get(names[index], 0) + number
+    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +100,13 @@ class DatasetRows:
     def __len__(self) -> int:
         return len(self.targets)
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Number of rows of each domain's splits."""
-        counts: dict[str, dict[str, int]] = {}
-        for (domain, split), (first, end) in self.spans.items():
-            counts.setdefault(domain, {})[split] = end - first
-        return counts
+    def indices(self, domain: str, split: str) -> Tensor:
+        """Row indices of a domain's split; empty where there is none."""
+        return torch.arange(*self.spans.get((domain, split), (0, 0)))
+
+    def of_split(self, split: str) -> Tensor:
+        """Row indices of a split of all domains."""
+        return torch.cat([torch.arange(*span) for (_, name), span in self.spans.items() if name == split])
 
     @property
     def on_device(self) -> bool:
@@ -104,7 +123,7 @@ class DatasetRows:
         return 1024 if flat else 64 if small else 16
 
     def read(self, batches: Sequence[Tensor] | Iterator[Tensor], workers: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Read batches of row indices through a loader, ahead of their use; yields indices and raw rows on the host."""
+        """Prefetch batches of row indices through a loader; yields indices and raw rows on the host."""
         yield from read_rows(self.raw, batches, workers=workers, pin_memory=self.targets.is_cuda)
 
 
@@ -147,7 +166,7 @@ def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.devic
 
 
 def _fits(images: Sequence[DecodedImages], device: torch.device, *, small: bool) -> bool:
-    """Whether image files are decoded once and kept: on a GPU of which they take little memory, or small ones."""
+    """Whether to decode image files once: small images, or on a GPU with enough free memory."""
     if not images or (device.type != "cuda" and not small):
         return False
     if device.type != "cuda":

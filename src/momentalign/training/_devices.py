@@ -1,6 +1,5 @@
 """Devices, precision and ranks of a run, on Lightning Fabric."""
 
-import importlib
 import json
 import logging
 import multiprocessing
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from momentalign._extras import require
+from momentalign._extras import require_lightning
 from momentalign._files import DiskFullError
 from momentalign._format import pluralize
 from momentalign._machine import cpu_bfloat16_works
@@ -31,7 +30,7 @@ from momentalign.encoders import Encoder
 from momentalign.training._data import DatasetRows
 from momentalign.training._steps import Training
 
-# A rank that fails reports its error; that the others are then ended is noise.
+# A rank that fails reports its error; warnings that the others were ended are noise.
 logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
 # Set on import, so that it holds in spawned ranks too.
 for _package in ("lightning.fabric", "lightning.pytorch", "lightning_fabric", "pytorch_lightning"):
@@ -57,12 +56,11 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
     check_precision(precision, accelerator)
     if (devices, accelerator, precision) == (1, "cpu", "32"):
         return _OneCpu()
-    fabric, strategies = _lightning()
     strategy: Any = "auto"
     if devices > 1:
         # Spawned: works without a script to start again.
-        strategy = strategies.DDPStrategy(start_method="spawn")
-    return fabric(
+        strategy = require_lightning("fabric.strategies", "Training needs").DDPStrategy(start_method="spawn")
+    return require_lightning("fabric", "Training needs").Fabric(
         accelerator=accelerator,
         devices=devices,
         strategy=strategy,
@@ -71,9 +69,9 @@ def make_fabric(*, devices: int, accelerator: str, precision: str) -> Any:
 
 
 class _OneCpu:
-    """Stands for the Fabric of one CPU in full precision, which does no more than this.
+    """Replacement for the Fabric of one CPU in full precision.
 
-    Importing Lightning takes as long as some hundred steps of a small network.
+    Importing Lightning takes as long as a hundred steps of a small network.
     """
 
     device = torch.device("cpu")
@@ -154,7 +152,7 @@ class _Autocast(nn.Module):
 
 
 _KINDS = {kind.__name__: kind for kind in (DiskFullError, OSError, ModuleNotFoundError, TypeError, ValueError)}
-"""Errors that are for users: raised again from a rank's report as what they are, the most specific first."""
+"""Errors that are for users, the most specific first; raised again from a rank's report as the same type."""
 
 
 def launch(fabric: Any, function: Callable[[Any], Any]) -> Any:
@@ -241,7 +239,7 @@ def peak_memory(device: torch.device) -> dict[str, float]:
 
 
 def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ranks: int) -> bool:
-    """Whether steps become a CUDA graph: where they can, unless asked otherwise; raises if asked where they cannot."""
+    """Whether steps become a CUDA graph, by default where possible; ValueError if asked for where they cannot."""
     alone = ranks == 1 and training.device.type == "cuda"
     possible = alone and encoder.capturable and training.algorithm.capturable
     if asked and not possible:
@@ -267,12 +265,4 @@ def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
 def check_installed() -> None:
     """Raise ModuleNotFoundError if Lightning is not installed, without importing it."""
     if find_spec("lightning") is None and find_spec("lightning_fabric") is None:
-        _lightning()
-
-
-def _lightning() -> tuple[Any, Any]:
-    # The package pytorch-lightning installs it under another name.
-    alone = find_spec("lightning") is None and find_spec("lightning_fabric") is not None
-    name = "lightning_fabric" if alone else "lightning.fabric"
-    fabric = require(name, "Training needs", extra="train")
-    return fabric.Fabric, importlib.import_module(f"{name}.strategies")
+        require_lightning("fabric", "Training needs")

@@ -65,7 +65,7 @@ def evaluate(
         root: Data folder.
         device: Where to compute.
         batch_size: Rows at a time; None for a default by kind of rows and device.
-        workers: Processes that read images; None for one a core.
+        workers: Processes that read images; None for one per core.
         skip_bad_files: Skip unreadable images.
         progress: Called with rows done and rows in all.
 
@@ -161,8 +161,7 @@ def _scores(
     for record in accuracy_records(data, rows, predicted.numpy(), 0, probabilities=probabilities.numpy()):
         if record["domain"] is None and record["value"] is not None:
             group = record.get("group")
-            spans_of = [torch.arange(*span) for (_, split), span in rows.spans.items() if split == record["split"]]
-            groups = rows.groups[torch.cat(spans_of)]
+            groups = rows.groups[rows.of_split(str(record["split"]))]
             count = len(groups) if group is None else int((groups == data.group_names.index(group)).sum())
             scores.append(Score(None, record["split"], group, record["metric"], count, record["value"]))
     return scores

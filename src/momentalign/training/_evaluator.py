@@ -16,15 +16,15 @@ from momentalign.data import DomainDataset
 from momentalign.encoders import Preprocessing
 from momentalign.penalties import CMA
 from momentalign.runs import AVERAGED, Record
-from momentalign.training._accuracy_records import accuracy_records, domain_records
+from momentalign.training._accuracy_records import accuracy_records, domain_records, values_by_key
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
 MOMENT_ROWS = 2048
-"""Most rows of each training domain that feature moments are taken of."""
+"""Most rows of each training domain for feature moments."""
 
 GAP_ROWS = 1024
-"""Most rows of each training domain that derivatives of the head are compared on."""
+"""Most rows of each training domain for derivatives of the head."""
 
 
 def step_record(step: int, metric: str, value: float) -> Record:
@@ -34,22 +34,20 @@ def step_record(step: int, metric: str, value: float) -> Record:
 
 def count_held_out(rows: DatasetRows, held_out: Sequence[tuple[str, str]], option: str) -> list[int]:
     """Number of held-out rows of each training domain; raises ValueError where one has none."""
-    numbers = []
-    for domain, split in held_out:
-        first, end = rows.spans.get((domain, split), (0, 0))
-        if first == end:
-            raise ValueError(
-                f"'{option}' needs held-out rows of every training domain, but {domain!r} has none in split {split!r}. "
-                "Use a larger --holdout."
-            )
-        numbers.append(end - first)
+    numbers = [len(rows.indices(*part)) for part in held_out]
+    if 0 in numbers:
+        domain, split = held_out[numbers.index(0)]
+        raise ValueError(
+            f"'{option}' needs held-out rows of every training domain, but {domain!r} has none in split {split!r}. "
+            "Use a larger --holdout."
+        )
     return numbers
 
 
 def held_out_mean(records: Sequence[Record], held_out: Sequence[tuple[str, str]], metric: str) -> float:
     """Mean of a metric over the held-out rows of the training domains; NaN where a record is missing."""
-    values = {(record["domain"], record["split"]): record["value"] for record in records if record["metric"] == metric}
-    found = [values.get(rows) for rows in held_out]
+    values = values_by_key(records)
+    found = [values.get((*rows, metric)) for rows in held_out]
     return float(np.mean([np.nan if value is None else value for value in found]))
 
 
@@ -94,10 +92,10 @@ class _HeldOutSample:
     def __init__(self, rows: DatasetRows, domains: Sequence[str], splits: Sequence[str], trial: int) -> None:
         chosen, owners = [], []
         for owner, domain in enumerate(domains):
-            spans = [rows.spans.get((domain, split), (0, 0)) for split in splits]
-            first, end = next((span for span in spans if span[1] > span[0]), (0, 0))
+            parts = [rows.indices(domain, split) for split in splits]
+            own = next((part for part in parts if len(part)), parts[0])
             generator = torch.Generator().manual_seed(seed_hash("moments", trial, domain))
-            picked = first + torch.randperm(end - first, generator=generator)[:MOMENT_ROWS]
+            picked = own[torch.randperm(len(own), generator=generator)[:MOMENT_ROWS]]
             chosen.append(picked.sort().values)
             owners.append(torch.full((len(picked),), owner))
         order = torch.cat(chosen).argsort()
@@ -138,7 +136,7 @@ class _HeldOutSample:
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ascending spans of rows, neighbours joined, so that batches are full; those without rows are left out."""
+    """Sort spans, drop empty ones and join neighbours, so that batches are full."""
     joined: list[tuple[int, int]] = []
     for first, end in sorted(spans):
         if joined and joined[-1][1] == first:
@@ -149,7 +147,7 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class _Predictions(NamedTuple):
-    """What a record is made of, on the device: by row, and for the sample of the moments."""
+    """Predictions for a record, on the device: by row, and features and logits of the sample."""
 
     classes: Tensor
     losses: Tensor
@@ -180,7 +178,7 @@ class Evaluator:
         capture: bool = False,
     ) -> None:
         self.fabric, self.network, self.data, self.rows, self.workers = fabric, network, data, rows, workers
-        held_out = [name for name in domains if np.ptp(rows.spans.get((name, data.validation_split), (0, 0)))]
+        held_out = [name for name in domains if len(rows.indices(name, data.validation_split))]
         self.without = frozenset(() if train_accuracy else ((name, data.training_split) for name in held_out))
         self.spans = _joined([span for key, span in rows.spans.items() if key not in self.without])
         self.sample = _HeldOutSample(rows, domains, (data.validation_split, data.training_split), trial)

@@ -30,7 +30,7 @@ EXPORT_KINDS = (".pt2", ".onnx")
 """Endings of the files that :func:`export_model` writes."""
 
 _FREE = 28
-"""Length of a side that the encoder leaves open, in the examples that a network is traced with."""
+"""Length of a side that the encoder does not fix, in the examples for tracing."""
 
 _TOLERANCE = 1e-3
 
@@ -57,7 +57,7 @@ def export_model(run: str | Path | Predictor, path: str | Path) -> Predictor:
     model = run if isinstance(run, Predictor) else load_run(run)
     traced, other = (example_rows(model.preprocessing, number) for number in (4, 7))
     with torch.no_grad(), _quiet():
-        expected = model(other).numpy()  # first: what preprocessing keeps would be the tracer's otherwise
+        expected = model(other).numpy()  # first, or preprocessing would cache the tracer's tensors
         program = torch.export.export(model, (traced,), dynamic_shapes=(_free_sides(traced, model.preprocessing),))
         content, found = (_to_pt2 if path.suffix == ".pt2" else _to_onnx)(program, model.classes, other)
     difference = float(np.abs(found - expected).max())
@@ -77,7 +77,7 @@ def check_kind(path: Path) -> None:
 
 
 def example_rows(preprocessing: Preprocessing, number: int) -> Tensor:
-    """Raw rows in the shape and type that a network is used with; their values mean nothing."""
+    """Random raw rows in the shape and type of a network's inputs."""
     generator = torch.Generator().manual_seed(0)
     if isinstance(preprocessing, ImagePreprocessing):
         sides = number, 3, preprocessing.size, preprocessing.size
@@ -92,7 +92,7 @@ def example_rows(preprocessing: Preprocessing, number: int) -> Tensor:
 
 
 def _free_sides(rows: Tensor, preprocessing: Preprocessing) -> dict[int, Any]:
-    """Dimensions that a file leaves open: the number of rows, and the sides that the encoder does not prescribe."""
+    """Dynamic dimensions: the number of rows, and the sides that the encoder does not fix."""
     shape = preprocessing.shape if isinstance(preprocessing, TensorPreprocessing) else rows.shape[1:]
     return dict.fromkeys([0, *(k for k, side in enumerate(shape, 1) if side is None)], torch.export.Dim.DYNAMIC)
 
@@ -118,7 +118,7 @@ def _to_onnx(program: ExportedProgram, classes: Sequence[str], rows: Tensor) -> 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporters, who remark on deprecated parts of their own and on packages that are not needed."""
+    """Silence the exporters' warnings about their own deprecations and optional packages."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -10,6 +10,7 @@ from torch import Tensor
 from momentalign.data import DomainDataset
 from momentalign.runs import Record
 from momentalign.selection import REACH, RECORD_RULES, record_scores
+from momentalign.training._accuracy_records import values_by_key
 
 _BY_GROUP = "worst-group"
 KEEP_RULES = ("last", *RECORD_RULES, _BY_GROUP)
@@ -58,7 +59,7 @@ class KeptRecord:
 
     def record(self, step: int, records: Sequence[Record], weights: Mapping[str, Tensor]) -> None:
         """Keep the weights if the record is better than all before."""
-        values = {(r["domain"], r["split"], r["metric"]): r["value"] for r in records}
+        values = values_by_key(records)
         loss = values.get((None, None, "loss"))
         self.diverged |= loss is None or not math.isfinite(loss)
         score = math.nan if self.diverged else self._score(step, values)

@@ -10,12 +10,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from momentalign._extras import require
+from momentalign._extras import require_lightning
 from momentalign._validation import check_choice
 from momentalign.runs import Record, RunConfig, read_records
 
 LOGGERS = ("csv", "tensorboard", "mlflow", "wandb")
-"""Names of the loggers; the last two send to where their own settings say."""
+"""Names of the loggers; the last two have settings of their own."""
 
 _NEEDS = {"csv": ("lightning", "pytorch_lightning"), "tensorboard": ("tensorboard", "tensorboardX")}
 _WORDS = {"+": "plus ", "%": " percent"}
@@ -36,13 +36,12 @@ def check_loggers(names: Sequence[str]) -> None:
 class RunLog(AbstractContextManager["RunLog"]):
     """Sends records to the loggers of a run, on the rank that writes.
 
-    A resumed run begins its logs anew, with the records so far: they are complete, and have no step twice.
+    A resumed run writes its logs again from the first record, so that no step is missing or logged twice.
 
     Args:
         names: Of :data:`LOGGERS`.
         folder: The run's, with its earlier records; files go to its subfolders `csv`, `tensorboard` and `wandb`. None
             logs nothing.
-        config: What is run.
     """
 
     def __init__(self, names: Sequence[str], folder: Path | None, config: RunConfig) -> None:
@@ -69,8 +68,8 @@ class RunLog(AbstractContextManager["RunLog"]):
 def metric_name(record: Record) -> str:
     """Name of a record's number, the same in all loggers: "accuracy/plus 90 percent/out" of domain "+90%".
 
-    What concerns no domain is "accuracy/all/out", what concerns no rows "step/loss": MLflow may keep names as paths, in
-    which none can be a folder and a file. Letters, digits, spaces and ``-_./`` are what every logger takes.
+    Without a domain it is "accuracy/all/out", without rows "step/loss": MLflow may store names as paths, in which no
+    name can be both a folder and a file. All loggers accept letters, digits, spaces and ``-_./``.
     """
     if record["split"] is None:
         return f"step/{_plain(record['metric'])}"
@@ -83,10 +82,7 @@ def _plain(text: str) -> str:
 
 
 def _make_logger(name: str, folder: Path, config: RunConfig) -> Any:
-    alone = find_spec("lightning") is None  # the package pytorch-lightning has it under another name
-    loggers = require(
-        "pytorch_lightning.loggers" if alone else "lightning.pytorch.loggers", "Loggers need", extra="train"
-    )
+    loggers = require_lightning("pytorch.loggers", "Loggers need")
     title = f"{config.algorithm} {config.hash()}"
     if name in ("csv", "tensorboard"):
         shutil.rmtree(folder / name, ignore_errors=True)

@@ -12,17 +12,10 @@ from torch.optim import Optimizer
 from momentalign.algorithms import WeightAverage, make_average, reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.runs import AVERAGED, Record, RunConfig, RunFolder
-from momentalign.training._accuracy_records import count_groups
-from momentalign.training._batch_moments import BatchMoments
+from momentalign.training._batch_moments import batch_moments
 from momentalign.training._capture import captured_step, compile_parts
-from momentalign.training._checkpoint import (
-    Part,
-    Position,
-    remove_checkpoint,
-    restore,
-    save_checkpoint,
-)
-from momentalign.training._data import open_dataset, open_rows
+from momentalign.training._checkpoint import Part, Position, remove_checkpoint, restore, save_checkpoint
+from momentalign.training._data import describe_data, open_dataset, open_rows
 from momentalign.training._devices import (
     check_ranks,
     choose_capture,
@@ -56,13 +49,7 @@ def train(
     device, rank, ranks = fabric.device, fabric.global_rank, fabric.world_size
     reset_peak_memory(device)
     if data is None:
-        data = open_dataset(
-            config.dataset,
-            trial=config.trial,
-            root=options.root,
-            holdout=config.holdout,
-            skip_bad_files=options.skip_bad_files,
-        )
+        data = open_dataset(config, options.root, skip_bad_files=options.skip_bad_files)
     domains = training_domains(config, data)
     held_out = [(name, data.validation_split) for name in domains]
     if rank == 0:
@@ -98,19 +85,12 @@ def train(
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
     if writer is not None:
-        writer.begin(
-            domains=data.names,
-            classes=data.classes,
-            device=device_name(device),
-            records_bytes=position.records_bytes,
-            rows=rows.counts(),
-            group_rows=count_groups(data),
-            threads=threads,
-        )
+        about = describe_data(data)
+        writer.begin(**about, device=device_name(device), records_bytes=position.records_bytes, threads=threads)
     algorithm.network = wrap_network(fabric, network)
     compile_parts(algorithm, network, options.compile)
 
-    # One mini-batch of every training domain a step, of which a rank takes its share.
+    # One mini-batch of every training domain per step, shared by the ranks.
     pools = training_pools(rows, domains, data.training_split, pool=config.pool)
     keys = [-1] if config.pool else [data.names.index(name) for name in domains]
     sampler = Sampler(pools, keys, config.hparams["batch_size"], config.trial, rank, ranks, epochs=config.pool)
@@ -145,7 +125,6 @@ def train(
         train_accuracy=options.train_accuracy,
         capture=capture,
     )
-    batch_moments = BatchMoments(fabric, network, training)
     report = Reporter(options.progress if rank == 0 else None, config.steps)
     if rank == 0 and options.log is not None:
         resume_note = [f"Resuming at step {position.step} of {config.steps}."] if position.step else []
@@ -175,7 +154,7 @@ def train(
                 means |= peak_memory(device)
                 report.evaluation(step)
                 records = evaluator(step, partial(report.evaluation, step))
-                records += batch_moments(step)
+                records += batch_moments(fabric, network, training, step)
                 records += [step_record(step, name, value) for name, value in means.items()]
                 if average is not None:
                     average.record(step, held_out_mean(records, held_out, "cross_entropy"))

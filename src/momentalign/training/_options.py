@@ -1,4 +1,4 @@
-"""How a run is executed, as opposed to what is run: nothing here changes its numbers beyond rounding."""
+"""Options of how a run is executed, which change its numbers by rounding at most."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from momentalign._validation import check_choice, check_count, check_nonnegative
 from momentalign.algorithms import Algorithm
 from momentalign.runs import Record, RunConfig
 from momentalign.selection import REACH
+from momentalign.training._accuracy_records import values_by_key
 from momentalign.training._data import DatasetRows
 from momentalign.training._keep import KEEP_RULES
 from momentalign.training._loggers import check_loggers
@@ -69,12 +70,12 @@ class Options:
         reach: Of "extrapolated" selection.
         train_accuracy: Whether records have the accuracy on training rows, which only "train-groups" selection uses.
         checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is ten seconds old.
-        workers: Processes that read rows that are not tensors; None for one a core, eight at most.
+        workers: Processes that read rows that are not tensors; None for one per core, at most eight.
         skip_bad_files: Skip unreadable images.
         capture: Whether steps are a CUDA graph; None for where they can be, on one GPU.
         compile: "none"; "penalty" to compile the penalty; "all" to compile the network as well. Compiling takes half
-            a minute, once a process: it is for many runs.
-        progress: Called now and then.
+            a minute per process, which pays off over many runs.
+        progress: Called at every record, and up to ten times per second in between.
         log: Called with messages before the first step: assumptions, where the run resumes, its size.
         loggers: Where records go besides the folder: "csv", "tensorboard", "mlflow", "wandb", by Lightning's loggers.
         clock: Measures set-up, steps, evaluation and files.
@@ -145,7 +146,7 @@ class Reporter:
         """Report a record; `held_out` names domain and split of the rows whose accuracy is shown."""
         if self.progress is None:
             return
-        values = {(record["domain"], record["split"], record["metric"]): record["value"] for record in records}
+        values = values_by_key(records)
         self.loss = values.get((None, None, "loss"))
         shown = [values[*rows, "accuracy"] for rows in held_out if (*rows, "accuracy") in values]
         self.accuracy = sum(value for value in shown if value is not None) / len(shown) if shown else None

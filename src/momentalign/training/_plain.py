@@ -1,4 +1,4 @@
-"""scikit-learn's linear models as runs: what a table's results are compared with."""
+"""scikit-learn's linear models as runs: baselines for tables."""
 
 import dataclasses
 import warnings
@@ -14,9 +14,9 @@ from momentalign.algorithms import PLAIN_MODELS
 from momentalign.data import DomainDataset
 from momentalign.encoders import build_encoder
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
-from momentalign.training._accuracy_records import accuracy_records, count_groups
+from momentalign.training._accuracy_records import accuracy_records
 from momentalign.training._config import make_config
-from momentalign.training._data import DatasetRows, open_dataset, open_rows
+from momentalign.training._data import DatasetRows, describe_data, open_dataset, open_rows
 from momentalign.training._model import training_domains
 
 _HPARAMS: dict[str, dict[str, Any]] = {
@@ -33,9 +33,6 @@ def make_plain_config(dataset: str | DomainDataset, model: str, **options: Any) 
         model: One of :data:`momentalign.algorithms.PLAIN_MODELS`.
         **options: `test_domains`, `trial`, `steps`, `record_every`, `holdout` and `root` of :func:`make_config`. The
             steps are those of the networks beside it: the model's one record is at the last of them.
-
-    Returns:
-        The configuration.
 
     Raises:
         ValueError: There is no such model.
@@ -64,29 +61,19 @@ def run_plain(
         data: The data set, where `config.dataset` is not a file.
         root: Data folder.
         train_accuracy: Whether to record the accuracy on the rows that are trained on.
-
-    Returns:
-        The records.
     """
     stamp = None if data is not None else data_stamp(config.dataset)
     target = None if folder is None else RunFolder(Path(folder), config, stamp)
     if target is not None and target.finished:
         return read_records(target.path)
     if data is None:
-        data = open_dataset(config.dataset, trial=config.trial, root=root, holdout=config.holdout)
+        data = open_dataset(config, root)
     if data.training_recipe != "table":
         raise ValueError(f"{PLAIN_MODELS[config.algorithm]} takes rows of a table, but {data.name} is none.")
     if target is None:
         return _fit(config, data, train_accuracy)
     with target.recording_failure():
-        target.begin(
-            domains=data.names,
-            classes=data.classes,
-            device="cpu",
-            threads=torch.get_num_threads(),
-            group_rows=count_groups(data),
-            rows={name: {split: len(part) for split, part in splits.items()} for name, splits in data.domains.items()},
-        )
+        target.begin(**describe_data(data), device="cpu", threads=torch.get_num_threads())
         records = _fit(config, data, train_accuracy)
         target.append(records)
         target.finish(weights=None)
@@ -112,7 +99,7 @@ def _probabilities(
     """Class probabilities of all rows, shape (N, C), by the model fitted to the spans of `trained`."""
     from sklearn.exceptions import ConvergenceWarning
 
-    fitted = np.concatenate([np.arange(*rows.spans[part]) for part in trained])
+    fitted = torch.cat([rows.indices(*part) for part in trained]).numpy()
     y = rows.targets.numpy()[fitted]
     probabilities = np.zeros((len(X), classes))
     present = np.unique(y)

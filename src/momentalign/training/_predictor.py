@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from momentalign._errors import first_line
 from momentalign._saved import read_model
 from momentalign.algorithms import Network
 from momentalign.data import ImageFiles, Items, TableRows, Texts
@@ -165,7 +166,7 @@ def load_run(folder: str | Path) -> Predictor:
         network = Network(encoder, encoder.num_features, len(classes))
         network.load_state_dict(weights)
     except (KeyError, RuntimeError) as error:
-        first = str(error).splitlines()[0]
-        raise ValueError(f"The weights in {folder} do not fit their description ({first}). Train again.") from None
+        reason = first_line(error)
+        raise ValueError(f"The weights in {folder} do not fit their description ({reason}). Train again.") from None
     encoder_of(network).preprocessing = preprocessing
     return Predictor(network, preprocessing, classes)

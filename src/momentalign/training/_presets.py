@@ -1,4 +1,4 @@
-"""What a run takes by default on its data and encoder: published or safe weights, and the augmentation of images."""
+"""Defaults by data and encoder: published or safe weights, and the augmentation of images."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ from momentalign.runs import RunConfig
 from momentalign.training._data import DataFacts
 
 _STAND_INS = {"colored-digits": "colored-mnist", "rotated-digits": "rotated-mnist"}
-"""Sets that are searched as the paper's set in whose place they stand; it does them no harm (docs/results)."""
+"""Small sets that have the search space of the paper's set that they stand for (docs/results)."""
 
 _LARGE_WEIGHT = 100.0
 """Weight of a relative term, which is at most 1, from which it can collapse the features."""
 
 _CHARACTERS = 10
-"""Number of classes named by one character from which they are taken for digits or letters."""
+"""Least number of classes, all named by one character, that are taken for digits or letters."""
 
 _DIGITS = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 

@@ -2,11 +2,11 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,9 +17,8 @@ from momentalign._table_spec import spec_path
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp
-from momentalign.training._accuracy_records import count_groups
 from momentalign.training._checkpoint import save_checkpoint
-from momentalign.training._data import open_dataset, open_rows
+from momentalign.training._data import describe_data, open_dataset, open_rows
 from momentalign.training._devices import device_name, make_fabric
 from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean
 from momentalign.training._model import describe_network, training_domains
@@ -33,12 +32,12 @@ MIXED = "all"
 """Algorithm of a soup of several algorithms' runs."""
 
 _SAME = ("encoder", "holdout")
-"""Settings that the runs of a soup share beside data set, test domains and trial, so that first weights are equal."""
+"""Settings that the runs of a soup share beside data set, test domains and trial, for the same initialisation."""
 
 
 @dataclass(frozen=True)
 class SoupPlan:
-    """Runs to average: of one data set, one choice of test domains and one trial, so from one initialisation.
+    """Runs to average, of one data set, test domains and trial, and so of one initialisation.
 
     Args:
         algorithm: Name of their algorithm, or :data:`MIXED`.
@@ -138,14 +137,14 @@ def make_soup(
         out: Parent of the soups' folders, which are those of finished runs with one record.
         root: Data folder.
         accelerator: "cpu", "cuda" or "auto".
-        workers: Processes that read images; None for one a core.
+        workers: Processes that read images; None for one per core.
         skip_bad_files: Skip unreadable images.
         progress: Called with evaluations done and the number of all.
 
     Returns:
         The best single run, the uniform and the greedy soup.
     """
-    kitchen = _Kitchen(plan, root=root, accelerator=accelerator, workers=workers, skip_bad_files=skip_bad_files)
+    evaluator = _SoupEvaluator(plan, root=root, accelerator=accelerator, workers=workers, skip_bad_files=skip_bad_files)
     number, done = len(plan.folders), 0
 
     def count() -> None:
@@ -156,31 +155,31 @@ def make_soup(
 
     alone = {}
     for name in plan.folders:
-        alone[name] = kitchen.held_out([name])
+        alone[name] = evaluator.held_out([name])
         count()
     names = list(alone)
     order = sorted(names, key=lambda name: (alone[name], names.index(name)), reverse=True)
     greedy, best = order[:1], alone[order[0]]
     for name in order[1:]:
-        score = kitchen.held_out([*greedy, name])
+        score = evaluator.held_out([*greedy, name])
         if score >= best:
             greedy, best = [*greedy, name], score
         count()
     scores = []
     for kind, chosen in (("best single run", order[:1]), ("uniform soup", order), ("greedy soup", greedy)):
         folder = plan.folders[chosen[0]]
-        records = kitchen.evaluate(chosen)
+        records = evaluator.evaluate(chosen)
         if kind != "best single run":
-            folder = kitchen.save(Path(out), kind.replace(" ", "-"), chosen, records)
-        test = [(domain, kitchen.data.training_split) for domain in plan.config.test_domains]
-        reached = held_out_mean(records, test, "accuracy") if test else float("nan")
-        held_out = held_out_mean(records, kitchen.validation, "accuracy")
-        scores.append(SoupScore(kind, tuple(chosen), held_out, reached, folder))
+            folder = evaluator.save(Path(out), kind.replace(" ", "-"), chosen, records)
+        test_rows = [(domain, evaluator.data.training_split) for domain in plan.config.test_domains]
+        test = held_out_mean(records, test_rows, "accuracy") if test_rows else float("nan")
+        held_out = held_out_mean(records, evaluator.validation, "accuracy")
+        scores.append(SoupScore(kind, tuple(chosen), held_out, test, folder))
         count()
     return scores
 
 
-class _Kitchen:
+class _SoupEvaluator:
     """The data and the network that all runs of a soup share."""
 
     def __init__(
@@ -191,9 +190,7 @@ class _Kitchen:
         self.fabric = make_fabric(devices=1, accelerator=accelerator, precision="32")
         model = load_run(next(iter(plan.folders.values())))
         self.network = model.network.to(self.fabric.device)
-        self.data = open_dataset(
-            config.dataset, trial=config.trial, root=root, holdout=config.holdout, skip_bad_files=skip_bad_files
-        )
+        self.data = open_dataset(config, root, skip_bad_files=skip_bad_files)
         if self.data.classes != model.classes:
             raise ValueError(f"{config.dataset} should have the classes of its runs, but has changed since.")
         self.domains = training_domains(config, self.data)
@@ -236,11 +233,8 @@ class _Kitchen:
         folder = RunFolder(out / config.hash(), config, data_stamp(config.dataset))
         with folder.recording_failure():
             folder.begin(
-                domains=self.data.names,
-                classes=self.data.classes,
+                **describe_data(self.data),
                 device=device_name(self.fabric.device),
-                rows=self.rows.counts(),
-                group_rows=count_groups(self.data),
                 threads=torch.get_num_threads(),
                 soup={"kind": kind, "runs": names, "of": list(self.plan.folders)},
             )
@@ -279,16 +273,12 @@ def _check_initialisation(plan: SoupPlan, runs: "pd.DataFrame") -> None:
     if None not in (stamp, before) and stamp != before:
         raise ValueError(f"{plan.describe()}: the data set has changed since the runs. Train them again.")
     for one, other in pairwise(runs.itertuples()):
-        for key, mine, theirs in _settings(one, other):
+        shared = {key: (one.config.get(key), other.config.get(key)) for key in _SAME}
+        shared |= {"the content of the data set": (one.data, other.data)}
+        shared |= {"the list of classes": (one.classes, other.classes)}
+        for key, (mine, theirs) in shared.items():
             if mine != theirs:
                 raise ValueError(
                     f"{plan.describe()}: the runs of a soup should have one initialisation and one split, but {key} is "
                     f"{mine!r} in {one.Index} and {theirs!r} in {other.Index}. Give them in separate folders."
                 )
-
-
-def _settings(one: Any, other: Any) -> Iterator[tuple[str, object, object]]:
-    for key in _SAME:
-        yield key, one.config.get(key), other.config.get(key)
-    yield "the content of the data set", one.data, other.data
-    yield "the list of classes", one.classes, other.classes

@@ -1,4 +1,4 @@
-"""Training steps: rows drawn by seed, augmentation, the algorithm's update, sums of logged values.
+"""Training steps: row sampling, augmentation, the algorithm's update, sums of logged values.
 
 Rows are drawn in blocks of steps from generators keyed by trial, domain and block. A checkpoint saves the step only: a
 CPU, a GPU, several ranks and a resumed run all draw the same rows.
@@ -33,13 +33,13 @@ def check_divisible(batch_size: int, ranks: int) -> None:
 
 
 class Sampler:
-    """Draws one mini-batch per training domain and step: with replacement, or each row once an epoch.
+    """Draws one mini-batch per training domain and step: with replacement, or each row once per epoch.
 
     Args:
         pools: Row indices of each training domain.
         keys: Seed key of each: the domain's position in the data set.
         batch_size: Rows of each domain in a step, of which a rank gets its share.
-        epochs: Whether to draw each row once an epoch; a mini-batch may begin in one and end in the next.
+        epochs: Whether to draw each row once per epoch; a mini-batch may begin in one and end in the next.
     """
 
     def __init__(
@@ -92,20 +92,15 @@ class Sampler:
 
 def training_pools(rows: DatasetRows, domains: Sequence[str], split: str, *, pool: bool) -> list[Tensor]:
     """Row indices to draw from: one tensor a training domain, or one of all; raises for a domain without rows."""
-    pools = []
-    for domain in domains:
-        first, end = rows.spans.get((domain, split), (0, 0))
-        if first == end:
+    pools = [rows.indices(domain, split) for domain in domains]
+    for domain, rows_of in zip(domains, pools, strict=True):
+        if not len(rows_of):
             raise ValueError(f"Domain {domain!r} has no rows in split {split!r} to train on.")
-        pools.append(torch.arange(first, end))
     return [torch.cat(pools)] if pool else pools
 
 
 def seed_step(trial: int, step: int, rank: int, device: torch.device) -> None:
-    """Seed what is random within a step (augmentation, dropout, an algorithm's draws) by its number and rank.
-
-    So a checkpoint does not have to save the state of the generators.
-    """
+    """Seed a step's augmentation, dropout and draws by its number and rank, so that checkpoints need no generators."""
     seed = seed_hash("augmentation", trial, step, rank)
     random.seed(seed)
     np.random.seed(seed)  # a user's algorithm may use it
