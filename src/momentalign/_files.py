@@ -73,6 +73,12 @@ def atomic_write(path: Path, content: str | bytes) -> None:
             raise OSError(error.errno, error.strerror, str(temporary)) from None
 
 
+def write_output(path: Path, content: str | bytes) -> None:
+    """Write a file atomically, and make its folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, content)
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder that becomes `path`, which does not exist or is empty, when the block succeeds."""

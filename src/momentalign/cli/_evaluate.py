@@ -40,7 +40,7 @@ def evaluate_command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the scores.")] = None,
 ) -> None:
     """Evaluate a trained model on any data set with its classes: scores per domain and of the worst group."""
-    from momentalign._files import atomic_write, check_output
+    from momentalign._files import check_output, write_output
     from momentalign._table_spec import spec_path
     from momentalign.data import table_spec
     from momentalign.training import is_linear_model
@@ -55,8 +55,7 @@ def evaluate_command(
         options = {"root": root, "batch_size": batch_size, "workers": workers, "skip_bad_files": skip_bad_files}
         text = _evaluate_run(console, run, name, device=find_device(device), **options)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(out, text)
+        write_output(out, text)
         console.print(f"Saved the scores to {out}.")
     console.print(f"In Python: momentalign.load({str(run)!r}) loads the model with its preprocessing.")
 

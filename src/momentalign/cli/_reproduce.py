@@ -224,7 +224,7 @@ def _probe(
 ) -> None:
     """Probe one data set of a recipe."""
     from momentalign._csv import frame_csv
-    from momentalign._files import atomic_write
+    from momentalign._files import write_output
     from momentalign._format import join_first
     from momentalign.report import write_report
     from momentalign.reproduce import make_features, probe_curves, probe_table
@@ -256,9 +256,8 @@ def _probe(
     console.print()
     print_block(console, str(result))
     table = out / f"{result.name}-{solver}.csv"
-    table.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(table, frame_csv(result.to_frame(), index=True))
-    atomic_write(table.with_name(f"{result.name}-{solver}-grid.csv"), frame_csv(result.grid_frame()))
+    write_output(table, frame_csv(result.to_frame(), index=True))
+    write_output(table.with_name(f"{result.name}-{solver}-grid.csv"), frame_csv(result.grid_frame()))
     where = join_first([str(path) for path in paths])
     console.print(f"Saved the table to {table} and all fits beside it; the features are in {where}.")
 

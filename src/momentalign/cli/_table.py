@@ -39,7 +39,7 @@ def table(
     ] = None,
 ) -> None:
     """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
-    from momentalign._files import atomic_write, check_output
+    from momentalign._files import check_output, write_output
     from momentalign._validation import check_choice, check_nonnegative
     from momentalign.runs import read_runs
     from momentalign.selection import REACH, RULES
@@ -70,7 +70,6 @@ def table(
     if out is None:
         print_block(make_console(), content.removesuffix("\n"))
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(out, content)
+    write_output(out, content)
     following = f"momentalign report {shlex.join(map(str, folders))} -o report.html"
     make_console().print(f"Saved the table to {out}. Next: {following}")

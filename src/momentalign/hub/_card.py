@@ -9,7 +9,7 @@ from typing import Any
 
 from momentalign._csv import plain_cell
 from momentalign._files import file_in
-from momentalign._format import join_first, pluralize
+from momentalign._format import join_first, pluralize, slug
 from momentalign._hub import hub_library
 from momentalign._saved import MODEL, checkpoint_of, read_values
 from momentalign._sealed import unseal
@@ -144,7 +144,7 @@ def _of_run(folder: Path, name: str) -> CardContent:
         usage=_usage(name, "names", f"list of class names; rows are {_INPUTS.get(kind, 'as in the data set')}"),
         facts=facts,
         **_run_results(own, info["domains"], test),
-        tags=[_tag(config["algorithm"])],
+        tags=[slug(config["algorithm"])],
     )
 
 
@@ -254,10 +254,6 @@ def _usage(name: str, result: str, comment: str) -> list[str]:
 def _versions(info: Mapping[str, Any]) -> str:
     versions = {"momentalign": info.get("momentalign"), **(info.get("versions") or {})}
     return ", ".join(f"{package} {version}" for package, version in versions.items()) + f"; {info.get('device')}"
-
-
-def _tag(algorithm: str) -> str:
-    return re.sub(r"[^a-z0-9-]+", "-", algorithm.lower()).strip("-")
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

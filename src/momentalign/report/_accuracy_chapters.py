@@ -9,7 +9,7 @@ import pandas as pd
 from momentalign.published import WORST_GROUP
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, TableWithChart
-from momentalign.report._charts import curves, decades, dots, scatter
+from momentalign.report._charts import ChartRows, curves, decades, dots, scatter
 from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
 from momentalign.report._group_table import ACCURACIES
 from momentalign.report._style import NameStyles
@@ -37,11 +37,11 @@ def accuracy_chapter(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> C
         results = [TableWithChart(section, _interval_group(section, grouped.styles)) for section in table.sections]
         tabs.append(Tab(_RULE_TITLES[rule], results=results))
     missing = [f"{_RULE_TITLES[rule]}: {reason}" for rule, reason in grouped.unavailable.items()]
-    note = "Test accuracy depends on the rule that selects hyper-parameters and steps. Only the oracle reads labels of "
-    note += (
+    note = (
+        "Test accuracy depends on the rule that selects hyper-parameters and steps. Only the oracle reads labels of "
         "the test domain. Underlined: the best of a column, and all that differ from it by no more than the ± of the "
+        "two."
     )
-    note += "two."
     return Chapter("accuracy", "Accuracy by selection rule", note, tabs, missing)
 
 
@@ -98,6 +98,11 @@ def describe_selection(case: Case) -> str:
     return note + (f" Penalties set in at step: {', '.join(annealed)}." if annealed else "")
 
 
+def accuracy_panel(grouped: GroupedSweep, title: str, rows: ChartRows) -> Panel:
+    """Accuracy over steps, one line per method."""
+    return Panel(title, rows, partial(curves, styles=grouped.styles, y=ACCURACY_AXIS))
+
+
 def _domain_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
     """A panel for each test domain, on test and on validation rows."""
     frame = accuracy_curves(grouped, case)
@@ -107,8 +112,7 @@ def _domain_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
         for domain in case.domains:
             rows = chart_rows(own[own["test_domain"] == domain].drop(columns=["what", "test_domain"]))
             if rows:
-                draw = partial(curves, styles=grouped.styles, y=ACCURACY_AXIS)
-                panels.setdefault(what, []).append(Panel(f"{domain} left out", rows, draw))
+                panels.setdefault(what, []).append(accuracy_panel(grouped, f"{domain} left out", rows))
     return panels
 
 
@@ -119,8 +123,7 @@ def _group_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
         for metric, title in (("worst_group_accuracy", "worst group"), ("accuracy", "all rows")):
             rows = chart_rows(group_curves(grouped, case, metric, split))
             if rows:
-                draw = partial(curves, styles=grouped.styles, y=ACCURACY_AXIS)
-                panels.setdefault(what, []).append(Panel(title, rows, draw))
+                panels.setdefault(what, []).append(accuracy_panel(grouped, title, rows))
     return panels
 
 

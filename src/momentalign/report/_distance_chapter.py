@@ -38,8 +38,10 @@ def distance_chapter(grouped: GroupedSweep) -> Chapter:
             note="Strong colour means low accuracy: hard domains stand out as columns.",
         ),
     ]
-    note = "At the last record of the selected runs. 'momentalign diagnose' compares domains by transfer measures and "
-    note += "derivatives."
+    note = (
+        "At the last record of the selected runs. 'momentalign diagnose' compares domains by transfer measures and "
+        "derivatives."
+    )
     shown = [replace(tab, groups=[group for group in tab.groups if group.panels]) for tab in tabs]
     return Chapter("domains", "Distances between domains", note, [tab for tab in shown if tab.groups], missing)
 
@@ -101,9 +103,8 @@ def _panel(
     for row, column, value in zip(frame["row"], frame["column"], values, strict=True):
         share = (high - value if low_is_far else value - low) / span
         text = f"{value:.{decimals}f}"
-        rows.append(
-            {"row": row, "column": column, "value": round(float(value), 5), "text": text, "share": round(share, 3)}
-        )
+        number = round(float(value), 5)
+        rows.append({"row": row, "column": column, "value": number, "text": text, "share": round(share, 3)})
     kept = [
         tuple(name for name in names if name in set(frame[key]))
         for names, key in zip(order, ("row", "column"), strict=True)

@@ -51,17 +51,7 @@ def accuracy_curves(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
 def group_curves(
     grouped: GroupedSweep, case: Case, metric: str = "worst_group_accuracy", split: str = "test"
 ) -> pd.DataFrame:
-    """Accuracy of a whole split over steps, for data sets with groups.
-
-    Args:
-        grouped: With the records.
-        case: One of its cases.
-        metric: "worst_group_accuracy" or "accuracy".
-        split: "test" or "val".
-
-    Returns:
-        Columns of :func:`accuracy_curves` without the first two.
-    """
+    """Accuracy of a whole split over steps, for data sets with groups; columns method, step, mean, low, high, runs."""
     records = grouped.sweep.records
     keep = (records["metric"] == metric) & (records["split"] == split) & records["domain"].isna()
     return _curves(_chosen_records(grouped, case, keep), ["method"], percent=True)
@@ -183,8 +173,8 @@ def _domain_accuracies(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
 
 def _moment_gaps(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
     gaps = _chosen_records(grouped, case, grouped.sweep.records["metric"].isin(_MOMENT_GAPS))
-    samples = [_MOMENT_GAPS[metric][0] for metric in gaps["metric"]]
-    return gaps.assign(sample=samples, order=[_MOMENT_GAPS[metric][1] for metric in gaps["metric"]])
+    samples, orders = ([_MOMENT_GAPS[metric][part] for metric in gaps["metric"]] for part in (0, 1))
+    return gaps.assign(sample=samples, order=orders)
 
 
 def _last_records(records: pd.DataFrame) -> pd.DataFrame:

@@ -24,6 +24,15 @@ SHAPES = {
 """Vega's names, with the SVG paths of the page's own legends."""
 
 
+_SHADES = {"ink": "#1c1e21", "dim": "#4a5058", "line": "#d9dde2", "bar": "#c7d2de"}
+"""Colours without a name's meaning, by their CSS variable."""
+
+
+def shade(name: str, page: bool) -> str:
+    """Colour of text, lines or bars: the page's CSS variable, or its light value for a file."""
+    return f"var(--{name})" if page else _SHADES[name]
+
+
 def palette(page: bool) -> list[str]:
     """Colours of names: those of the page's scheme, or the light ones for a file."""
     return [f"var(--c{index})" for index in range(len(LIGHT))] if page else list(LIGHT)
@@ -65,8 +74,7 @@ class NameStyles:
 
 def chart_config(*, page: bool) -> dict[str, Any]:
     """Vega-Lite configuration of all charts: CSS variables for the page, dark on white for files."""
-    colours = palette(page)
-    ink, dim, line = ("var(--ink)", "var(--dim)", "var(--line)") if page else ("#1c1e21", "#4a5058", "#d9dde2")
+    ink, dim, line = (shade(name, page) for name in ("ink", "dim", "line"))
     return {
         "background": None if page else "white",
         "font": "system-ui, sans-serif" if page else "sans-serif",
@@ -91,5 +99,5 @@ def chart_config(*, page: bool) -> dict[str, Any]:
         },
         "title": {"color": ink, "fontSize": 12, "anchor": "start"},
         "text": {"color": ink},
-        "range": {"category": colours},
+        "range": {"category": palette(page)},
     }

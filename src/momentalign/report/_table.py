@@ -2,14 +2,13 @@
 
 import io
 import math
-import re
 import textwrap
 from dataclasses import dataclass
 
 import pandas as pd
 
 from momentalign._csv import csv_text
-from momentalign._format import printable
+from momentalign._format import printable, slug
 from momentalign._worst_group import GROUP_MEASURES
 from momentalign.report._escape import escape_latex, escape_markdown
 
@@ -257,8 +256,7 @@ def _head_lines(head: str) -> list[str]:
 def _latex_label(section: TableSection, rule: str) -> str:
     r"""A name for ``\ref``, by data set, setting if it is not fine-tuning, and rule."""
     setting = "" if section.setting == "finetune" else section.setting
-    parts = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in (section.label or "all", setting, rule))
-    return f"tab:{'-'.join(filter(None, parts))}"
+    return f"tab:{'-'.join(filter(None, map(slug, (section.label or 'all', setting, rule))))}"
 
 
 def _numbers(section: TableSection) -> list[tuple[object, ...]]:

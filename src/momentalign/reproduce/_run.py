@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from momentalign._types import ReportProgress
+from momentalign._types import ReportProgress, ignore_progress
 from momentalign.published import AVERAGE, ERROR_NOTES, WORST_GROUP, published_as, published_probing
 from momentalign.reproduce._recipes import ProbingRecipe, SweepRecipe
 
@@ -114,7 +114,7 @@ def make_features(
     from momentalign.encoders import Embedding, build_encoder
 
     target = features_path(recipe, dataset, out, seed)
-    report = progress or _ignore
+    report = progress or ignore_progress
     spec = encoder or recipe.encoder(dataset)
     if target.exists() and dataset != "multinli":
         check_features(target, dataset, spec)
@@ -177,7 +177,7 @@ def probe_curves(
     from momentalign.probing import make_probe_config, run_probe
     from momentalign.selection import read_runs
 
-    report = progress or _ignore
+    report = progress or ignore_progress
     (dataset,) = recipe.datasets
     configs = [
         make_probe_config(features, method, trial=seed, solver="sgd", recipe=dataset)
@@ -249,7 +249,3 @@ def _resolved(encoder: str) -> str:
     """An encoder's name; a path is made absolute."""
     path = Path(encoder).expanduser()
     return str(path.resolve()) if path.exists() else encoder
-
-
-def _ignore(part: str, fraction: float) -> None:
-    """Progress that is not reported."""

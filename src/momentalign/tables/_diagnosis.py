@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from momentalign._types import Array, ReportProgress
+from momentalign._types import Array, ReportProgress, ignore_progress
 from momentalign._validation import check_choice, check_count
 from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domains, rank_columns
 from momentalign.tables._columns import Column, fit_encoder
@@ -90,7 +90,7 @@ class TableDiagnosis:
         settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
         with threads_for(self.rows.features.size):  # the first call also loads what both need
             measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
-            fits = min(_timed(lambda: fit_remedies(self.rows, _silent, fits=1)) for _ in range(2))
+            fits = min(_timed(lambda: fit_remedies(self.rows, ignore_progress, fits=1)) for _ in range(2))
         # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
         pairs = count * (count - 1) / 2
         return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names))
@@ -99,7 +99,7 @@ class TableDiagnosis:
         self, *, l2: float, radius: float, order: int, seed: int, progress: ReportProgress | None = None
     ) -> DomainDiagnosis:
         """Compare the domains; see :func:`~momentalign.theory.transfer_report` for the arguments."""
-        report = progress or _silent
+        report = progress or ignore_progress
 
         def part(begin: float, end: float) -> ReportProgress:
             return lambda name, share: report(name, begin + (end - begin) * share)
@@ -242,7 +242,3 @@ def _timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def _silent(part: str, share: float) -> None:
-    """Progress that is not shown."""

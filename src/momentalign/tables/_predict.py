@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._csv import frame_csv
-from momentalign._files import atomic_write, check_output
+from momentalign._files import check_output, write_output
 from momentalign._format import join_first, pluralize
 from momentalign._table_spec import inherit_spec, split_spec, table_spec
 from momentalign._types import Array
@@ -74,8 +74,7 @@ def predict_file(
         raise ValueError(f"The column to copy should have another name than the predictions, but is '{min(taken)}'.")
     table = pandas.DataFrame({**columns, "predicted": model.decide(logits), **more})
     scores, notes = rows.score(model, logits)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(out, frame_csv(table) if out.suffix == ".csv" else table.to_parquet(index=False))
+    write_output(out, frame_csv(table) if out.suffix == ".csv" else table.to_parquet(index=False))
     return PredictedRows(len(rows.frame), [*encoded.describe(rows.path.name), *notes], scores, tuple(columns))
 
 
