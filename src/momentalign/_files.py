@@ -273,9 +273,14 @@ def check_folder(path: Path, option: str = "--out") -> None:
         raise ValueError(f"'{option}' should name a folder, but {path} is a file.")
 
 
+def existing_folder(folder: Path) -> Path:
+    """`folder`, an absolute path, or its first existing parent."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
 def check_writable(folder: Path) -> None:
     """Raise ValueError if files cannot be written to `folder`, or to its first existing parent."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = existing_folder(folder)
     if not existing.is_dir():
         raise ValueError(f"'--out' should be inside a folder, but {existing} is a file.")
     try:

@@ -61,9 +61,38 @@ def print_block(console: Console, text: str) -> None:
     console.print(*text.split("\n"), sep="\n")
 
 
+def print_lines(console: Console, lines: Iterable[str | None]) -> None:
+    """Print lines, of which those that are None are left out."""
+    for line in lines:
+        if line is not None:
+            console.print(line)
+
+
 def print_line(text: str) -> None:
     """Print a line from any process."""
     make_console().print(text)
+
+
+def names_table(*columns: str) -> Table:
+    """A table without lines, whose long names are folded."""
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def numbers_table(title: str, names: str, *columns: str) -> Table:
+    """A table of a column `names` and right-aligned columns of numbers."""
+    table = Table(title=title, title_justify="left")
+    table.add_column(names)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def format_percent(value: float | None) -> str:
+    """A share in percent, a dash if it is not known."""
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.1f}"
 
 
 def description_column() -> TextColumn:
@@ -183,15 +212,12 @@ def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
         if r["metric"] in GROUP_MEASURES and r["metric"] != "accuracy"
     }
     splits = list(dict.fromkeys(split for _, split in accuracy if split is not None))
-    table = Table(title="accuracy, %" + ("; * was not trained on" if test_domains else ""), title_justify="left")
-    table.add_column("domain")
-    for split in splits:
-        table.add_column(split, justify="right")
+    table = numbers_table("accuracy, %" + ("; * was not trained on" if test_domains else ""), "domain", *splits)
     for domain in dict.fromkeys(domain for domain, _ in accuracy):
         name = "all" if domain is None else f"{domain} *" if domain in test_domains else domain
-        table.add_row(name, *(_percent(accuracy.get((domain, split))) for split in splits))
+        table.add_row(name, *(format_percent(accuracy.get((domain, split))) for split in splits))
     for metric in dict.fromkeys(metric for metric, _ in measures):
-        table.add_row(GROUP_MEASURES[metric], *(_percent(measures.get((metric, split))) for split in splits))
+        table.add_row(GROUP_MEASURES[metric], *(format_percent(measures.get((metric, split))) for split in splits))
     return table
 
 
@@ -236,11 +262,7 @@ def annealing_note(records: Sequence[Any], test_domains: Sequence[str], hparams:
         return None
     scaling = ", or --set scaling=relative with weights near 1" if "scaling" in hparams else ""
     return (
-        f"Accuracy on held-out rows of the training domains fell from {_percent(earlier)}% at step {max(before)}, "
-        f"before the penalty was switched on, to {_percent(final)}% at the end. If that is too much, try smaller "
-        f"weights with --set{scaling}."
+        f"Accuracy on held-out rows of the training domains fell from {format_percent(earlier)}% at step "
+        f"{max(before)}, before the penalty was switched on, to {format_percent(final)}% at the end. If that is too "
+        f"much, try smaller weights with --set{scaling}."
     )
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"

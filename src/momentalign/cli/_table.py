@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from momentalign.cli._options import ReachOption
-from momentalign.cli._output import make_console, print_block
+from momentalign.cli._output import make_console, print_block, print_lines
 
 _FORMATS = {".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 _NEEDS = {
@@ -54,8 +54,7 @@ def table(
         check_output(out, tuple(_FORMATS))
     chosen = form or _FORMATS.get(out.suffix if out is not None else "", "text")
     sweep = read_runs(folders)
-    for problem in sweep.problems:
-        make_console(stderr=True).print(problem)
+    print_lines(make_console(stderr=True), sweep.problems)
     from momentalign.report import accuracy_table  # takes seconds
 
     result = accuracy_table(sweep, rule, reach=reach)

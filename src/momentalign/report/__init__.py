@@ -3,8 +3,9 @@
 Names are imported on first use: tables need pandas only, pages also the packages of the charts.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from momentalign._extras import require
 
 if TYPE_CHECKING:
     from momentalign.report._accuracy_table import accuracy_table
@@ -47,4 +48,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(require(f"{__name__}.{_MODULES[name]}", "Reports need", extra="cli,report"), name)
