@@ -1,5 +1,6 @@
 """Settings of the protocol for each data set: epochs, annealing steps, class of ISR, published best sets."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,6 +9,11 @@ from momentalign.published import BEST_PROBES
 
 BATCH = 500
 """Rows of a batch of SGD."""
+
+
+def count_batches(rows: int, size: int = BATCH) -> int:
+    """Batches in a pass over the rows; the last one may be smaller."""
+    return math.ceil(rows / size)
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,8 @@ class ProbeRecipe:
     counting: tuple[str, ...] = ()
 
     def steps(self, train_rows: int) -> int:
-        """Steps of SGD; the last batch of an epoch may be smaller."""
-        return -(-train_rows // BATCH) * self.epochs
+        """Steps of SGD."""
+        return count_batches(train_rows) * self.epochs
 
     def anneal_grid(self, train_rows: int) -> tuple[int, ...]:
         """Annealing steps to search."""
@@ -52,7 +58,7 @@ class ProbeRecipe:
             >>> recipe_for("waterbirds-released").training_step(2800, train_rows=4795, evaluation_rows=(1199, 5794))
             1120
         """
-        train, rest = -(-train_rows // BATCH), sum(-(-rows // BATCH) for rows in evaluation_rows)
+        train, rest = count_batches(train_rows), sum(map(count_batches, evaluation_rows))
         epochs, left = divmod(count, train + rest)
         return epochs * train + min(left, train)
 

@@ -201,7 +201,8 @@ def _largest_gap(losses: DomainLosses, minima: Array) -> float:
     number = len(losses)
 
     def negative(w: Array) -> tuple[float, Array]:
-        value, slope = _gap(losses, minima, np.clip(w, 0, None) / np.clip(w, 0, None).sum())
+        w = np.clip(w, 0, None)
+        value, slope = _gap(losses, minima, w / w.sum())
         return -value, -slope
 
     start = np.full(number, 1 / number)
