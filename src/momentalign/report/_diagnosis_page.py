@@ -124,7 +124,7 @@ def _label_chapter(diagnosis: DomainDiagnosis) -> Chapter:
         values = []
         for index, name in enumerate(rows.names):
             low, middle, high = np.quantile(rows.targets[rows.domains == index], [0.25, 0.5, 0.75]).tolist()
-            text = f"{middle:.4g} ({low:.4g} to {high:.4g})"
+            text = Estimate(middle, low, high).format(".4g")
             values.append({"domain": name, "value": middle, "low": low, "high": high, "text": text})
         panel = Panel("label", values, partial(value_ranges, domains=rows.names, x="label"))
         return _one_chart("labels", "Labels by domain", "Median and middle half of the label.", panel)
@@ -248,6 +248,4 @@ def _column_table(diagnosis: DomainDiagnosis) -> list[list[str]]:
 def _text(estimate: Estimate | None, numbers: bool) -> str:
     if estimate is None:
         return "too few rows"
-    if numbers:
-        return f"{estimate.value:.4g} ({estimate.low:.4g} to {estimate.high:.4g})"
-    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
+    return estimate.format(".4g") if numbers else estimate.format(".1f", 100)

@@ -1,7 +1,5 @@
 """Diagnosis of the domains of a table: how they differ, what that costs a plain model, and what to try."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from momentalign.tables._labels import check_classes, check_domains, encode_clas
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
-from momentalign.tables._threads import threads_for
+from momentalign.tables._timing import seconds_of, threads_for
 from momentalign.theory import DomainLosses, TransferReport, hull_check, transfer_report
 
 _LOSSES = ("auto", "cross_entropy", "squared_error")
@@ -88,9 +86,9 @@ class TableDiagnosis:
         largest = np.argsort(-self.rows.counts, kind="stable")[:2]
         pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
         settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
-        with threads_for(self.rows.features.size):  # the first call also loads what both need
-            measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
-            fits = min(_timed(lambda: fit_remedies(self.rows, ignore_progress, fits=1)) for _ in range(2))
+        with threads_for(self.rows.features.size):
+            measures = seconds_of(lambda: transfer_report(*pair, loss=self.loss, **settings))
+            fits = seconds_of(lambda: fit_remedies(self.rows, ignore_progress, fits=1))
         # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
         pairs = count * (count - 1) / 2
         return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names))
@@ -236,9 +234,3 @@ def _arrays(rows: ComparedRows) -> tuple[Array, NDArray[Any], NDArray[Any]]:
     """Features, labels and domain names of each row."""
     labels = rows.targets if rows.classes is None else np.array(rows.classes)[rows.targets]
     return rows.features, labels, np.array(rows.names)[rows.domains]
-
-
-def _timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start

@@ -197,15 +197,14 @@ def _quoted(scores: Sequence[LeftOutScore]) -> list[str]:
 
 
 def _score(estimate: Estimate, numbers: bool) -> str:
-    if numbers:
-        return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"
-    return f"{100 * estimate.value:.0f}% ({100 * estimate.low:.0f} to {100 * estimate.high:.0f})"
+    return estimate.format(".3g") if numbers else estimate.format(".0f", 100, "%")
 
 
 def _amount(estimate: Estimate, numbers: bool) -> str:
     """A positive amount with its interval."""
-    value = f"{estimate.value:.3g}" if numbers else f"{100 * estimate.value:.{_decimals(estimate)}f} points"
-    return f"{value} ({_range(estimate, numbers)})"
+    if numbers:
+        return f"{estimate.value:.3g} ({_range(estimate, numbers)})"
+    return estimate.format(f".{_decimals(estimate)}f", 100, " points")
 
 
 def _range(estimate: Estimate, numbers: bool) -> str:

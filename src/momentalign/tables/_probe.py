@@ -1,6 +1,5 @@
 """Fit a moment-aligned linear model to a table, and compare it with a plain one on held-out rows."""
 
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
 
 from momentalign._types import Array, Integers, ReportProgress
 from momentalign.sklearn import (
@@ -24,8 +22,9 @@ from momentalign.sklearn import (
 from momentalign.tables._columns import TableEncoder, fit_encoder
 from momentalign.tables._held_out import Fold, TableScores, score_predictions
 from momentalign.tables._model import SOURCE, TableModel, check_same_model
+from momentalign.tables._plain_fits import plain_estimator
 from momentalign.tables._table import Table
-from momentalign.tables._threads import threads_for
+from momentalign.tables._timing import seconds_of, threads_for
 
 _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
@@ -79,14 +78,11 @@ class TableProbe:
             if self.classes is None
             else MomentAlignedClassifier(gradient_weight=1.0, tol=1e-5, max_iter=100)
         )
-        times = []
+        sample = self.features[::step], self.targets[rows]
         with warnings.catch_warnings(), threads_for(self.features.size):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for _ in range(2):  # the first fit of a process takes longer than those that follow
-                start = time.perf_counter()
-                estimator.fit(self.features[::step], self.targets[rows], domains=self.table.domains[rows])
-                times.append(time.perf_counter() - start)
-        return min(times) * step * sum(map(self._search_fits, self._searches()))
+            seconds = seconds_of(lambda: estimator.fit(*sample, domains=self.table.domains[rows]))
+        return seconds * step * sum(map(self._search_fits, self._searches()))
 
     def run(self, progress: ReportProgress | None = None) -> TableResult:
         """Fit both models on each fold and score them; fit the model to save on all training rows."""
@@ -155,8 +151,7 @@ class TableProbe:
     def _fit_plain(self, encoder: TableEncoder, features: Array, rows: Integers) -> TableModel:
         """scikit-learn's LogisticRegression or Ridge with their defaults."""
         classes, targets = self._present(rows)
-        estimator = Ridge() if classes is None else LogisticRegression(max_iter=1000)
-        estimator.fit(features, targets)
+        estimator = plain_estimator(classes).fit(features, targets)
         return TableModel(encoder, np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_), classes)
 
     def _fit_aligned(

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from momentalign._types import Array, ReportProgress
-from momentalign.tables._plain_fits import LEVEL, ComparedRows, Estimate, mean_interval
+from momentalign.tables._plain_fits import LEVEL, ComparedRows, log_probabilities, mean_interval
 
 _OWN_ROWS = 30
 """Fewest rows of a domain on which a model of its own is tried."""
@@ -152,7 +152,7 @@ def _relation_shift(
             offsets = fit_offsets(outputs[train], y[train])
             level_loss[test] = _log_losses(outputs[test] + offsets, y[test])
         own_loss[test] = _corrected_losses(X, y, outputs, train, test, rows.classes is None)
-    gain: Estimate = mean_interval(level_loss - own_loss, 1 - 2 * threshold)
+    gain = mean_interval(level_loss - own_loss, 1 - 2 * threshold)
     total = float(level_loss.mean())
     return ShiftTest(max(gain.value / total, 0.0) if total else 0.0, gain.low > 0)
 
@@ -184,9 +184,8 @@ def _corrected_losses(
         errors: Array = (predicted - y[test]) ** 2
         return errors
     model = LogisticRegression(C=0.1, max_iter=1000).fit(joined[train], y[train])
-    table = np.full((len(test), outputs.shape[1]), 1e-6)
-    table[:, model.classes_] = model.predict_proba(joined[test])
-    return _log_losses(np.log(table.clip(min=1e-12)), y[test].astype(np.int64))
+    logs = log_probabilities(model, joined[test], model.classes_, outputs.shape[1])
+    return _log_losses(logs, y[test].astype(np.int64))
 
 
 def _log_losses(logits: Array, targets: NDArray[np.integer]) -> Array:
