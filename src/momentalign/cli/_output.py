@@ -1,4 +1,4 @@
-"""Output that several commands share: console, progress bars, warnings, interrupts, tables of accuracy."""
+"""Output shared by several commands: console, progress bars, warnings, interrupts, tables of accuracy."""
 
 import math
 import time
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 RESUME_NOTE = "Interrupted. Run the same command again to resume."
 _LINE_SECONDS = 30.0
 _LARGE_DROP = 0.2
-"""Drop of training-domain accuracy through a penalty from which on a note is printed."""
+"""Drop of training-domain accuracy at which a note is printed."""
 
 
 class _PlainConsole(Console):
-    """A console that prints text as it is, with control characters escaped: names come from files of strangers."""
+    """A console for untrusted text: control characters are escaped."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Text in one line without control characters; also called to measure the cells of a table."""
@@ -49,9 +49,9 @@ class _PlainConsole(Console):
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console for names from anywhere: no markup, emoji, highlighting or wrapping; control characters escaped.
+    """A console for untrusted text: no markup, emoji, highlighting or wrapping; control characters are escaped.
 
-    A string is one line, in which line breaks are escaped too; :func:`print_block` prints several.
+    A string is printed as one line, its line breaks escaped; :func:`print_block` prints several lines.
     """
     return _PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -62,7 +62,7 @@ def print_block(console: Console, text: str) -> None:
 
 
 def print_lines(console: Console, lines: Iterable[str | None]) -> None:
-    """Print lines, of which those that are None are left out."""
+    """Print each line that is not None."""
     for line in lines:
         if line is not None:
             console.print(line)
@@ -74,7 +74,7 @@ def print_line(text: str) -> None:
 
 
 def names_table(*columns: str) -> Table:
-    """A table without lines, whose long names are folded."""
+    """A table without borders that folds long names."""
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -82,7 +82,7 @@ def names_table(*columns: str) -> Table:
 
 
 def numbers_table(title: str, names: str, *columns: str) -> Table:
-    """A table of a column `names` and right-aligned columns of numbers."""
+    """A table with a first column `names` and right-aligned columns of numbers."""
     table = Table(title=title, title_justify="left")
     table.add_column(names)
     for column in columns:
@@ -96,7 +96,7 @@ def format_percent(value: float | None) -> str:
 
 
 def description_column() -> TextColumn:
-    """Column of a progress bar with what is being done, as it is."""
+    """Description of a progress bar, without markup."""
     return TextColumn("{task.description}", markup=False)
 
 
@@ -108,7 +108,7 @@ def progress_bar(console: Console, *, percent: bool = False, keep: bool = False)
 
 
 class ProgressLines:
-    """Lines instead of a bar where the output is not a terminal: one every 30 seconds, with the time left."""
+    """Progress lines where the output is not a terminal: one every 30 seconds, with the time left."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -222,7 +222,7 @@ def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
 
 
 def splits_note(records: Sequence[Any], test_domains: Sequence[str]) -> str | None:
-    """What the columns of :func:`score_table` are, for a run's own data in the splits of the protocol, else None."""
+    """Explain the columns of :func:`score_table` for a run's own splits, else None."""
     if not any(record["metric"] == "accuracy" and record["split"] == "in" for record in records):
         return None
     trained = "the rows trained on, in domains without *" if test_domains else "the rows trained on"
@@ -248,7 +248,7 @@ def divergence_note(records: Sequence[Any], hparams: Mapping[str, Any]) -> str |
 
 
 def annealing_note(records: Sequence[Any], test_domains: Sequence[str], hparams: Mapping[str, Any]) -> str | None:
-    """Advice if the penalty reduced the accuracy of the training domains a lot once it was switched on, else None."""
+    """Advice if accuracy on the training domains dropped once the penalty was switched on, else None."""
     means: dict[int, list[float]] = {}
     for record in records:
         held_out = record["split"] in ("out", "val") and record["domain"] not in (None, *test_domains)

@@ -1,4 +1,4 @@
-"""Shared by `sweep` and `reproduce`: the engine, the cost of a plan, and the progress of its runs."""
+"""Engine, cost and progress of a plan's runs, for `sweep` and `reproduce`."""
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator

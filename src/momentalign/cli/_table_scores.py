@@ -30,7 +30,7 @@ def print_scores(console: Console, scores: "TableScores", rows: str) -> None:
 
 
 def print_fitted_note(console: Console, model: "TableModel", folder: Path, path: str) -> None:
-    """Say where the scores of held-out rows are, if the model in `folder` was fitted to rows of the file `path`."""
+    """Point to the held-out scores if the model in `folder` was fitted to rows of the file `path`."""
     if model.fitted_on(path):
         console.print(
             f"The model was fitted to rows of this file: {folder / 'scores.csv'} has scores of held-out rows."

@@ -202,7 +202,7 @@ def _of_probe(folder: Path, name: str) -> CardContent:
         ("held-out domain", str(held_out) if held_out else "each in turn for the results; the model is fitted on all"),
         ("chosen inside the training domains", ", ".join(f"{key} {value}" for key, value in chosen.items())),
         ("why", str(about.get("reason", ""))),
-        ("versions", f"momentalign {_version_of(folder)}"),
+        ("versions", f"momentalign {unseal(file_in(folder, MODEL), nonfinite=True).get('momentalign')}"),
     ]
     return CardContent(
         dataset=target,
@@ -234,10 +234,6 @@ def _read_scores(path: Path) -> list[dict[str, str]]:
 
 def _rounded(value: str) -> str:
     return f"{float(value):.4g}" if value else "–"
-
-
-def _version_of(folder: Path) -> str:
-    return str(unseal(file_in(folder, MODEL), nonfinite=True).get("momentalign"))
 
 
 def _usage(name: str, result: str, comment: str) -> list[str]:

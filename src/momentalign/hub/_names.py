@@ -1,10 +1,10 @@
-"""Names of data and encoders that may leave this machine."""
+"""Names of data and encoders without private paths."""
 
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 
 def public_name(name: str) -> str:
-    """A name as it is; of an absolute path, which may tell of people and machines, the last part alone.
+    """Cut an absolute path, which may name people and machines, to its last part; other names are unchanged.
 
     Example:
         >>> public_name("/home/ada/patients.csv"), public_name("hf:google/vit"), public_name("hf:/models/vit")

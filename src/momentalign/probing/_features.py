@@ -1,4 +1,4 @@
-"""Input of the heads: PCA and ISR-Mean fitted on the training rows; and the accuracies of their output."""
+"""Input of the heads, by PCA and ISR-Mean fitted on the training rows, and accuracies of their predictions."""
 
 from dataclasses import dataclass
 

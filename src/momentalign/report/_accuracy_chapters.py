@@ -56,14 +56,14 @@ def curve_chapter(grouped: GroupedSweep) -> Chapter:
         if not panels:
             diverged = case.runs.index.isin(grouped.sweep.diverged().index).any()
             missing.append(f"{case.title}: no records {'before the runs diverged' if diverged else 'yet'}.")
-    titles = {"test": "On test rows", "training": "On validation rows"}
-    notes = {
-        "test": "All but the held-out rows of the test domain; for data with groups, the test split.",
-        "training": "Mean over the held-out rows of the training domains; for data with groups, the validation split.",
-    }
-    tabs = [Tab(titles[what], own, note=notes[what]) for what, own in groups.items() if own]
+    test = "All but the held-out rows of the test domain; for data with groups, the test split."
+    training = "Mean over the held-out rows of the training domains; for data with groups, the validation split."
+    tabs = [
+        Tab("On test rows", groups["test"], note=test),
+        Tab("On validation rows", groups["training"], note=training),
+    ]
     note = "Mean over trials; the band is one standard deviation."
-    return Chapter("curves", "Learning curves", note, tabs, missing)
+    return Chapter("curves", "Learning curves", note, [tab for tab in tabs if tab.groups], missing)
 
 
 def search_chapter(grouped: GroupedSweep) -> Chapter:
@@ -84,7 +84,7 @@ def search_chapter(grouped: GroupedSweep) -> Chapter:
 
 
 def describe_selection(case: Case) -> str:
-    """Which runs represent a method, and at which steps the penalties of annealed methods set in."""
+    """Which runs are shown for a method, and the step at which each annealed penalty starts."""
     if case.rule is None:
         finished = (case.runs["status"] == RunState.FINISHED).any()
         return f"No run {'could be selected' if finished else 'is finished'}: all runs so far."
@@ -128,7 +128,7 @@ def _group_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
 
 
 def _interval_group(section: TableSection, styles: NameStyles) -> PanelGroup:
-    """The numbers of a table with their errors, drawn."""
+    """Chart of a table's numbers and their errors."""
     published = {row.algorithm: row.cells for row in section.rows if row.published}
     drawn = ACCURACIES if WORST_GROUP in section.columns else section.columns
     rows: list[dict[str, Any]] = []
@@ -208,5 +208,5 @@ def _varied(hparams: pd.Series) -> list[tuple[str, list[float | None]]]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a chart has a place for a hyper-parameter."""
+    """Whether a hyper-parameter can be plotted."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -161,7 +161,7 @@ def _section_over_datasets(
 
 
 def _without_rows(runs: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
-    """A note if candidates of "extrapolated" lack the numbers of rows that standard errors are made of."""
+    """Note on candidates of "extrapolated" without recorded row counts, which standard errors need."""
     own = runs.loc[candidates["run"]].drop_duplicates("folder")
     lacking = sum(
         held_out_rows(rows, domains) is None for rows, domains in zip(own["rows"], own["domains"], strict=True)

@@ -1,8 +1,8 @@
 """The charts, each defined once: the page embeds them, `--figures` saves them.
 
-A definition names the columns of its rows and holds no numbers. So names of methods and domains are values of columns,
-never part of an expression, and charts that differ in their numbers only share one definition. `page=True` gives the
-chart for the page, otherwise the chart for a file, with a legend.
+A definition refers to columns of its rows and holds no numbers: names of methods and domains are never part of an
+expression, and charts of different numbers share a definition. `page=True` gives the chart for the page, otherwise the
+chart for a file, with a legend.
 """
 
 import math
@@ -42,7 +42,7 @@ class ChartBuilder:
             }
 
     def faded(self, opacity: float, *channels: str) -> dict[str, Any]:
-        """Some channels, and an opacity that is reduced on the page while another name is in focus."""
+        """The given channels, and an opacity that drops on the page while another name is in focus."""
         strength: Any = alt.value(opacity)
         if self.page:
             test = {"test": f"{_FOCUS} === '' || datum.{self.field} === {_FOCUS}", "value": opacity}

@@ -1,4 +1,4 @@
-"""Data frames behind the charts: records aggregated to curves and matrices, so that a page does not grow with runs."""
+"""Data frames of the charts: records aggregated to curves and matrices, so that a page does not grow with runs."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ _MOMENT_GAPS = {
     "batch_moment_gap_1": ("mini-batch", 1),
     "batch_moment_gap_2": ("mini-batch", 2),
 }
-"""Metrics of gaps between feature moments: the rows they are taken of, and the order."""
+"""Rows and order of each metric of gaps between feature moments."""
 _NO_TERMS = {"loss", "step_seconds", "memory_gib", "gradient_gap", "hessian_gap", *_MOMENT_GAPS}
-"""Step-level metrics that are no penalty terms."""
+"""Step-level metrics that are not penalty terms."""
 _MOST_POINTS = 120
 """Of a curve; more cannot be distinguished on a screen."""
 

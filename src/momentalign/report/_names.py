@@ -63,7 +63,7 @@ def dataset_order(name: str) -> tuple[int, str]:
 
 
 def dataset_labels(names: Iterable[str]) -> dict[str, str]:
-    """Labels of data sets: names stay, absolute paths get their last part, and more of it where labels would be equal.
+    """Labels of data sets: names as they are, the last part of absolute paths, with parents where labels would clash.
 
     Example:
         >>> dataset_labels(["pacs", "/data/birds.parquet"])

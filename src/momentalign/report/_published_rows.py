@@ -1,4 +1,4 @@
-"""Published numbers beside ours: rows of a table, and where they come from."""
+"""Rows of published numbers beside ours, and notes on their source."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -42,10 +42,9 @@ def with_published(
 def published_for_probes(
     dataset: str, label: str, runs: pd.DataFrame
 ) -> tuple[dict[str, dict[str, PublishedNumber]], list[str]]:
-    """Published probing numbers for a file of features, and a note on how its data set is known.
+    """Published probing numbers for a file of features, and notes on how its data set was identified.
 
-    `momentalign embed` writes the data set into the file. Otherwise the recipe of the probes decides, never the name of
-    the file.
+    `momentalign embed` stores it in the file. Otherwise the recipe of the probes decides, never the file name.
     """
     if published := published_probing(dataset):
         return published, _error_notes(dataset)

@@ -1,6 +1,6 @@
 """Visual style of the charts: every name gets a colour, a dash and a shape, so that charts work without colour.
 
-On the page colours are CSS variables, which serve light, dark and print alike; figures use the light ones.
+On the page colours are CSS variables, for light, dark and print; figures use the light ones.
 """
 
 from collections.abc import Iterable
@@ -25,11 +25,11 @@ SHAPES = {
 
 
 _SHADES = {"ink": "#1c1e21", "dim": "#4a5058", "line": "#d9dde2", "bar": "#c7d2de"}
-"""Colours without a name's meaning, by their CSS variable."""
+"""Colours of text, lines and bars in files, by the CSS variable of the page."""
 
 
 def shade(name: str, page: bool) -> str:
-    """Colour of text, lines or bars: the page's CSS variable, or its light value for a file."""
+    """A CSS variable on the page, its light colour in a file."""
     return f"var(--{name})" if page else _SHADES[name]
 
 

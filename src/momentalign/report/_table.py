@@ -105,9 +105,9 @@ class TableSection:
     rows: tuple[ResultRow, ...]
 
     def best(self, column: int) -> tuple[ResultCell, ...]:
-        r"""The best of our numbers in a column of several, and those that its uncertainty does not tell from it.
+        r"""The best of our numbers in a column, and those within its uncertainty; none if there is a single number.
 
-        That is a difference within the ± of the two, :math:`\sqrt{a^2 + b^2}`, or one that rounding hides.
+        A difference is within uncertainty up to the ± of the two, :math:`\sqrt{a^2 + b^2}`, or if rounding hides it.
         """
         cells = [row.cells[column] for row in self.rows if not row.published]
         known = [(cell.mean, cell) for cell in cells if cell.mean is not None]
@@ -146,8 +146,8 @@ class ResultTable:
     def to_latex(self) -> str:
         r"""Tables with caption and label: the document needs ``\usepackage{booktabs,graphicx}``.
 
-        A table of many columns that is wider than the text is scaled down. The best number of a column is bold, and so
-        are those that its uncertainty does not tell from it.
+        A table of many columns that is wider than the text is scaled down. The best number of a column is bold, as are
+        those within its uncertainty.
         """
         return "\n".join(_latex(section, self.rule) for section in self.sections)
 
@@ -248,7 +248,7 @@ def _latex_head(head: str) -> str:
 
 
 def _head_lines(head: str) -> list[str]:
-    """Long names of short numbers take several lines."""
+    """Lines of a column header: names of group measures are wrapped."""
     title = printable(head)
     return textwrap.wrap(title, 12, break_on_hyphens=False) if head in GROUP_MEASURES.values() else [title]
 
@@ -260,7 +260,7 @@ def _latex_label(section: TableSection, rule: str) -> str:
 
 
 def _numbers(section: TableSection) -> list[tuple[object, ...]]:
-    """Our numbers with the published ones, without the rule."""
+    """Our numbers with the published ones, one tuple per number."""
     published = {row.algorithm: row.cells for row in section.rows if row.published}
     empty = [ResultCell(None)] * len(section.columns)
     lines: list[tuple[object, ...]] = []

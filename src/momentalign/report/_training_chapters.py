@@ -131,7 +131,7 @@ def _scale(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _unit(metric: str, rows: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """A unit in which the largest number is above 1, and the rows in it, with text."""
+    """A unit that makes the largest number at least 1, and the rows in that unit."""
     small = max(row["value"] for row in rows) < 1
     if metric == "step_seconds":
         unit, factor = ("ms", 1000.0) if small else ("s", 1.0)

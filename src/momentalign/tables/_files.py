@@ -56,10 +56,7 @@ def read_frame(
 
 
 def read_header(path: Path, *, sep: str | None = None, encoding: str | None = None) -> list[str] | None:
-    """Names of the columns of a CSV file from its first line, without imports that take seconds.
-
-    None for other files, and where a name goes on in the next line.
-    """
+    """Column names of a CSV file without slow imports; None for other files, or if a name contains a line break."""
     dialect = _check_file(path, sep, encoding)
     if path.suffix.lower() in _BINARY:
         return None

@@ -65,19 +65,14 @@ def advise(diagnosis: "DomainDiagnosis") -> list[str]:
 def _score_sentences(scores: Sequence[LeftOutScore], numbers: bool) -> list[str]:
     ordered = sorted(scores, key=lambda score: score.left_out.value, reverse=numbers)
     worst, best = ordered[0], ordered[-1]
-    middle = ", the others in between." if len(scores) > 2 else "."
-    if numbers:
-        first = (
-            "A plain ridge regression that has not seen a domain is off on average by "
-            f"{_score(worst.left_out, numbers)} on '{worst.domain}' and {_score(best.left_out, numbers)} on "
-            f"'{best.domain}'" + middle
-        )
-    else:
-        first = (
-            "A plain logistic regression that has not seen a domain predicts "
-            f"{_score(worst.left_out, numbers)} of the rows of '{worst.domain}' correctly and "
-            f"{_score(best.left_out, numbers)} of '{best.domain}'" + middle
-        )
+    low, high = (_score(score.left_out, numbers) for score in (worst, best))
+    scored = (
+        f"ridge regression that has not seen a domain is off on average by {low} on '{worst.domain}' and {high} on"
+        if numbers
+        else f"logistic regression that has not seen a domain predicts {low} of the rows of '{worst.domain}' correctly "
+        f"and {high} of"
+    )
+    first = f"A plain {scored} '{best.domain}'" + (", the others in between." if len(scores) > 2 else ".")
     losing = _losing(scores)
     if losing:
         parts = [f"{_amount(score.loss, numbers)} on '{score.domain}'" for score in losing[:_NAMED] if score.loss]

@@ -1,4 +1,4 @@
-"""Labels of a table: what they are called, and whether they are classes or numbers."""
+"""Labels of a table: their names, and whether they are classes or numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def label_names(column: NDArray[Any]) -> NDArray[np.str_]:
 
 
 def name_indices(column: NDArray[Any], names: Sequence[str] | None) -> NDArray[Any]:
-    """Replace indices by the names they stand for; a column of anything else is returned as it is."""
+    """Replace indices by names; other columns are returned unchanged."""
     integers = np.issubdtype(column.dtype, np.integer)
     if names is None or not integers or not len(column) or column.min() < 0 or column.max() >= len(names):
         return column
@@ -36,7 +36,7 @@ def is_quantity(column: NDArray[Any]) -> bool:
 
 
 def is_mostly_distinct(values: int, rows: int) -> bool:
-    """Whether a column of so many distinct values holds texts or identifiers, different in most rows."""
+    """Whether most rows differ: such a column holds texts or identifiers."""
     return values > max(FEW_VALUES, rows // 2)
 
 

@@ -1,4 +1,4 @@
-"""How well a plain model does on each domain: left out of training, and with rows of its own in training."""
+"""Scores of a plain model on each domain: left out of training, and with its own rows in training."""
 
 import warnings
 from dataclasses import dataclass

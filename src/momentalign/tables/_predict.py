@@ -108,7 +108,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def read(cls, model: TableModel, path: str | Path, kept: Any, reading: Mapping[str, str | None]) -> "_Rows":
-        """Read a file as the model's own table, but for what is given."""
+        """Read a file with the options of the model's table, unless others are given."""
         about = {name: model.about.get(name) for name in ("target", "domain")}
         about |= {"group": model.about.get(SOURCE, {}).get("group"), **model.about.get(READING, {})}
         given = {option: value for option, value in about.items() if isinstance(value, str)}
