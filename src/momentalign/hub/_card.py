@@ -4,7 +4,7 @@ import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from momentalign._csv import plain_cell
@@ -13,7 +13,6 @@ from momentalign._format import join_first, pluralize, slug
 from momentalign._hub import hub_library
 from momentalign._saved import MODEL, checkpoint_of, read_values
 from momentalign._sealed import unseal
-from momentalign.hub._names import public_name
 from momentalign.report import algorithm_label, escape_markdown
 from momentalign.runs import Record, read_records, read_run, saved_records, weights_note
 from momentalign.tables import TableModel
@@ -256,3 +255,18 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     names = [escape_markdown(head) for head in heads]
     lines = [f"| {' | '.join(names)} |", "|---|" + "--:|" * (len(names) - 1)]
     return [*lines, *(f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)]
+
+
+def public_name(name: str) -> str:
+    """Cut an absolute path, which may name people and machines, to its last part; other names are unchanged.
+
+    Example:
+        >>> public_name("/home/ada/patients.csv"), public_name("hf:google/vit"), public_name("hf:/models/vit")
+        ('patients.csv', 'hf:google/vit', 'hf:vit')
+    """
+    kind, colon, rest = name.partition(":")
+    prefix, path = (f"{kind}:", rest) if colon and kind in ("hf", "hf-config") else ("", name)
+    if Path(path).expanduser().is_absolute() or PureWindowsPath(path).is_absolute():
+        windows = PureWindowsPath(path).is_absolute()
+        return prefix + (PureWindowsPath(path) if windows else PurePosixPath(path)).name
+    return name

@@ -8,8 +8,7 @@ from momentalign._files import file_in
 from momentalign._hub import hub_library, readable_errors, why_unreachable
 from momentalign._saved import MODEL, WEIGHTS, checkpoint_of, read_values
 from momentalign._sealed import seal
-from momentalign.hub._card import model_card
-from momentalign.hub._names import public_name
+from momentalign.hub._card import model_card, public_name
 from momentalign.runs import RunState, is_intact, read_run
 
 if TYPE_CHECKING:

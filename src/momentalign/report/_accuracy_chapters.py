@@ -13,7 +13,7 @@ from momentalign.report._charts import ChartRows, curves, decades, dots, scatter
 from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
 from momentalign.report._group_table import ACCURACIES
 from momentalign.report._style import NameStyles
-from momentalign.report._table import ResultTable, TableSection
+from momentalign.report._table import ResultTable, TableSection, paired_cells
 from momentalign.runs import RunState
 from momentalign.selection import GROUP_RULES, candidates
 
@@ -129,30 +129,25 @@ def _group_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
 
 def _interval_group(section: TableSection, styles: NameStyles) -> PanelGroup:
     """Chart of a table's numbers and their errors."""
-    published = {row.algorithm: row.cells for row in section.rows if row.published}
     drawn = ACCURACIES if WORST_GROUP in section.columns else section.columns
     rows: list[dict[str, Any]] = []
-    for row in section.rows:
-        if row.published:
+    for row, column, cell, theirs in paired_cells(section):
+        if cell.mean is None or column not in drawn:
             continue
-        for index, (column, cell) in enumerate(zip(section.columns, row.cells, strict=True)):
-            if cell.mean is None or column not in drawn:
-                continue
-            theirs = published[row.algorithm][index] if row.algorithm in published else None
-            error = cell.error or 0.0
-            rows.append(
-                {
-                    "method": row.label,
-                    "column": column,
-                    "mean": round(cell.mean, 4),
-                    "low": round(cell.mean - error, 4),
-                    "high": round(cell.mean + error, 4),
-                    "text": cell.text,
-                    "trials": cell.trials,
-                    "published": theirs.text if theirs is not None and theirs.mean is not None else "none",
-                    "published_mean": theirs.mean if theirs is not None else None,
-                }
-            )
+        error = cell.error or 0.0
+        rows.append(
+            {
+                "method": row.label,
+                "column": column,
+                "mean": round(cell.mean, 4),
+                "low": round(cell.mean - error, 4),
+                "high": round(cell.mean + error, 4),
+                "text": cell.text,
+                "trials": cell.trials,
+                "published": "none" if theirs.mean is None else theirs.text,
+                "published_mean": theirs.mean,
+            }
+        )
     methods = {row["method"] for row in rows}
     shown = NameStyles.of([*styles.names, *(row["method"] for row in rows)])
     columns = tuple(column for column in section.columns if any(row["column"] == column for row in rows))

@@ -86,14 +86,10 @@ def group_section(
     over = error_note(trials, population=False)
     notes = [RULE_NOTES[rule], f"Sets of hyper-parameters: {search}. {over}".rstrip()]
     notes.append(" ".join(_NOTES[column] for column in columns if column in _NOTES))
-    published, source_notes = (
-        published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
-    )
-    rows, footnotes = with_published(rows, columns, published, decimals=2)
-    notes += plain_note(rows)
-    notes += mark_notes(rows, pluralize(trials, "trial")) + diverged_note(frames.diverged)
-    notes += [PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
-    notes += source_notes
+    published, identified = published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
+    rows, source = with_published(rows, columns, published, PUBLISHED_PROBING, decimals=2)
+    notes += [*plain_note(rows), *mark_notes(rows, pluralize(trials, "trial")), *diverged_note(frames.diverged)]
+    notes += [*source, *identified]
     title = f"{key.title}: test accuracy in %, of the worst group and on average, {rule} selection"
     return TableSection(*key, title, tuple(notes), tuple(columns), tuple(columns), tuple(rows))
 

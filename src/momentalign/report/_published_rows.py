@@ -19,9 +19,10 @@ def with_published(
     rows: Sequence[ResultRow],
     columns: Sequence[str],
     published: Mapping[str, Mapping[str, PublishedNumber]],
+    source: str,
     decimals: int = 1,
 ) -> tuple[list[ResultRow], list[str]]:
-    """Our rows, each followed by the published one if there is one, and footnotes on errors in the paper."""
+    """Our rows, each followed by the published one if any; and notes: the source, and errors in the paper."""
     both: list[ResultRow] = []
     notes: list[str] = []
     for row in rows:
@@ -36,7 +37,8 @@ def with_published(
             ]
             both.append(ResultRow(row.algorithm, row.label, True, tuple(cells)))
             notes += [number.note for number in numbers if number is not None and number.note]
-    return both, [f"{FOOTNOTE_MARK} {note}." for note in dict.fromkeys(notes)]
+    footnotes = [f"{FOOTNOTE_MARK} {note}." for note in dict.fromkeys(notes)]
+    return both, [source, *footnotes] if len(both) > len(rows) else []
 
 
 def published_for_probes(

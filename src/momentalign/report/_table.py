@@ -3,6 +3,7 @@
 import io
 import math
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -168,7 +169,13 @@ class ResultTable:
             published, published_error, low and high (the ends of the worst group's interval); numbers in percent,
             missing ones NaN. The column that shows the interval is left out.
         """
-        lines = [(self.rule, *line) for section in self.sections for line in _numbers(section)]
+        lines = [
+            (self.rule, section.label, section.setting, row.algorithm, column, cell.mean, cell.error, cell.trials,
+             cell.complete and cell.mean is not None, theirs.mean, theirs.error, cell.low, cell.high)
+            for section in self.sections
+            for row, column, cell, theirs in paired_cells(section)
+            if cell.mean is not None or cell.low is None  # an interval is in the line of its mean
+        ]  # fmt: skip
         columns = ["rule", "dataset", "setting", "algorithm", "column", "mean", "error", "trials", "complete"]
         numbers = ["mean", "error", "published", "published_error", "low", "high"]
         frame = pd.DataFrame(lines, columns=[*columns, *numbers[2:]])
@@ -259,24 +266,15 @@ def _latex_label(section: TableSection, rule: str) -> str:
     return f"tab:{'-'.join(filter(None, map(slug, (section.label or 'all', setting, rule))))}"
 
 
-def _numbers(section: TableSection) -> list[tuple[object, ...]]:
-    """Our numbers with the published ones, one tuple per number."""
+def paired_cells(section: TableSection) -> Iterator[tuple[ResultRow, str, ResultCell, ResultCell]]:
+    """Row and column of each of our cells, the cell and the published one, which may be empty."""
     published = {row.algorithm: row.cells for row in section.rows if row.published}
-    empty = [ResultCell(None)] * len(section.columns)
-    lines: list[tuple[object, ...]] = []
+    empty = (ResultCell(None),) * len(section.columns)
     for row in section.rows:
-        if row.published:
-            continue
-        paper = published.get(row.algorithm, empty)
-        for column, cell, theirs in zip(section.columns, row.cells, paper, strict=True):
-            key = (section.label, section.setting, row.algorithm, column)
-            complete = cell.complete and cell.mean is not None
-            if cell.mean is None and cell.low is not None:
-                continue  # in the line of its mean
-            lines.append(
-                (*key, cell.mean, cell.error, cell.trials, complete, theirs.mean, theirs.error, cell.low, cell.high)
-            )
-    return lines
+        if not row.published:
+            paper = published.get(row.algorithm, empty)
+            for column, cell, theirs in zip(section.columns, row.cells, paper, strict=True):
+                yield row, column, cell, theirs
 
 
 def _label(row: ResultRow) -> str:

@@ -23,7 +23,7 @@ from momentalign.tables._table import Table, check_columns, read_table
 if TYPE_CHECKING:
     from momentalign.tables._column_shifts import ColumnShift, DomainMap
     from momentalign.tables._diagnosis import DomainDiagnosis, TableDiagnosis, plan_diagnosis
-    from momentalign.tables._held_out import TableScores
+    from momentalign.tables._held_out import TableScores, measure_groups
     from momentalign.tables._model import TableModel, check_model_folder, is_model_folder
     from momentalign.tables._plain_fits import ComparedRows, Estimate, LeftOutScore, PlainFits, RemedyScore
     from momentalign.tables._predict import PredictedRows, predict_file, score_file
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "_column_shifts": ("ColumnShift", "DomainMap"),
     "_diagnosis": ("DomainDiagnosis", "TableDiagnosis", "plan_diagnosis"),
-    "_held_out": ("TableScores",),
+    "_held_out": ("TableScores", "measure_groups"),
     "_model": ("TableModel", "check_model_folder", "is_model_folder"),
     "_plain_fits": ("ComparedRows", "Estimate", "LeftOutScore", "PlainFits", "RemedyScore"),
     "_predict": ("PredictedRows", "predict_file", "score_file"),
@@ -76,6 +76,7 @@ __all__ = [
     "fit_encoder",
     "is_model_folder",
     "label_names",
+    "measure_groups",
     "plan_diagnosis",
     "plan_probe",
     "predict_file",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from momentalign._csv import csv_text
 from momentalign._seeds import holdout_rows
 from momentalign._types import Array, Integers
-from momentalign.sklearn import GroupReport
+from momentalign.sklearn import GroupReport, group_report
 from momentalign.tables._table import Table
 
 
@@ -103,6 +103,21 @@ def _group_lines(report: GroupReport) -> Iterator[tuple[str, str, int, str, str]
         yield "groups", worst.name if metric in ("worst_group_accuracy", *ends) else "", rows, metric, repr(value)
     for group in report.groups:
         yield "group", group.name, group.rows, "accuracy", repr(group.accuracy)
+
+
+def measure_groups(
+    targets: Integers, probabilities: Array, groups: NDArray[Any], train_groups: NDArray[Any] | None = None
+) -> GroupReport:
+    """Measures over groups of class indices (n,) and probabilities (n, C), weighted by the training rows' groups."""
+    known = train_groups is not None and np.isin(groups, train_groups).any()
+    return group_report(
+        targets,
+        probabilities.argmax(1),
+        groups,
+        probabilities=probabilities,
+        train_groups=train_groups if known else None,
+        classes=np.arange(probabilities.shape[1]),
+    )
 
 
 def score_predictions(

@@ -17,10 +17,9 @@ from momentalign.sklearn import (
     MomentAlignedClassifierCV,
     MomentAlignedRegressor,
     MomentAlignedRegressorCV,
-    group_report,
 )
 from momentalign.tables._columns import TableEncoder, fit_encoder
-from momentalign.tables._held_out import Fold, TableScores, score_predictions
+from momentalign.tables._held_out import Fold, TableScores, measure_groups, score_predictions
 from momentalign.tables._model import SOURCE, TableModel, check_same_model
 from momentalign.tables._plain_fits import plain_estimator
 from momentalign.tables._table import Table
@@ -192,14 +191,7 @@ class TableProbe:
         if groups is None or self.classes is None:
             return {}
         return {
-            name: group_report(
-                self.targets[rows],
-                probabilities.argmax(1),
-                groups[rows],
-                probabilities=probabilities,
-                train_groups=groups[self.rows] if np.isin(groups[rows], groups[self.rows]).any() else None,
-                classes=np.arange(len(self.classes)),
-            )
+            name: measure_groups(self.targets[rows], probabilities, groups[rows], groups[self.rows])
             for name, probabilities in outputs.items()
         }
 
