@@ -18,7 +18,7 @@ _FEW_ROWS = 20
 
 
 def print_scores(console: Console, scores: "TableScores", rows: str) -> None:
-    """Print scores by domain, of the rows called `rows`, and the measures over groups if there are some."""
+    """Print scores by domain, and the measures over groups if any; `rows` names the rows in titles."""
     console.print(_table(scores, rows))
     small = [f"'{name}' ({size})" for kind, name, size in scores.rows if kind == "domain" and size < _FEW_ROWS]
     if small and any(kind == "mean" for kind, _, _ in scores.rows):

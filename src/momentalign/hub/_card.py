@@ -1,4 +1,4 @@
-"""Model cards, from what a run or a probe has recorded."""
+"""Model cards from the records of a run or a probe."""
 
 import csv
 import re
@@ -39,7 +39,7 @@ class CardScore:
 
 @dataclass(frozen=True)
 class CardContent:
-    """What a card says."""
+    """Content of a card."""
 
     dataset: str
     task: str | None

@@ -11,9 +11,8 @@ from momentalign._validation import check_choice, check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
 from momentalign.probing._fit import L2, MAX_ITER, TOL
-from momentalign.probing._method_grid import method_grid
 from momentalign.probing._methods import LEARNING_RATE, SOLVERS, find_method
-from momentalign.probing._probe_recipes import BATCH, count_batches, recipe_for
+from momentalign.probing._probe_recipes import BATCH, count_batches, method_grid, recipe_for
 from momentalign.runs import RunConfig
 
 _RECORDS = 100

@@ -187,7 +187,7 @@ def check_group_sizes(data: ProbeData, method: str, least: Mapping[str, int]) ->
 
 
 def small_group(data: ProbeData, method: str, least: Mapping[str, int]) -> str:
-    """A sentence about a group with fewer rows in a split than a method needs, or nothing."""
+    """Message on a group with fewer rows in a split than a method needs, or ""."""
     for split, number in least.items():
         sizes = data.group_sizes(split)
         if sizes.min() < number:

@@ -12,9 +12,8 @@ from momentalign._validation import check_choice, check_count, check_nonnegative
 from momentalign.probing._data import ProbeData, check_group_sizes, small_group
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
-from momentalign.probing._method_grid import method_grid
 from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method
-from momentalign.probing._probe_recipes import recipe_for
+from momentalign.probing._probe_recipes import method_grid, recipe_for
 from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult, Published
 
 ProbeInput = ProbeData | ProbeFeatures | str | Path
@@ -159,7 +158,7 @@ def _search(
     top: int,
     tick: Callable[[], None],
 ) -> tuple[list[ProbeFit], tuple[ProbeFit, ...]]:
-    """All fits of a method, the grid on the first seed and the best sets on the others; and those of the best set."""
+    """Fit the grid on the first seed and the best sets on the others; all fits, and those of the best set."""
     from momentalign.selection import best_set, best_sets  # imports pandas
 
     def fit_sets(indices: list[int], seed: int) -> list[ProbeFit]:

@@ -1,4 +1,4 @@
-"""Charts of the diagnosis page; as in `_charts`, a definition names the columns of its rows and holds no numbers."""
+"""Charts of the diagnosis page; as in `_charts`, a definition holds no numbers."""
 
 from functools import cache
 from typing import Any
@@ -9,11 +9,11 @@ from momentalign.report._charts import DATA, ChartBuilder, Spec, tip
 from momentalign.report._style import NameStyles, palette, shade
 
 _MANY = 15
-"""More domains than this get narrower lines and no names inside charts."""
+"""More domains than this get narrower lines."""
 
 
 def line_height(count: int) -> int:
-    """Pixels for each of some domains, one below the other."""
+    """Height in pixels of one of `count` domains."""
     return 40 if count <= 6 else 28 if count <= _MANY else 16
 
 

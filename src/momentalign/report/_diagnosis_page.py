@@ -60,7 +60,7 @@ def write_diagnosis(
 
 
 def diagnosis_chapters(diagnosis: DomainDiagnosis) -> list[Chapter]:
-    """The pictures of the page."""
+    """Charts of the page."""
     makers = (_score_chapter, _map_chapter, _label_chapter, _shift_chapter, _column_chapter)
     return [make(diagnosis) for make in makers]
 
@@ -180,7 +180,7 @@ def _shift_text(test: ShiftTest | None, form: str) -> str:
 
 
 def _strength(test: ShiftTest | None, kind: str) -> float:
-    """Colour of a cell: none without a finding, else by size."""
+    """Strength of a cell's colour, 0 to 1; 0 if no difference was found."""
     if test is None or not test.found:
         return 0.0
     size = 2 * test.size - 1 if kind == "diversity" else test.size
@@ -214,7 +214,7 @@ def _column_chapter(diagnosis: DomainDiagnosis) -> Chapter:
 
 
 def column_label(column: ColumnShift) -> str:
-    """Name of a column, with the category that is shown of it."""
+    """Name of a column, with its category if one is shown."""
     return f"{column.name} = {column.what}" if column.what else column.name
 
 

@@ -22,7 +22,7 @@ _MOST_POINTS = 120
 
 
 def chart_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """A frame as rows of a chart: five digits, and None for what is not finite."""
+    """Convert a frame to chart rows: five digits, None for numbers that are not finite."""
     columns = {}
     for name, column in frame.items():
         values = column.tolist()
@@ -205,7 +205,7 @@ def _curves(values: pd.DataFrame, keys: list[str], *, percent: bool = False) -> 
     if len(steps) > _MOST_POINTS:
         steps = steps[np.unique(np.linspace(0, len(steps) - 1, _MOST_POINTS).round().astype(int))]
         curves = curves[curves["step"].isin(steps)]
-    # The few steps at which a curve shows its shape.
+    # Steps at which a curve shows its marker.
     curves["marked"] = curves["step"].isin(steps[:: max(1, len(steps) // 6)])
     curves = curves.drop(columns=["min", "max"]).rename(columns={"size": "runs"})
     return curves[np.isfinite(curves["mean"])].reset_index(drop=True)

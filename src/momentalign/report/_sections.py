@@ -74,7 +74,7 @@ class SectionFrames(NamedTuple):
 
 
 def list_algorithms(runs: pd.DataFrame) -> list[str]:
-    """Algorithms of some runs, in the order of a table."""
+    """Algorithms of the runs, in the order of a table."""
     return sorted(set(runs["algorithm"]), key=algorithm_order)
 
 

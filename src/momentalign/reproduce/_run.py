@@ -51,7 +51,7 @@ def results_of(plan: "Plan", out: Path) -> "Sweep":
 
 
 def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Path | None = None) -> list[str]:
-    """Equivalent `momentalign sweep` commands: for a Ray cluster, or to change something."""
+    """Equivalent `momentalign sweep` commands, for example for a Ray cluster."""
     groups: dict[str | None, list[str]] = {}
     for name in recipe.datasets:
         groups.setdefault(recipe.encoder(name, encoder), []).append(name)
@@ -68,7 +68,7 @@ def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Pa
 
 
 def features_path(recipe: ProbingRecipe, dataset: str, out: Path, seed: int = 0) -> Path:
-    """Path of a recipe's features of a data set, by the encoder of a seed."""
+    """Path of the features of a data set by the encoder of a seed."""
     return out / "features" / f"{_stem(recipe, dataset, seed)}.parquet"
 
 
@@ -142,7 +142,7 @@ def probe_table(
     solver: str | None = None,
     progress: ReportProgress | None = None,
 ) -> "ProtocolResult":
-    """Run the protocol on the features of one data set, or of each seed, with the paper's numbers beside.
+    """Run the protocol on the features of one data set, or of each seed, next to the paper's numbers.
 
     The data set selects the grid of annealing steps, the class of ISR, and the published numbers. Solver "sgd" is the
     paper's optimiser; None takes the recipe's.

@@ -38,7 +38,7 @@ class ColumnShift:
 
 @dataclass(frozen=True, eq=False)
 class DomainMap:
-    """Domains as points whose distances are those of their means, noise removed, as far as two dimensions show them.
+    """Domains in two dimensions, by the distances of their means with the noise removed.
 
     Args:
         points: In standard deviations of a column, shape (K, 2).
@@ -54,7 +54,7 @@ class DomainMap:
 def rank_columns(
     numbers: Array, missing: NDArray[np.bool_], columns: Sequence[Column], domains: Integers, count: int
 ) -> list[ColumnShift]:
-    """Rank the columns of a table by what they contribute to the distances between domains.
+    """Rank the columns of a table by their contribution to the distances between domains.
 
     Args:
         numbers: Encoded rows, not standardised, shape (n, D).

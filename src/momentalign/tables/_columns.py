@@ -55,7 +55,7 @@ class EncodedRows:
     unseen: dict[str, int]
 
     def describe(self, rows: str, *, missing: bool = True) -> list[str]:
-        """Sentences on filled values (unless `missing` is False) and ignored categories of the rows called `rows`."""
+        """Notes on filled values (unless `missing` is False) and ignored categories; `rows` names the rows."""
         notes = []
         if self.missing and missing:
             notes.append(
@@ -117,7 +117,7 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
         components: Principal components to keep of wider features; None keeps all columns.
 
     Returns:
-        The encoder, the encoded training rows, and what was decided, one sentence each.
+        The encoder, the encoded training rows, and notes on the decisions, one sentence each.
     """
     columns, notes = learn_columns(frame)
     encoded = encode_rows(frame, columns)
@@ -140,7 +140,7 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
 
 
 def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
-    """Columns of the training rows to use, numeric or categorical, and what was decided, one sentence each."""
+    """Columns to use, numeric or categorical, and notes on the decisions, one sentence each."""
     columns, dropped, mixed, identifiers = [], defaultdict[str, list[str]](list), list[str](), list[str]()
     for name in frame.columns:
         values = frame[name]

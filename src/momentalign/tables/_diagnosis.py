@@ -27,7 +27,7 @@ _MOST_COMPARED = 12
 
 @dataclass(frozen=True, eq=False)
 class DomainDiagnosis:
-    """What :meth:`TableDiagnosis.run` finds.
+    """Result of :meth:`TableDiagnosis.run`.
 
     Args:
         rows: The rows compared.
@@ -50,11 +50,11 @@ class DomainDiagnosis:
     transfer: TransferReport
 
     def findings(self) -> list[str]:
-        """What was found, in plain sentences; a difference is stated only if a test or an interval finds it."""
+        """Findings as sentences; a difference is stated only if a test or an interval finds it."""
         return describe_findings(self)
 
     def advice(self) -> list[str]:
-        """What to try, a sentence each with its evidence."""
+        """Recommendations, a sentence each with its evidence."""
         return advise(self)
 
 
@@ -81,7 +81,7 @@ class TableDiagnosis:
     loss: str
 
     def seconds(self, *, l2: float = 1e-2, radius: float = 1.0, order: int = 3) -> float:
-        """Estimate how long :meth:`run` takes, from small parts of it; accurate to a factor of two or three."""
+        """Estimate the seconds that :meth:`run` takes from small parts of it, to a factor of two or three."""
         count = min(len(self.rows.names), _MOST_COMPARED)
         largest = np.argsort(-self.rows.counts, kind="stable")[:2]
         pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
@@ -144,7 +144,7 @@ class TableDiagnosis:
         return replace(report, hull=hull, notes=(*notes, *report.notes))
 
     def _restrict(self, chosen: NDArray[np.bool_]) -> ComparedRows:
-        """Some of the rows, with the domains that occur in them."""
+        """Restrict to the chosen rows and their domains."""
         rows = self.rows
         present, domains = np.unique(rows.domains[chosen], return_inverse=True)
         names = tuple(rows.names[index] for index in present)

@@ -65,7 +65,7 @@ def read_header(path: Path, *, sep: str | None = None, encoding: str | None = No
 
 
 def read_parquet_metadata(path: Path) -> dict[str, Any]:
-    """What `embed` stored in a parquet file: its plan, and the names of classes, domains and groups."""
+    """Metadata that `embed` stored in a parquet file: its plan, and the names of classes, domains and groups."""
     parquet = importlib.import_module("pyarrow.parquet")
     stored = (parquet.read_schema(path).metadata or {}).get(METADATA_KEY.encode())
     try:

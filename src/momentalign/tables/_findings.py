@@ -19,7 +19,7 @@ _REMEDIES = {"balanced": "Domains weighted equally (balanced rows)", "aligned": 
 
 
 def describe_findings(diagnosis: "DomainDiagnosis") -> list[str]:
-    """What was found, a few sentences for each question: scores, differences, columns, hull."""
+    """Findings as sentences: scores, differences, columns, hull."""
     numbers = diagnosis.rows.classes is None
     return [
         *_score_sentences(diagnosis.fits.scores, numbers),
@@ -30,7 +30,7 @@ def describe_findings(diagnosis: "DomainDiagnosis") -> list[str]:
 
 
 def advise(diagnosis: "DomainDiagnosis") -> list[str]:
-    """What to try, each with its evidence."""
+    """Recommendations, each with its evidence."""
     numbers = diagnosis.rows.classes is None
     losing = _losing(diagnosis.fits.scores)
     other = _largest(diagnosis.shifts, [shift.relation for shift in diagnosis.shifts])

@@ -47,7 +47,7 @@ class ComparedRows:
         return counts
 
     def large(self) -> list[int]:
-        """Domains with enough rows for a statement."""
+        """Indices of the domains with enough rows to test."""
         return np.flatnonzero(self.counts >= _FEWEST).tolist()
 
     def scores(self, predicted: NDArray[Any]) -> Array:
@@ -102,7 +102,7 @@ class LeftOutScore:
 
 @dataclass(frozen=True)
 class RemedyScore:
-    """What a remedy gains on left-out domains over the plain model: mean and 95% interval over domains."""
+    """Gain of a remedy over the plain model on left-out domains: mean and 95% interval over domains."""
 
     name: str
     gain: Estimate

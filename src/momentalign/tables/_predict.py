@@ -24,7 +24,7 @@ _MODEL = "model"
 
 
 class PredictedRows(NamedTuple):
-    """What :func:`predict_file` did.
+    """Result of :func:`predict_file`.
 
     Args:
         rows: Number of rows.

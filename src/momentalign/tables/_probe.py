@@ -69,7 +69,7 @@ class TableProbe:
         check_same_model(out, self.about[SOURCE])
 
     def seconds(self) -> float:
-        """Estimate how long :meth:`run` takes, from fits on a sample; within a factor of three, or six with groups."""
+        """Estimate the seconds that :meth:`run` takes from fits on a sample: to a factor of three, six with groups."""
         step = max(1, len(self.rows) // _SAMPLE)
         rows = self.rows[::step]
         estimator = (
@@ -156,7 +156,7 @@ class TableProbe:
     def _fit_aligned(
         self, encoder: TableEncoder, features: Array, rows: Integers, watch: Callable[[int, int], None]
     ) -> tuple[TableModel, dict[str, Any], str]:
-        """The estimator that chooses its weights inside the training domains, what it chose and why."""
+        """Fit the estimator that selects its weights within the training domains; also its choice and the reason."""
         classes, targets = self._present(rows)
         table = self.table
         estimator: Any
