@@ -1,7 +1,6 @@
 """`momentalign sweep`."""
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -145,7 +144,9 @@ def sweep(
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
             ignored = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": average}
-            _check_probe_options({**ignored, "--preset": preset, "--augment": augment})
+            for option, given in {**ignored, "--preset": preset, "--augment": augment}.items():
+                if given not in (None, "none", "auto"):
+                    raise ValueError(f"'{option}' is for --setting finetune. Omit it with --setting probe.")
             plan = make_probe_plan(
                 datasets,
                 split_names(algorithms),
@@ -213,10 +214,3 @@ def _print_results(
         if not retried:
             console.print("To retry failed runs, add --retry-failed to the same command.")
         raise typer.Exit(1)
-
-
-def _check_probe_options(options: Mapping[str, object]) -> None:
-    """Raise ValueError for options that probes would ignore."""
-    for name, value in options.items():
-        if value not in (None, "none", "auto"):
-            raise ValueError(f"'{name}' is for --setting finetune. Omit it with --setting probe.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._datasets import SPLIT_NAMES
-from momentalign._types import ReportProgress
+from momentalign._types import ReportProgress, ignore_progress
 from momentalign._validation import check_choice, check_count, check_nonnegative, check_weight
 from momentalign.probing._data import ProbeData, check_group_sizes, small_group
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
@@ -105,11 +105,10 @@ def run_protocol(
     needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
     grids = {name: method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others) for name in needed}
     total = sum(len(grid) + min(top, len(grid)) * (seeds - 1) for grid in grids.values())
-    finished = count(1)
+    finished, report = count(1), progress or ignore_progress
 
     def report_fit(label: str) -> None:
-        if progress is not None:
-            progress(label, min(1.0, next(finished) / total))
+        report(label, min(1.0, next(finished) / total))
 
     fits: list[ProbeFit] = []
     best: dict[str, tuple[ProbeFit, ...]] = {}

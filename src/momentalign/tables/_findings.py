@@ -65,7 +65,8 @@ def advise(diagnosis: "DomainDiagnosis") -> list[str]:
 def _score_sentences(scores: Sequence[LeftOutScore], numbers: bool) -> list[str]:
     ordered = sorted(scores, key=lambda score: score.left_out.value, reverse=numbers)
     worst, best = ordered[0], ordered[-1]
-    low, high = (_score(score.left_out, numbers) for score in (worst, best))
+    form = (".3g",) if numbers else (".0f", 100, "%")
+    low, high = (score.left_out.format(*form) for score in (worst, best))
     scored = (
         f"ridge regression that has not seen a domain is off on average by {low} on '{worst.domain}' and {high} on"
         if numbers
@@ -189,10 +190,6 @@ def _unbeaten(scores: Sequence[LeftOutScore], numbers: bool) -> list[LeftOutScor
 
 def _quoted(scores: Sequence[LeftOutScore]) -> list[str]:
     return [f"'{score.domain}'" for score in scores]
-
-
-def _score(estimate: Estimate, numbers: bool) -> str:
-    return estimate.format(".3g") if numbers else estimate.format(".0f", 100, "%")
 
 
 def _amount(estimate: Estimate, numbers: bool) -> str:

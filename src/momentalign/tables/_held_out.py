@@ -141,7 +141,9 @@ def score_predictions(
     if len(names) > 1:
         each = np.stack(values)
         lines += [("mean", "mean", len(targets)), ("worst", "worst domain", len(targets))]
-        values += [_mean(each), _worst(each, classify)]
+        # Least accuracy and R², largest error.
+        worst = each.min(0) if classify else np.stack([np.fmin.reduce(each[..., 0]), each[..., 1].max(0)], axis=1)
+        values += [_mean(each), worst]
     return TableScores(metrics, tuple(predictions), tuple(lines), np.stack(values), groups)
 
 
@@ -160,8 +162,3 @@ def _mean(each: Array) -> Array:
     known = ~np.isnan(each)
     mean: Array = np.where(known, each, 0.0).sum(0) / np.maximum(known.sum(0), 1)
     return mean
-
-
-def _worst(each: Array, classify: bool) -> Array:
-    """Least accuracy and R², largest error, of (units, models, metrics)."""
-    return each.min(0) if classify else np.stack([np.fmin.reduce(each[..., 0]), each[..., 1].max(0)], axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from momentalign._types import Array, Integers, ReportProgress
+from momentalign._types import Array, Integers, ReportProgress, ignore_progress
 from momentalign.sklearn import (
     GroupReport,
     MomentAlignedClassifier,
@@ -85,7 +85,7 @@ class TableProbe:
 
     def run(self, progress: ReportProgress | None = None) -> TableResult:
         """Fit both models on each fold and score them; fit the model to save on all training rows."""
-        searches = len(self._searches())
+        searches, report = len(self._searches()), progress or ignore_progress
         plain_name = "ridge" if self.classes is None else "logistic regression"
         predictions: tuple[list[Array], list[Array]] = ([], [])  # of the plain and of the chosen models
         notes: list[str] = []
@@ -94,7 +94,7 @@ class TableProbe:
             if searches > 1:
                 encoder, encoded, _ = fit_encoder(self.table.features.iloc[fold.train], self.components)
                 features = encoder.transform(encoded.matrix)
-            watch = _watch_search(progress, fold.name, index, searches)
+            watch = _watch_search(report, fold.name, index, searches)
             with threads_for(features.size):
                 model, chosen, reason = self._fit_aligned(encoder, features, fold.train, watch)
                 plain = self._fit_plain(encoder, features, fold.train)
@@ -106,7 +106,7 @@ class TableProbe:
             for predicted, one in zip(predictions, (plain, model), strict=True):
                 predicted.append(self._predict(one, test.matrix))
         if searches > 1:
-            watch = _watch_search(progress, "all domains", searches - 1, searches)
+            watch = _watch_search(report, "all domains", searches - 1, searches)
             with threads_for(self.features.size):
                 model, chosen, reason = self._fit_aligned(self.encoder, self.features, self.rows, watch)
             watch(1, 1)
@@ -124,20 +124,15 @@ class TableProbe:
         model = replace(model, about={**self.about, "chosen": chosen, "reason": reason})
         return TableResult(scores, model, chosen, reason, tuple(notes))
 
-    @property
-    def _by_group(self) -> bool:
-        """Whether the search decides by the worst group, with remedies for it among its candidates."""
-        return self.table.groups is not None and self.classes is not None
-
     def _searches(self) -> list[Integers]:
         """Training rows of each search over weights."""
         return [*(fold.train for fold in self.folds), *([self.rows] if len(self.folds) > 1 else [])]
 
     def _search_fits(self, rows: Integers) -> int:
         """Cost of a search on these rows, in aligned fits: about two for each fold, and the last ones."""
-        domains = len(np.unique(self.table.domains[rows]))
-        if self._by_group:
+        if self.table.groups is not None and self.classes is not None:
             return _GROUP_FITS
+        domains = len(np.unique(self.table.domains[rows]))
         return 2 * (min(domains, _SEARCH_FOLDS) + 1) if domains > 2 else 1
 
     def _present(self, rows: Integers) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
@@ -201,11 +196,6 @@ def write_probe(result: TableResult, out: Path) -> None:
     result.model.save(out, {"scores.csv": result.scores.to_csv()})
 
 
-def _watch_search(progress: ReportProgress | None, part: str, index: int, searches: int) -> Callable[[int, int], None]:
+def _watch_search(progress: ReportProgress, part: str, index: int, searches: int) -> Callable[[int, int], None]:
     """Callback of one of several searches, which reports the share of the whole."""
-
-    def watch(done: int, total: int) -> None:
-        if progress is not None:
-            progress(part, (index + done / total) / searches)
-
-    return watch
+    return lambda done, total: progress(part, (index + done / total) / searches)
