@@ -19,6 +19,7 @@ from momentalign._files import (
     remove_folder,
     remove_leftovers,
     replace_files,
+    write_output,
 )
 
 
@@ -344,3 +345,9 @@ def test_files_of_a_folder_are_on_disk_before_it_has_its_name(
     assert sorted(done[: done.index("rename")]) == sorted(expected)
     assert done[-1] == ("out" if writer is replace_files else tmp_path.name)
     assert (tmp_path / "out" / "a.txt").read_text() == "a"
+
+
+def test_an_output_makes_its_folder(tmp_path: Path) -> None:
+    write_output(tmp_path / "new" / "folder" / "scores.csv", "a\n")
+    write_output(tmp_path / "new" / "folder" / "scores.csv", b"b\n")
+    assert (tmp_path / "new" / "folder" / "scores.csv").read_text() == "b\n"

@@ -73,6 +73,12 @@ def atomic_write(path: Path, content: str | bytes) -> None:
             raise OSError(error.errno, error.strerror, str(temporary)) from None
 
 
+def write_output(path: Path, content: str | bytes) -> None:
+    """Write a file atomically, and make its folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, content)
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder that becomes `path`, which does not exist or is empty, when the block succeeds."""
@@ -267,9 +273,14 @@ def check_folder(path: Path, option: str = "--out") -> None:
         raise ValueError(f"'{option}' should name a folder, but {path} is a file.")
 
 
+def existing_folder(folder: Path) -> Path:
+    """`folder`, an absolute path, or its first existing parent."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
 def check_writable(folder: Path) -> None:
     """Raise ValueError if files cannot be written to `folder`, or to its first existing parent."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = existing_folder(folder)
     if not existing.is_dir():
         raise ValueError(f"'--out' should be inside a folder, but {existing} is a file.")
     try:

@@ -1,6 +1,7 @@
 """Counts, lists, durations and sizes as text."""
 
 import difflib
+import re
 from collections.abc import Container, Iterable, Sequence
 
 
@@ -51,6 +52,16 @@ def suggest(name: str, known: Iterable[str]) -> str:
     names = {plain_name(other): other for other in known}
     near = difflib.get_close_matches(plain_name(name), names, 1)
     return f" Did you mean '{names[near[0]]}'?" if near else ""
+
+
+def slug(text: str) -> str:
+    """Text as a part of a file name, a label or an anchor: lower-case letters, digits and single hyphens.
+
+    Example:
+        >>> slug("Office-Home (probe)")
+        'office-home-probe'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def format_duration(seconds: float) -> str:

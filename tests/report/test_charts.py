@@ -9,7 +9,7 @@ import altair as alt
 import pytest
 
 from momentalign.report import write_report
-from momentalign.report._chapters import Chapter, figure_json, slug
+from momentalign.report._chapters import Chapter, figure_json, file_part
 from momentalign.report._charts import ChartBuilder, curves, decades, tip
 from momentalign.report._page import make_chapters
 from momentalign.report._style import DARK, DASHES, LIGHT, SHAPES, NameStyles
@@ -138,7 +138,7 @@ def test_a_definition_is_made_once() -> None:
     [("Oracle", "oracle"), ("../../etc/passwd", "etc-passwd"), ("<>", "x"), ("", ""), ("a" * 200, "a" * 60)],
 )
 def test_names_of_files_are_harmless(name: str, expected: str) -> None:
-    assert slug(name) == expected
+    assert file_part(name) == expected
 
 
 def test_figures_in_three_formats(tmp_path: Path) -> None:

@@ -120,10 +120,11 @@ def test_marks_are_explained_where_they_occur_among_our_numbers() -> None:
 def test_published_rows_follow_ours_with_footnotes_told_once() -> None:
     number: Any = SimpleNamespace(mean=75.8, error=None, note="a misprint")
     ours = [*rows(ResultCell(1.0), ResultCell(2.0)), ResultRow("mine", "mine", False, (ResultCell(3.0),) * 2)]
-    both, notes = with_published(ours, ("a", "b"), {"erm": {"a": number, "b": number}}, 2)
+    both, notes = with_published(ours, ("a", "b"), {"erm": {"a": number, "b": number}}, "published: x.", 2)
     assert [(row.algorithm, row.published) for row in both] == [("erm", False), ("erm", True), ("mine", False)]
     assert [cell.text for cell in both[1].cells] == ["75.80†"] * 2
-    assert notes == ["† a misprint."]
+    assert notes == ["published: x.", "† a misprint."]
+    assert with_published(ours, ("a", "b"), {}, "published: x.") == (ours, [])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from momentalign.tables import ComparedRows, DomainShift, class_shares
 from momentalign.tables._plain_fits import fit_plain
-from momentalign.tables._shifts import _feature_shift, _told_apart, find_shifts, fit_offsets
+from momentalign.tables._shifts import _feature_shift, _score_domains, find_shifts, fit_offsets
 from tests.tables.rows import make_rows, silent
 
 
@@ -28,8 +28,8 @@ def test_equal_features_are_rarely_told_apart() -> None:
     rows, claims = make_rows(), 0
     for seed in range(30):
         features = np.random.default_rng(seed).normal(size=rows.features.shape)
-        told, halves = (_told_apart(replace(rows, features=features), folds, 0) for folds in (5, 2))
-        claims += any(_feature_shift(told, halves, k, rows.domains == k, 0.05 / 4).found for k in range(4))
+        fifths, halves = (_score_domains(replace(rows, features=features), folds, 0) for folds in (5, 2))
+        claims += any(_feature_shift(fifths, halves, k, rows.domains == k, 0.05 / 4).found for k in range(4))
     assert claims <= 4
 
 

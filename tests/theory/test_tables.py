@@ -10,7 +10,7 @@ import torch
 from momentalign.theory import HullCheck, TargetErrors
 from momentalign.theory._distances import rows_by_domain, rows_per_domain
 from momentalign.theory._render import report_sections, report_text
-from momentalign.theory._report import _notes, _Progress
+from momentalign.theory._report import _notes, _part_begins
 from momentalign.theory._tables import (
     bound_rows,
     domain_matrices,
@@ -203,22 +203,14 @@ def test_notes_name_single_rows_single_classes_and_draws() -> None:
 
 
 def test_parts_of_a_report_add_up_to_all_of_it() -> None:
-    calls: list[tuple[str, float]] = []
-    parts = ("hull check", "Pareto point", "transfer measures", "bounds", "distances of derivatives", "target", None)
-    progress = _Progress(3, (True, True), lambda part, share: calls.append((part, share)))
-    for part in parts:
-        progress.start(part)
-        progress.update(1.0)
-    before, after = np.array([share for _, share in calls]).reshape(-1, 2).T
-    assert [name for name, _ in calls[::2]] == [part or "done" for part in parts]
-    np.testing.assert_allclose(before[1:], after[:-1])  # a part ends where the next begins
-    assert (before[0], before[-1]) == (0, pytest.approx(1))
-    assert (after[:-1] > before[:-1]).all()
-    with_none: list[float] = []
-    without = _Progress(3, (False, False), lambda part, share: with_none.append(share))
-    without.start("hull check")
-    without.update(1.0)
-    assert with_none == [0, 0]
+    begins = _part_begins(3, True, True)
+    parts = ("hull check", "Pareto point", "transfer measures", "bounds", "distances of derivatives", "target")
+    assert tuple(begins) == parts
+    lengths = np.diff([*begins.values(), 1.0])
+    np.testing.assert_allclose(lengths * 62, [10, 18, 15, 6, 8, 5])
+    assert begins["hull check"] == 0
+    without = _part_begins(3, False, False)
+    assert (without["Pareto point"], without["target"]) == (0, 1)
 
 
 def test_rows_are_drawn_in_equal_shares_but_never_too_few() -> None:

@@ -16,12 +16,18 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._format import pluralize
 from momentalign.cli._options import RootOption, split_names
-from momentalign.cli._output import RESUME_NOTE, description_column, exit_on_interrupt, make_console, print_warnings
+from momentalign.cli._output import (
+    RESUME_NOTE,
+    description_column,
+    exit_on_interrupt,
+    make_console,
+    names_table,
+    print_warnings,
+)
 from momentalign.cli._table_options import TableOptions, table_options
 
 if TYPE_CHECKING:
@@ -37,9 +43,7 @@ def list_command(root: RootOption = None) -> None:
     from momentalign.data import EMBEDDED, data_folder, dataset_names, find_source, is_complete, read_lock_file
 
     console = make_console()
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "on disk", "download", "checksums", "terms"):
-        table.add_column(column, overflow="fold")
+    table = names_table("name", "on disk", "download", "checksums", "terms")
     recorded = set(read_lock_file(root))
     for name in dataset_names():
         if name in EMBEDDED:
@@ -150,8 +154,7 @@ def groups_command(
             trial=trial,
             root=root,
         )
-    sizes = Table(box=None, pad_edge=False)
-    sizes.add_column("group", overflow="fold")
+    sizes = names_table("group")
     for split in SPLIT_NAMES:
         sizes.add_column(split, justify="right")
     for group, counts in zip(made.group_names, made.counts.tolist(), strict=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from momentalign._format import format_duration
-from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, share_bar
 from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_table, table_options, words_of
 
 
@@ -39,31 +39,20 @@ def diagnose(
     check_count("--seed", seed, 0)
     console = make_console()
     plan = plan_diagnosis(path, test_domain=test_domain, loss=loss, components=components, **table)
-    for line in plan.lines:
-        console.print(line)
+    print_lines(console, plan.lines)
     settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order}
     if dry_run:
         with print_warnings(console):
             seconds = plan.seconds(**settings)
         console.print(f"Estimated time: {format_duration(seconds)}. Nothing was written.")
         return
-    try:
-        from momentalign.report import write_diagnosis
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"The page of diagnose needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
-        ) from None
+    from momentalign.report import write_diagnosis  # before the work, in case a package is missing
+
     interrupted = exit_on_interrupt(console, "Interrupted. Nothing was written.")
     with interrupted, print_warnings(console), share_bar(console) as progress:
         diagnosis = plan.run(**settings, seed=seed, progress=progress)
-    console.print()
-    for line in diagnosis.findings():
-        console.print(line)
-    console.print()
-    console.print("What to try:")
-    for line in diagnosis.advice():
-        console.print(f"- {line}")
-    console.print()
+    advice = (f"- {line}" for line in diagnosis.advice())
+    print_lines(console, ["", *diagnosis.findings(), "", "What to try:", *advice, ""])
     write_diagnosis(diagnosis, out, title=f"Domains of {path.name}", lines=plan.lines)
     following = shlex.join(["momentalign", "probe", str(path), *words_of(table)])
     console.print(f"Saved pictures, transfer measures and bounds to {out}. Next: {following}")

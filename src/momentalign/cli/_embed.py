@@ -17,7 +17,7 @@ from momentalign.cli._options import (
     WorkersOption,
     find_device,
 )
-from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, progress_bar
 from momentalign.cli._table_options import TableOptions, check_dataset, table_options
 
 
@@ -83,8 +83,7 @@ def embed_command(
             splits=True if with_split else None,
             fewer_rows=skip_bad_files,
         )
-    for note in model.notes:
-        console.print(note)
+    print_lines(console, model.notes)
     width = model.num_features
     console.print(f"{data.name}: {embedding.rows} rows of {len(data.names)} domains, {width} features from {encoder}.")
     following = f"Next: momentalign {'probe' if 'train' in data.split_names else 'diagnose'} {shlex.quote(str(out))}"

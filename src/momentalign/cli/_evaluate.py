@@ -18,6 +18,7 @@ from momentalign.cli._options import (
 from momentalign.cli._output import (
     exit_on_interrupt,
     make_console,
+    print_lines,
     print_warnings,
     progress_bar,
     score_table,
@@ -40,7 +41,7 @@ def evaluate_command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the scores.")] = None,
 ) -> None:
     """Evaluate a trained model on any data set with its classes: scores per domain and of the worst group."""
-    from momentalign._files import atomic_write, check_output
+    from momentalign._files import check_output, write_output
     from momentalign._table_spec import spec_path
     from momentalign.data import table_spec
     from momentalign.training import is_linear_model
@@ -55,8 +56,7 @@ def evaluate_command(
         options = {"root": root, "batch_size": batch_size, "workers": workers, "skip_bad_files": skip_bad_files}
         text = _evaluate_run(console, run, name, device=find_device(device), **options)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(out, text)
+        write_output(out, text)
         console.print(f"Saved the scores to {out}.")
     console.print(f"In Python: momentalign.load({str(run)!r}) loads the model with its preprocessing.")
 
@@ -71,8 +71,7 @@ def _evaluate_model(console: Console, folder: Path, dataset: str) -> str:
     if (folder / "run.json").exists():  # of the probing protocol, whose models do not name columns
         dataset = inherit_spec(dataset, split_spec(read_run(folder)["config"]["dataset"])[1])
     scores, notes = score_file(model, dataset)
-    for note in notes:
-        console.print(note)
+    print_lines(console, notes)
     print_scores(console, scores, "rows with a label")
     print_fitted_note(console, model, folder, spec_path(dataset))
     return scores.to_csv()
@@ -103,14 +102,11 @@ def _evaluate_run(console: Console, run: Path, dataset: str, **options: Any) -> 
     for score in scores:
         if score.metric == "group_accuracy":
             console.print(f"  {score.split}, {score.group}: {100 * score.value:.1f} ({score.rows} rows)")
-    columns = splits_note(shown, config["test_domains"]) if is_own_data else None
-    if columns is not None:
-        console.print(columns)
+    if is_own_data:
+        print_lines(console, [splits_note(shown, config["test_domains"])])
     if about["status"] is not RunState.FINISHED:
         step = find_position(run).step
         console.print(f"The run is not finished: these are its weights after {step} of {config['steps']} steps.")
     elif about.get("weights"):
-        note = weights_note(about["weights"], config["steps"])
-        if note is not None:
-            console.print(note)
+        print_lines(console, [weights_note(about["weights"], config["steps"])])
     return csv_text([Score._fields, *scores])

@@ -1,4 +1,4 @@
-"""Options that several commands share, and their values."""
+"""Options shared by several commands, and parsing of their values."""
 
 import inspect
 import json
@@ -11,7 +11,7 @@ import typer
 from typer.models import OptionInfo
 
 DATA, MACHINE, TRAINING = "Data", "Machine", "Training"
-"""Panels of the help, beside that of what most people need."""
+"""Panels of the help, after the main one."""
 DatasetArgument = Annotated[
     str, typer.Argument(help="Name of a data set, a folder domain/class/image, or a table.", show_default=False)
 ]

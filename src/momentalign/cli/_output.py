@@ -1,4 +1,4 @@
-"""Output that several commands share: console, progress bars, warnings, interrupts, tables of accuracy."""
+"""Output shared by several commands: console, progress bars, warnings, interrupts, tables of accuracy."""
 
 import math
 import time
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 RESUME_NOTE = "Interrupted. Run the same command again to resume."
 _LINE_SECONDS = 30.0
 _LARGE_DROP = 0.2
-"""Drop of training-domain accuracy through a penalty from which on a note is printed."""
+"""Drop of training-domain accuracy at which a note is printed."""
 
 
 class _PlainConsole(Console):
-    """A console that prints text as it is, with control characters escaped: names come from files of strangers."""
+    """A console for untrusted text: control characters are escaped."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Text in one line without control characters; also called to measure the cells of a table."""
@@ -49,9 +49,9 @@ class _PlainConsole(Console):
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console for names from anywhere: no markup, emoji, highlighting or wrapping; control characters escaped.
+    """A console for untrusted text: no markup, emoji, highlighting or wrapping; control characters are escaped.
 
-    A string is one line, in which line breaks are escaped too; :func:`print_block` prints several.
+    A string is printed as one line, its line breaks escaped; :func:`print_block` prints several lines.
     """
     return _PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -61,13 +61,42 @@ def print_block(console: Console, text: str) -> None:
     console.print(*text.split("\n"), sep="\n")
 
 
+def print_lines(console: Console, lines: Iterable[str | None]) -> None:
+    """Print each line that is not None."""
+    for line in lines:
+        if line is not None:
+            console.print(line)
+
+
 def print_line(text: str) -> None:
     """Print a line from any process."""
     make_console().print(text)
 
 
+def names_table(*columns: str) -> Table:
+    """A table without borders that folds long names."""
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def numbers_table(title: str, names: str, *columns: str) -> Table:
+    """A table with a first column `names` and right-aligned columns of numbers."""
+    table = Table(title=title, title_justify="left")
+    table.add_column(names)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def format_percent(value: float | None) -> str:
+    """A share in percent, a dash if it is not known."""
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.1f}"
+
+
 def description_column() -> TextColumn:
-    """Column of a progress bar with what is being done, as it is."""
+    """Description of a progress bar, without markup."""
     return TextColumn("{task.description}", markup=False)
 
 
@@ -79,7 +108,7 @@ def progress_bar(console: Console, *, percent: bool = False, keep: bool = False)
 
 
 class ProgressLines:
-    """Lines instead of a bar where the output is not a terminal: one every 30 seconds, with the time left."""
+    """Progress lines where the output is not a terminal: one every 30 seconds, with the time left."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -183,20 +212,17 @@ def score_table(records: Sequence[Any], test_domains: Sequence[str]) -> Table:
         if r["metric"] in GROUP_MEASURES and r["metric"] != "accuracy"
     }
     splits = list(dict.fromkeys(split for _, split in accuracy if split is not None))
-    table = Table(title="accuracy, %" + ("; * was not trained on" if test_domains else ""), title_justify="left")
-    table.add_column("domain")
-    for split in splits:
-        table.add_column(split, justify="right")
+    table = numbers_table("accuracy, %" + ("; * was not trained on" if test_domains else ""), "domain", *splits)
     for domain in dict.fromkeys(domain for domain, _ in accuracy):
         name = "all" if domain is None else f"{domain} *" if domain in test_domains else domain
-        table.add_row(name, *(_percent(accuracy.get((domain, split))) for split in splits))
+        table.add_row(name, *(format_percent(accuracy.get((domain, split))) for split in splits))
     for metric in dict.fromkeys(metric for metric, _ in measures):
-        table.add_row(GROUP_MEASURES[metric], *(_percent(measures.get((metric, split))) for split in splits))
+        table.add_row(GROUP_MEASURES[metric], *(format_percent(measures.get((metric, split))) for split in splits))
     return table
 
 
 def splits_note(records: Sequence[Any], test_domains: Sequence[str]) -> str | None:
-    """What the columns of :func:`score_table` are, for a run's own data in the splits of the protocol, else None."""
+    """Explain the columns of :func:`score_table` for a run's own splits, else None."""
     if not any(record["metric"] == "accuracy" and record["split"] == "in" for record in records):
         return None
     trained = "the rows trained on, in domains without *" if test_domains else "the rows trained on"
@@ -222,7 +248,7 @@ def divergence_note(records: Sequence[Any], hparams: Mapping[str, Any]) -> str |
 
 
 def annealing_note(records: Sequence[Any], test_domains: Sequence[str], hparams: Mapping[str, Any]) -> str | None:
-    """Advice if the penalty reduced the accuracy of the training domains a lot once it was switched on, else None."""
+    """Advice if accuracy on the training domains dropped once the penalty was switched on, else None."""
     means: dict[int, list[float]] = {}
     for record in records:
         held_out = record["split"] in ("out", "val") and record["domain"] not in (None, *test_domains)
@@ -236,11 +262,7 @@ def annealing_note(records: Sequence[Any], test_domains: Sequence[str], hparams:
         return None
     scaling = ", or --set scaling=relative with weights near 1" if "scaling" in hparams else ""
     return (
-        f"Accuracy on held-out rows of the training domains fell from {_percent(earlier)}% at step {max(before)}, "
-        f"before the penalty was switched on, to {_percent(final)}% at the end. If that is too much, try smaller "
-        f"weights with --set{scaling}."
+        f"Accuracy on held-out rows of the training domains fell from {format_percent(earlier)}% at step "
+        f"{max(before)}, before the penalty was switched on, to {format_percent(final)}% at the end. If that is too "
+        f"much, try smaller weights with --set{scaling}."
     )
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"

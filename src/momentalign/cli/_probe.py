@@ -9,7 +9,7 @@ from rich.console import Console
 
 from momentalign._format import format_duration, join_names
 from momentalign._table_spec import spec_path
-from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, share_bar
+from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, share_bar
 from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, check_table, table_options
 from momentalign.cli._table_scores import print_fitted_note, print_scores
 
@@ -72,8 +72,7 @@ def probe(
     plan = plan_probe(path, test_domain=test_domain, task=task, components=components, seed=seed, **table)
     if not overwrite:
         plan.check_output(folder)
-    for line in plan.lines:
-        console.print(line)
+    print_lines(console, plan.lines)
     with print_warnings(console):
         console.print(f"Estimated time: {format_duration(plan.seconds())}.")
     if dry_run:
@@ -82,8 +81,7 @@ def probe(
     interrupted = exit_on_interrupt(console, "Interrupted. Nothing was written.")
     with interrupted, print_warnings(console), share_bar(console) as progress:
         result = plan.run(progress)
-    for line in result.notes:
-        console.print(line)
+    print_lines(console, result.notes)
     print_scores(console, result.scores, "held-out rows")
     chosen = ", ".join(
         f"{name} {value if isinstance(value, bool | str) else f'{value:.4g}'}" for name, value in result.chosen.items()
@@ -117,8 +115,7 @@ def _predict(
         console.print(f"{model} takes {columns} columns and predicts {kind}. Nothing was written.")
         return
     predicted = predict_file(loaded, rows, out, id_column=id_column, **table)
-    for note in predicted.notes:
-        console.print(note)
+    print_lines(console, predicted.notes)
     if predicted.scores is not None:
         print_scores(console, predicted.scores, "rows with a label")
         print_fitted_note(console, loaded, model, spec_path(str(rows)))

@@ -32,12 +32,8 @@ def report(
     reach = REACH if reach is None else check_nonnegative("--reach", reach)
     console = make_console()
     sweep = read_runs(folders)
-    try:
-        from momentalign.report import write_report  # takes seconds
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"The report needs {error.name}. Install it with: pip install 'momentalign[cli,report]'"
-        ) from None
+    from momentalign.report import write_report  # takes seconds
+
     problems = f" {pluralize(len(sweep.problems), 'problem')} found, listed on the page." if sweep.problems else ""
     console.print(f"{pluralize(len(sweep.runs), 'run')}, {len(sweep.finished())} finished.{problems}")
     with share_bar(console) as progress:

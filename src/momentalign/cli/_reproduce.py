@@ -16,7 +16,15 @@ from momentalign.cli._options import (
     SkipBadFilesOption,
     find_device,
 )
-from momentalign.cli._output import exit_on_interrupt, make_console, print_block, print_warnings, share_bar
+from momentalign.cli._output import (
+    exit_on_interrupt,
+    make_console,
+    names_table,
+    print_block,
+    print_lines,
+    print_warnings,
+    share_bar,
+)
 from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
 
 if TYPE_CHECKING:
@@ -78,16 +86,15 @@ def reproduce(
     check_choice("--device", device, ("auto", "cpu", "cuda"))
     if solver is not None:
         check_choice("--solver", solver, ("converged", "sgd"))
-    if isinstance(recipe, SweepRecipe) and features is not None:
-        raise ValueError(f"'--features' is for probes, but {recipe.name} trains encoders. Omit it.")
-    if isinstance(recipe, SweepRecipe) and solver is not None:
-        raise ValueError(f"'--solver' is for probes, but {recipe.name} trains encoders. Omit it.")
+    for option, value in (("--features", features), ("--solver", solver)):
+        if isinstance(recipe, SweepRecipe) and value is not None:
+            raise ValueError(f"'{option}' is for probes, but {recipe.name} trains encoders. Omit it.")
     console = make_console()
     console.print(f"{recipe.name}: {recipe.what}")
     if scale == "small":
         console.print("Small scale: the numbers show that it works; do not compare them with the published ones.")
     if lines := differences(recipe):
-        print_block(console, "\n".join(["Differences from the published runs:", *(f"- {line}" for line in lines)]))
+        print_lines(console, ["Differences from the published runs:", *(f"- {line}" for line in lines)])
     common = _Common(console, folder, root, encoder, skip_missing, skip_bad_files, dry_run)
     if isinstance(recipe, CostRecipe):
         from momentalign.cli._bench import bench
@@ -115,13 +122,9 @@ class _Common:
 
 
 def _print_list(root: Path | None) -> None:
-    from rich.table import Table
-
     from momentalign.reproduce import SweepRecipe, find_recipe, missing_data, recipe_names
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("recipe", "runs", "data", "result"):
-        table.add_column(column, overflow="fold")
+    table = names_table("recipe", "runs", "data", "result")
     for name in recipe_names():
         recipe = find_recipe(name)
         absent = [one.dataset for one in missing_data(recipe, root)]
@@ -146,8 +149,7 @@ def _run_sweep(
         return
     recipe = recipe.without(absent)
     console.print("Equivalent commands, for example for a Ray cluster:")
-    for line in sweep_commands(recipe, out, common.encoder, root):
-        console.print(f"  {line}")
+    print_lines(console, (f"  {line}" for line in sweep_commands(recipe, out, common.encoder, root)))
     with print_warnings(console):
         plan = plan_of(recipe, root=root, encoder=common.encoder)
         engine = make_engine("local", out, jobs=jobs, device=device, per_gpu=per_gpu)
@@ -224,7 +226,7 @@ def _probe(
 ) -> None:
     """Probe one data set of a recipe."""
     from momentalign._csv import frame_csv
-    from momentalign._files import atomic_write
+    from momentalign._files import write_output
     from momentalign._format import join_first
     from momentalign.report import write_report
     from momentalign.reproduce import make_features, probe_curves, probe_table
@@ -256,9 +258,8 @@ def _probe(
     console.print()
     print_block(console, str(result))
     table = out / f"{result.name}-{solver}.csv"
-    table.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(table, frame_csv(result.to_frame(), index=True))
-    atomic_write(table.with_name(f"{result.name}-{solver}-grid.csv"), frame_csv(result.grid_frame()))
+    write_output(table, frame_csv(result.to_frame(), index=True))
+    write_output(table.with_name(f"{result.name}-{solver}-grid.csv"), frame_csv(result.grid_frame()))
     where = join_first([str(path) for path in paths])
     console.print(f"Saved the table to {table} and all fits beside it; the features are in {where}.")
 
@@ -268,8 +269,7 @@ def _print_missing(recipe: "PaperRecipe", common: _Common) -> list[str] | None:
     from momentalign.reproduce import missing_data
 
     absent, number = missing_data(recipe, common.root), len(recipe.datasets)
-    for one in absent:
-        common.console.print(str(one))
+    print_lines(common.console, map(str, absent))
     if not absent or (common.skip_missing and len(absent) < number):
         return [one.dataset for one in absent]
     common.console.print("Nothing was run." + (" --skip-missing runs the rest." if len(absent) < number else ""))

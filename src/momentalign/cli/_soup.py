@@ -1,17 +1,23 @@
 """`momentalign soup`."""
 
-import math
 import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from momentalign._format import pluralize
 from momentalign._table_spec import spec_path
 from momentalign.cli._options import AcceleratorOption, RootOption, SkipBadFilesOption, WorkersOption
-from momentalign.cli._output import exit_on_interrupt, make_console, print_warnings, progress_bar
+from momentalign.cli._output import (
+    exit_on_interrupt,
+    format_percent,
+    make_console,
+    numbers_table,
+    print_lines,
+    print_warnings,
+    progress_bar,
+)
 
 
 def soup(
@@ -32,8 +38,7 @@ def soup(
     console = make_console()
     with exit_on_interrupt(console, "Interrupted. Run the same command again."), print_warnings(console):
         plans, problems = plan_soups(folders, mix=mix)
-        for problem in problems:
-            make_console(stderr=True).print(problem)
+        print_lines(make_console(stderr=True), problems)
         number = sum(len(plan.folders) for plan in plans)
         console.print(f"{pluralize(number, 'run')} in {pluralize(len(plans), 'group')} of one initialisation.")
         with progress_bar(console) as bar:
@@ -49,14 +54,10 @@ def soup(
                     progress=lambda done, total, task=task: bar.update(task, completed=done, total=total),  # type: ignore[misc]
                 )
                 bar.remove_task(task)
-                title = f"{plan.describe()}: accuracy, %"
-                table = Table(title=title, title_justify="left")
-                table.add_column("weights")
-                for head in ("runs", "held out", "test"):
-                    table.add_column(head, justify="right")
+                table = numbers_table(f"{plan.describe()}: accuracy, %", "weights", "runs", "held out", "test")
                 for score in scores:
-                    test = "–" if math.isnan(score.test) else f"{100 * score.test:.1f}"
-                    table.add_row(score.name, str(len(score.runs)), f"{100 * score.held_out:.1f}", test)
+                    accuracies = map(format_percent, (score.held_out, score.test))
+                    table.add_row(score.name, str(len(score.runs)), *accuracies)
                 console.print(table)
     console.print(
         "Held out: mean over the training domains, which the greedy choice maximises. Test rows chose nothing."

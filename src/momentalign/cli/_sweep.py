@@ -1,7 +1,6 @@
 """`momentalign sweep`."""
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +32,7 @@ from momentalign.cli._options import (
     parse_settings,
     split_names,
 )
-from momentalign.cli._output import make_console, print_warnings
+from momentalign.cli._output import make_console, print_lines, print_warnings
 from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
 from momentalign.cli._table_options import TableOptions, check_dataset, table_options
 
@@ -145,7 +144,9 @@ def sweep(
         common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
         if setting == "probe":
             ignored = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": average}
-            _check_probe_options({**ignored, "--preset": preset, "--augment": augment})
+            for option, given in {**ignored, "--preset": preset, "--augment": augment}.items():
+                if given not in (None, "none", "auto"):
+                    raise ValueError(f"'{option}' is for --setting finetune. Omit it with --setting probe.")
             plan = make_probe_plan(
                 datasets,
                 split_names(algorithms),
@@ -185,8 +186,7 @@ def sweep(
             console.print(f"Added for comparison: {join_names(list(added))}; --no-baselines omits them.")
         if setting == "finetune":
             notes = [(preset_note(run, preset), augmentation_note(run, augment)) for run in plan.all_runs]
-            for note in dict.fromkeys(note for pair in notes for note in pair if note is not None):
-                console.print(note)
+            print_lines(console, dict.fromkeys(note for pair in notes for note in pair))
         executor = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
         options["train_accuracy"] = train_accuracy
@@ -206,19 +206,11 @@ def _print_results(
         problems = results.problems
         print_tables(console, results, plan.rules, reach=reach)
     print_notes(console, tally, problems)
-    for error in dict.fromkeys(tally.failed.values()):
-        if not any(error in problem for problem in problems):
-            console.print(error)
+    errors = dict.fromkeys(tally.failed.values())
+    print_lines(console, (error for error in errors if not any(error in problem for problem in problems)))
     console.print(f"{pluralize(tally.finished, 'run')} done now, {tally.before} before, {len(tally.failed)} failed.")
     console.print(f"Saved the runs to {out}. Next: momentalign report {shlex.quote(str(out))} -o report.html")
     if tally.failed:
         if not retried:
             console.print("To retry failed runs, add --retry-failed to the same command.")
         raise typer.Exit(1)
-
-
-def _check_probe_options(options: Mapping[str, object]) -> None:
-    """Raise ValueError for options that probes would ignore."""
-    for name, value in options.items():
-        if value not in (None, "none", "auto"):
-            raise ValueError(f"'{name}' is for --setting finetune. Omit it with --setting probe.")

@@ -1,4 +1,4 @@
-"""Shared by `sweep` and `reproduce`: the engine, the cost of a plan, and the progress of its runs."""
+"""Engine, cost and progress of a plan's runs, for `sweep` and `reproduce`."""
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-from momentalign.cli._output import RESUME_NOTE, ProgressLines, description_column, exit_on_interrupt, print_block
+from momentalign.cli._output import (
+    RESUME_NOTE,
+    ProgressLines,
+    description_column,
+    exit_on_interrupt,
+    print_block,
+    print_lines,
+)
 
 if TYPE_CHECKING:
     from momentalign.runs import Sweep
@@ -74,7 +81,7 @@ def print_cost(
     Raises ValueError if the disk space is insufficient, the folder is not writable or has runs on data that have
     changed, and ModuleNotFoundError if training needs a package that is not installed.
     """
-    from momentalign._files import check_writable
+    from momentalign._files import check_writable, existing_folder
     from momentalign._format import format_size, pluralize
     from momentalign.runs import find_clashes
     from momentalign.sweep import LocalEngine, estimate_sweep, remaining
@@ -117,9 +124,8 @@ def print_cost(
             f"{engine.per_gpu} runs that share a GPU are not expected to finish sooner than one after another, and the "
             "estimate counts them so: they help only where reading files, not the GPU, takes the time."
         )
-    for kind, error in cost.errors.items():
-        console.print(f"{kind} could not be measured: {error}")
-    existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    print_lines(console, (f"{kind} could not be measured: {error}" for kind, error in cost.errors.items()))
+    existing = existing_folder(out.absolute())
     free = shutil.disk_usage(existing).free
     if cost.size > free:
         raise ValueError(
@@ -167,9 +173,7 @@ def print_tables(console: Console, results: "Sweep", rules: Iterable[str], *, re
 
 def print_notes(console: Console, tally: "Tally", problems: Iterable[str]) -> None:
     """Print the notes of the runs, for instance on skipped files, and the problems of their folders."""
-    for note in tally.notes[:_MOST_NOTES]:
-        console.print(f"Note: {note}")
+    print_lines(console, (f"Note: {note}" for note in tally.notes[:_MOST_NOTES]))
     if len(tally.notes) > _MOST_NOTES:
         console.print(f"And {len(tally.notes) - _MOST_NOTES} more notes.")
-    for problem in problems:
-        console.print(problem)
+    print_lines(console, problems)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from momentalign.cli._options import ReachOption
-from momentalign.cli._output import make_console, print_block
+from momentalign.cli._output import make_console, print_block, print_lines
 
 _FORMATS = {".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 _NEEDS = {
@@ -39,7 +39,7 @@ def table(
     ] = None,
 ) -> None:
     """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
-    from momentalign._files import atomic_write, check_output
+    from momentalign._files import check_output, write_output
     from momentalign._validation import check_choice, check_nonnegative
     from momentalign.runs import read_runs
     from momentalign.selection import REACH, RULES
@@ -54,8 +54,7 @@ def table(
         check_output(out, tuple(_FORMATS))
     chosen = form or _FORMATS.get(out.suffix if out is not None else "", "text")
     sweep = read_runs(folders)
-    for problem in sweep.problems:
-        make_console(stderr=True).print(problem)
+    print_lines(make_console(stderr=True), sweep.problems)
     from momentalign.report import accuracy_table  # takes seconds
 
     result = accuracy_table(sweep, rule, reach=reach)
@@ -70,7 +69,6 @@ def table(
     if out is None:
         print_block(make_console(), content.removesuffix("\n"))
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(out, content)
+    write_output(out, content)
     following = f"momentalign report {shlex.join(map(str, folders))} -o report.html"
     make_console().print(f"Saved the table to {out}. Next: {following}")

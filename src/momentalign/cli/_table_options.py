@@ -57,20 +57,20 @@ def table_options(command: Callable[..., None], *, default: str | None = None) -
 
 
 def check_exists(path: Path) -> None:
-    """Raise FileNotFoundError for a file or folder that is not there, before imports that take seconds."""
+    """Raise FileNotFoundError for a missing file or folder, before slow imports."""
     if not Path(spec_path(str(path))).expanduser().exists():
         raise FileNotFoundError(f"{path} does not exist.")
 
 
 def check_table(path: str | Path, table: TableOptions) -> None:
-    """Check that a table is there and has its columns, before imports that take seconds."""
+    """Check that a table and its columns exist, before slow imports."""
     from momentalign.tables import check_columns
 
     check_columns(path, **table)
 
 
 def check_dataset(name: str, table: TableOptions) -> None:
-    """Check what can be told of a data set before imports that take seconds: paths that do not exist, tables."""
+    """Check that a table with its columns, or a folder, exists, before slow imports."""
     path = Path(spec_path(table_spec(name, **table))).expanduser()
     if is_table(path) and not path.is_dir():
         check_table(name, table)
@@ -79,5 +79,5 @@ def check_dataset(name: str, table: TableOptions) -> None:
 
 
 def words_of(table: TableOptions) -> list[str]:
-    """The options as words of a command line."""
+    """The options as command-line arguments."""
     return [word for name, value in table.items() for word in (f"--{name}", value)]

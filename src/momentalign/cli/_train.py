@@ -36,6 +36,7 @@ from momentalign.cli._output import (
     exit_on_interrupt,
     make_console,
     print_line,
+    print_lines,
     print_warnings,
     score_table,
     splits_note,
@@ -143,9 +144,7 @@ def train_command(
         network = encoder or default_encoder(dataset, "table" if is_table(spec_path(config.dataset)) else "mnist")
         console.print(f"{algorithm} on {dataset}{held_out}: {length}, encoder {network}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
-        for note in (preset_note(config, preset), augmentation_note(config, augment)):
-            if note is not None:
-                print_line(note)
+        print_lines(console, (preset_note(config, preset), augmentation_note(config, augment)))
         options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
         options |= {"loggers": tuple(logger or ())}
         options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}
@@ -171,25 +170,18 @@ def train_command(
             records = run(config, out, **options, checkpoint_every=checkpoint_every, progress=bar)
         history, saved = read_records(out), read_run(out).get("weights")
         diverged = divergence_note(history, config.hparams)
-        if diverged is not None:
-            console.print(diverged)
+        print_lines(console, [diverged])
         if saved is not None:
             records = saved_records(history, saved)
         console.print(score_table(records, config.test_domains))
-        columns = splits_note(records, config.test_domains)
-        if columns is not None:
-            console.print(columns)
-        note = None if diverged else annealing_note(history, config.test_domains, config.hparams)
-        if note is not None:
-            console.print(note)
+        fallen = None if diverged else annealing_note(history, config.test_domains, config.hparams)
+        print_lines(console, [splits_note(records, config.test_domains), fallen])
         if not (out / "checkpoint" / "model.safetensors").exists():
             console.print(f"{out} has records but no weights. Remove it and run the same command again to save them.")
             return
         read_model(out)  # raises with advice if the weights are damaged
         if saved is not None:
-            chosen = weights_note(saved, config.steps)
-            if chosen is not None:
-                console.print(chosen)
+            print_lines(console, [weights_note(saved, config.steps)])
             if saved["keep"] != keep or (reach is not None and saved.get("reach") != reach):
                 console.print(f"That is not what --keep asks for now: remove {out} and run the same command again.")
         more = (["--root", str(root)] if root else []) + (["--skip-bad-files"] if skip_bad_files else [])

@@ -1,19 +1,18 @@
-"""Model cards, from what a run or a probe has recorded."""
+"""Model cards from the records of a run or a probe."""
 
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from momentalign._csv import plain_cell
 from momentalign._files import file_in
-from momentalign._format import join_first, pluralize
+from momentalign._format import join_first, pluralize, slug
 from momentalign._hub import hub_library
 from momentalign._saved import MODEL, checkpoint_of, read_values
 from momentalign._sealed import unseal
-from momentalign.hub._names import public_name
 from momentalign.report import algorithm_label, escape_markdown
 from momentalign.runs import Record, read_records, read_run, saved_records, weights_note
 from momentalign.tables import TableModel
@@ -40,7 +39,7 @@ class CardScore:
 
 @dataclass(frozen=True)
 class CardContent:
-    """What a card says."""
+    """Content of a card."""
 
     dataset: str
     task: str | None
@@ -144,7 +143,7 @@ def _of_run(folder: Path, name: str) -> CardContent:
         usage=_usage(name, "names", f"list of class names; rows are {_INPUTS.get(kind, 'as in the data set')}"),
         facts=facts,
         **_run_results(own, info["domains"], test),
-        tags=[_tag(config["algorithm"])],
+        tags=[slug(config["algorithm"])],
     )
 
 
@@ -202,7 +201,7 @@ def _of_probe(folder: Path, name: str) -> CardContent:
         ("held-out domain", str(held_out) if held_out else "each in turn for the results; the model is fitted on all"),
         ("chosen inside the training domains", ", ".join(f"{key} {value}" for key, value in chosen.items())),
         ("why", str(about.get("reason", ""))),
-        ("versions", f"momentalign {_version_of(folder)}"),
+        ("versions", f"momentalign {unseal(file_in(folder, MODEL), nonfinite=True).get('momentalign')}"),
     ]
     return CardContent(
         dataset=target,
@@ -236,10 +235,6 @@ def _rounded(value: str) -> str:
     return f"{float(value):.4g}" if value else "–"
 
 
-def _version_of(folder: Path) -> str:
-    return str(unseal(file_in(folder, MODEL), nonfinite=True).get("momentalign"))
-
-
 def _usage(name: str, result: str, comment: str) -> list[str]:
     return [
         "```python",
@@ -256,11 +251,22 @@ def _versions(info: Mapping[str, Any]) -> str:
     return ", ".join(f"{package} {version}" for package, version in versions.items()) + f"; {info.get('device')}"
 
 
-def _tag(algorithm: str) -> str:
-    return re.sub(r"[^a-z0-9-]+", "-", algorithm.lower()).strip("-")
-
-
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     names = [escape_markdown(head) for head in heads]
     lines = [f"| {' | '.join(names)} |", "|---|" + "--:|" * (len(names) - 1)]
     return [*lines, *(f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)]
+
+
+def public_name(name: str) -> str:
+    """Cut an absolute path, which may name people and machines, to its last part; other names are unchanged.
+
+    Example:
+        >>> public_name("/home/ada/patients.csv"), public_name("hf:google/vit"), public_name("hf:/models/vit")
+        ('patients.csv', 'hf:google/vit', 'hf:vit')
+    """
+    kind, colon, rest = name.partition(":")
+    prefix, path = (f"{kind}:", rest) if colon and kind in ("hf", "hf-config") else ("", name)
+    if Path(path).expanduser().is_absolute() or PureWindowsPath(path).is_absolute():
+        windows = PureWindowsPath(path).is_absolute()
+        return prefix + (PureWindowsPath(path) if windows else PurePosixPath(path)).name
+    return name

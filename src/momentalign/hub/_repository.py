@@ -8,8 +8,7 @@ from momentalign._files import file_in
 from momentalign._hub import hub_library, readable_errors, why_unreachable
 from momentalign._saved import MODEL, WEIGHTS, checkpoint_of, read_values
 from momentalign._sealed import seal
-from momentalign.hub._card import model_card
-from momentalign.hub._names import public_name
+from momentalign.hub._card import model_card, public_name
 from momentalign.runs import RunState, is_intact, read_run
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ def push_to_hub(
 ) -> str:
     """Upload a finished run or a probe, with a model card, as one commit.
 
-    The repository is made if it does not exist. Uploaded are weights, descriptions, records and the card, of an earlier
-    model in the repository these are replaced; training state is not uploaded. Absolute paths of data and encoders
-    are cut to their last part. Names of columns, domains and classes are part of a model.
+    Creates the repository if it does not exist. Uploads weights, descriptions, records and the card, replacing those of
+    an earlier model; training state is not uploaded. Absolute paths of data and encoders are cut to their last part.
+    Names of columns, domains and classes are part of a model.
 
     Args:
         folder: Folder of a finished run, or of `momentalign probe`.
@@ -72,8 +71,8 @@ def from_pretrained(
 ) -> "Predictor | TableModel":
     """Download and load a model that :func:`push_to_hub` uploaded.
 
-    Weights and descriptions are downloaded and nothing else of the repository; no code is run, and checksums are
-    compared. Without a connection the copy in the hub's local cache is used.
+    Downloads the files of the model only, compares checksums and runs no code. Without a connection the copy in the
+    hub's local cache is used.
 
     Args:
         name: Of the model on the hub: `user/model`.

@@ -4,7 +4,6 @@ from momentalign.probing._config import grid_size, make_probe_config
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, ProbeScores, Projection, project
 from momentalign.probing._fit import ProbeSolver
-from momentalign.probing._method_grid import method_grid
 from momentalign.probing._methods import (
     GROUP_METHODS,
     METHODS,
@@ -12,7 +11,7 @@ from momentalign.probing._methods import (
     ProbeMethod,
     find_method,
 )
-from momentalign.probing._probe_recipes import ProbeRecipe, recipe_for
+from momentalign.probing._probe_recipes import ProbeRecipe, method_grid, recipe_for
 from momentalign.probing._protocol import run_protocol
 from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult
 from momentalign.probing._run import feature_source, run_probe

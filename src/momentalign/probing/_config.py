@@ -1,6 +1,5 @@
 """Configuration of a probe as a run: a file of features, a method and an index in its grid."""
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +11,8 @@ from momentalign._validation import check_choice, check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
 from momentalign.probing._fit import L2, MAX_ITER, TOL
-from momentalign.probing._method_grid import method_grid
 from momentalign.probing._methods import LEARNING_RATE, SOLVERS, find_method
-from momentalign.probing._probe_recipes import BATCH, recipe_for
+from momentalign.probing._probe_recipes import BATCH, count_batches, method_grid, recipe_for
 from momentalign.runs import RunConfig
 
 _RECORDS = 100
@@ -83,7 +81,7 @@ def make_probe_config(
     values |= {**(hparams or {}), "recipe": plan.name}
     steps, default = MAX_ITER, 1
     if solver == "sgd":
-        batches = math.ceil(rows / check_count("batch_size", values["batch_size"], 1))
+        batches = count_batches(rows, check_count("batch_size", values["batch_size"], 1))
         steps = batches * check_count("epochs", values["epochs"], 1)
         default = max(1, steps // _RECORDS)
     return RunConfig(

@@ -116,11 +116,7 @@ class ProbeData:
         return data
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        **reading: str | None,
-    ) -> Self:
+    def from_file(cls, path: str | Path, **reading: str | None) -> Self:
         """Read a table, see :func:`momentalign.tables.read_table`; by default with the columns of `embed`.
 
         There has to be a column of splits. Without one of groups these are the pairs of class and domain. Columns of
@@ -153,8 +149,12 @@ class ProbeData:
 
     def count_groups(self, split: str) -> dict[str, int]:
         """Rows of each group in a split, by its name; groups without rows are left out."""
-        sizes = np.bincount(self.groups[self.rows(split)], minlength=len(self.group_names))
-        return {name: int(size) for name, size in zip(self.group_names, sizes, strict=True) if size}
+        sizes = self.group_sizes(split).tolist()
+        return {name: size for name, size in zip(self.group_names, sizes, strict=True) if size}
+
+    def group_sizes(self, split: str) -> NDArray[np.intp]:
+        """Rows of each group in a split, shape (G,)."""
+        return np.bincount(self.groups[self.rows(split)], minlength=len(self.group_names))
 
     def __repr__(self) -> str:
         sizes = " + ".join(str(len(self.rows(split))) for split in SPLIT_NAMES)
@@ -187,9 +187,9 @@ def check_group_sizes(data: ProbeData, method: str, least: Mapping[str, int]) ->
 
 
 def small_group(data: ProbeData, method: str, least: Mapping[str, int]) -> str:
-    """A sentence about a group with fewer rows in a split than a method needs, or nothing."""
+    """Message on a group with fewer rows in a split than a method needs, or ""."""
     for split, number in least.items():
-        sizes = np.bincount(data.groups[data.rows(split)], minlength=len(data.group_names))
+        sizes = data.group_sizes(split)
         if sizes.min() < number:
             return (
                 f"Method '{method}' needs {pluralize(number, 'row')} or more of every group in '{split}', but "

@@ -1,4 +1,4 @@
-"""Input of the heads: PCA and ISR-Mean fitted on the training rows; and the accuracies of their output."""
+"""Input of the heads, by PCA and ISR-Mean fitted on the training rows, and accuracies of their predictions."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ from momentalign._datasets import SPLIT_NAMES
 from momentalign._types import Array
 from momentalign.linear import LinearHead, fit_head
 from momentalign.probing._data import Codes, ProbeData
-from momentalign.sklearn import ISRMean, group_report
+from momentalign.sklearn import ISRMean
+from momentalign.tables import measure_groups
 
 COMPONENTS = 100
 """Principal components that the paper keeps."""
@@ -82,17 +83,9 @@ class ProbeFeatures:
 
     def measures(self, head: LinearHead, split: str) -> dict[str, float]:
         """All measures of :func:`momentalign.sklearn.group_report` on a split, by their names in records."""
-        rows, trained = self.splits[split], self.train.groups
-        logits = head.logits(rows.features)
-        report = group_report(
-            rows.targets,
-            logits.argmax(1),
-            rows.groups,
-            probabilities=softmax(logits, axis=1),
-            train_groups=trained if np.isin(trained, rows.groups).any() else None,
-            classes=np.arange(len(self.data.classes)),
-        )
-        return report.metrics()
+        rows = self.splits[split]
+        probabilities = softmax(head.logits(rows.features), axis=1)
+        return measure_groups(rows.targets, probabilities, rows.groups, self.train.groups).metrics()
 
 
 def project(

@@ -12,6 +12,7 @@ from momentalign.linear import (
     GroupWeights,
     HeadCallback,
     LinearHead,
+    Objective,
     SortedRows,
     balance_weights,
     fit_sgd,
@@ -57,12 +58,7 @@ class ProbeSolver:
         """Fit a head for each setting of the hyper-parameters; `tick` is called after each fit."""
         if self.name == "converged":
             return self.fit_converged(features, method, settings, seed, tick=tick)
-        heads = []
-        for hparams in settings:
-            heads.append(self.fit_sgd(features, method, hparams, seed))
-            if tick is not None:
-                tick()
-        return heads
+        return _fit_each(lambda hparams: self.fit_sgd(features, method, hparams, seed), settings, tick)
 
     def fit_converged(
         self,
@@ -87,8 +83,7 @@ class ProbeSolver:
                 tick()
         else:
             objective = method.objective(rows, classes, l2)
-            tol = self.tol * float(np.abs(objective(np.zeros(objective.shape).ravel())[1]).max())
-            weights = [method.weights(hparams) for hparams in settings]
+            tol, weights = self._absolute_tol(objective), [method.weights(hparams) for hparams in settings]
             solutions = solve_path(objective, weights, tol=tol, max_iter=self.max_iter, watch=watch, tick=tick)
         shape = (1 if classes == 2 else classes, rows.X.shape[1])
         return [LinearHead.of(solution, shape, bias=False) for solution in solutions]
@@ -103,20 +98,13 @@ class ProbeSolver:
         tick: Callable[[], None] | None,
     ) -> list[LinearHead]:
         """Fit each setting by the method's own function."""
-        assert method.fit is not None
-        train, classes = features.train, len(features.data.classes)
+        fit, train = method.fit, features.train
+        assert fit is not None
         counts = bootstrap_weights(features, seed_hash("bootstrap", seed))
-        plain = AlignmentObjective(
-            SortedRows.sort(train.features, train.targets, None, counts, bias=False), classes, l2=0.0
-        )
-        tol = self.tol * float(np.abs(plain(np.zeros(plain.shape).ravel())[1]).max())
+        rows = SortedRows.sort(train.features, train.targets, None, counts, bias=False)
+        tol = self._absolute_tol(AlignmentObjective(rows, len(features.data.classes), l2=0.0))
         task = FitTask(features, counts, l2, tol, self.max_iter, seed_hash(method.name, seed))
-        heads = []
-        for hparams in settings:
-            heads.append(method.fit(task, **{name: hparams[name] for name in method.grid}))
-            if tick is not None:
-                tick()
-        return heads
+        return _fit_each(lambda hparams: fit(task, **{name: hparams[name] for name in method.grid}), settings, tick)
 
     def fit_sgd(
         self,
@@ -150,6 +138,21 @@ class ProbeSolver:
     def _absolute_l2(self, features: ProbeFeatures) -> float:
         """L2 in units of the features."""
         return self.l2 * float(np.square(features.train.features).mean())
+
+    def _absolute_tol(self, objective: Objective) -> float:
+        """Tolerance in units of the gradient at zero."""
+        return self.tol * float(np.abs(objective(np.zeros(objective.shape).ravel())[1]).max())
+
+
+def _fit_each(
+    fit: Callable[[Hparams], LinearHead], settings: Sequence[Hparams], tick: Callable[[], None] | None
+) -> list[LinearHead]:
+    heads = []
+    for hparams in settings:
+        heads.append(fit(hparams))
+        if tick is not None:
+            tick()
+    return heads
 
 
 def bootstrap_rows(features: ProbeFeatures, seed: int, method: ProbeMethod | None = None) -> SortedRows:

@@ -1,4 +1,4 @@
-"""Methods for worst groups that take several fits: each returns the head of one setting."""
+"""Methods for worst groups that need several fits; each returns the head of one setting."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,11 +28,11 @@ _DFR_ITERATIONS = 1000
 
 @dataclass(frozen=True, eq=False)
 class FitTask:
-    """What a method is fitted on.
+    """Input of a method's fit.
 
     Args:
         features: Projected rows of all splits.
-        counts: Times that each training row is in the bootstrap, shape (n,).
+        counts: Count of each training row in the bootstrap, shape (n,).
         l2: Weight of half the squared norm of the head.
         tol: Largest entry of the gradient at a solution.
         max_iter: Maximum number of iterations of a fit.
@@ -122,7 +122,7 @@ def refit_by_mistakes(task: FitTask, gamma: float, distance_weight: float) -> Li
 
 
 def train_twice(task: FitTask, first_l2_factor: float, upweight: float) -> LinearHead:
-    """JTT, with L2 of the first head in the place of its few epochs."""
+    """JTT, with L2 regularisation of the first head instead of few epochs."""
     train = task.features.train
     return fit_jtt(
         train.features,
@@ -139,4 +139,4 @@ def train_twice(task: FitTask, first_l2_factor: float, upweight: float) -> Linea
 
 
 _NONE = Scored(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64))
-"""No rows choose: the protocol does."""
+"""No rows for selection: the protocol selects."""

@@ -62,9 +62,9 @@ class ProbeMethod:
         same_as: Method whose fit this one is.
         counts: What the loss weights equally: `"rows"`, `"domains"`, or `"groups"`, in each domain where there is a
             penalty.
-        fit: Fits one setting from a :class:`FitTask` and the hyper-parameters, where that takes several heads.
-        solvers: Solvers that it can be fitted by.
-        least: Rows that every group has to have in a split, by its name.
+        fit: Fits one setting from a :class:`FitTask` and the hyper-parameters, for methods of several heads.
+        solvers: Solvers that can fit it.
+        least: Fewest rows of every group, by split.
     """
 
     name: str
@@ -91,7 +91,7 @@ class ProbeMethod:
         return self.penalty(**{name: hparams[name] for name in self.grid}, validate=False, **options)
 
     def batch_penalty(self, hparams: Hparams, num_domains: int) -> BatchPenalty | None:
-        """The penalty that SGD adds to the loss of a batch, by the cheapest way."""
+        """The penalty that SGD adds to the loss of a batch, by the cheapest route."""
         if self.penalty is None:
             return None
         steps = int(hparams.get("anneal_steps", 0))

@@ -1,13 +1,22 @@
-"""Settings of the protocol for each data set: epochs, annealing steps, class of ISR, published best sets."""
+"""Settings of the protocol for each data set, and the hyper-parameter sets that it tries for a method."""
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from momentalign._validation import check_choice
-from momentalign.published import BEST_PROBES
+from momentalign.probing._methods import ALIGNMENT_GRID, SOLVERS, find_method
+from momentalign.published import BEST_PROBES, published_as
 
 BATCH = 500
 """Rows of a batch of SGD."""
+
+
+def count_batches(rows: int, size: int = BATCH) -> int:
+    """Batches in a pass over the rows; the last one may be smaller."""
+    return math.ceil(rows / size)
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,8 @@ class ProbeRecipe:
     counting: tuple[str, ...] = ()
 
     def steps(self, train_rows: int) -> int:
-        """Steps of SGD; the last batch of an epoch may be smaller."""
-        return -(-train_rows // BATCH) * self.epochs
+        """Steps of SGD."""
+        return count_batches(train_rows) * self.epochs
 
     def anneal_grid(self, train_rows: int) -> tuple[int, ...]:
         """Annealing steps to search."""
@@ -52,7 +61,7 @@ class ProbeRecipe:
             >>> recipe_for("waterbirds-released").training_step(2800, train_rows=4795, evaluation_rows=(1199, 5794))
             1120
         """
-        train, rest = -(-train_rows // BATCH), sum(-(-rows // BATCH) for rows in evaluation_rows)
+        train, rest = count_batches(train_rows), sum(map(count_batches, evaluation_rows))
         epochs, left = divmod(count, train + rest)
         return epochs * train + min(left, train)
 
@@ -91,3 +100,39 @@ def recipe_for(name: str) -> ProbeRecipe:
         50
     """
     return _RECIPES[check_choice("recipe", name, _RECIPES)]
+
+
+def method_grid(
+    name: str, solver: str, recipe: ProbeRecipe, *, train_rows: int, evaluation_rows: Sequence[int] = ()
+) -> list[dict[str, float]]:
+    """Hyper-parameter sets of a method, the published best one first; one empty set where there is nothing to tune.
+
+    SGD has annealing steps as well, whose number depends on that of the training rows, and in some recipes on the rows
+    of the other splits.
+
+    Example:
+        >>> from momentalign.probing import recipe_for
+        >>> grid = method_grid("cma", "converged", recipe_for("waterbirds"), train_rows=4795)
+        >>> len(grid), grid[0]
+        (49, {'gradient_weight': 10.0, 'hessian_weight': 1000.0})
+    """
+    method = find_method(name)
+    if check_choice("solver", solver, SOLVERS) not in method.solvers:
+        raise ValueError(
+            f"'{name}' is fitted by solver '{method.solvers[0]}' only, but 'solver' is '{solver}'. Use that solver, or "
+            "leave the method out."
+        )
+    grid = dict(method.grid) if solver in method.tuned else {}
+    grid = {
+        key: (*recipe.more_weights, *values) if values is ALIGNMENT_GRID else values for key, values in grid.items()
+    }
+    best = dict(recipe.best.get(published_as(name), {}))
+    if solver == "sgd" and method.penalty is not None:
+        grid["anneal_steps"] = recipe.anneal_grid(train_rows)
+        if name in recipe.counting:
+            count = partial(recipe.training_step, train_rows=train_rows, evaluation_rows=evaluation_rows)
+            grid["anneal_steps"] = tuple(map(count, grid["anneal_steps"]))
+            best |= {"anneal_steps": count(int(best["anneal_steps"]))} if "anneal_steps" in best else {}
+    sets = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    best = {key: value for key, value in best.items() if key in grid}
+    return [best, *(one for one in sets if one != best)] if best and set(best) == set(grid) else sets

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._datasets import SPLIT_NAMES
-from momentalign._types import ReportProgress
+from momentalign._types import ReportProgress, ignore_progress
 from momentalign._validation import check_choice, check_count, check_nonnegative, check_weight
 from momentalign.probing._data import ProbeData, check_group_sizes, small_group
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
-from momentalign.probing._method_grid import method_grid
 from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method
-from momentalign.probing._probe_recipes import recipe_for
+from momentalign.probing._probe_recipes import method_grid, recipe_for
 from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult, Published
 
 ProbeInput = ProbeData | ProbeFeatures | str | Path
@@ -106,11 +105,10 @@ def run_protocol(
     needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
     grids = {name: method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others) for name in needed}
     total = sum(len(grid) + min(top, len(grid)) * (seeds - 1) for grid in grids.values())
-    finished = count(1)
+    finished, report = count(1), progress or ignore_progress
 
     def report_fit(label: str) -> None:
-        if progress is not None:
-            progress(label, min(1.0, next(finished) / total))
+        report(label, min(1.0, next(finished) / total))
 
     fits: list[ProbeFit] = []
     best: dict[str, tuple[ProbeFit, ...]] = {}
@@ -159,7 +157,7 @@ def _search(
     top: int,
     tick: Callable[[], None],
 ) -> tuple[list[ProbeFit], tuple[ProbeFit, ...]]:
-    """All fits of a method, the grid on the first seed and the best sets on the others; and those of the best set."""
+    """Fit the grid on the first seed and the best sets on the others; all fits, and those of the best set."""
     from momentalign.selection import best_set, best_sets  # imports pandas
 
     def fit_sets(indices: list[int], seed: int) -> list[ProbeFit]:

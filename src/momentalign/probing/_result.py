@@ -47,7 +47,7 @@ class ProbeFit:
         return self.head.converged
 
     def validation(self, rule: str) -> float:
-        """What a selection rule ranks by."""
+        """Accuracy that a selection rule ranks by."""
         from momentalign.selection import GROUP_RULES  # imports pandas
 
         metric, split = GROUP_RULES[rule]
@@ -85,7 +85,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class ProtocolResult:
-    """The table of the protocol, with a row per method, and all fits, also those of the grids; `rule` selected."""
+    """The table of the protocol, one row per method, and all fits of the grids; sets were selected by `rule`."""
 
     name: str
     solver: str

@@ -1,6 +1,6 @@
 """Run one probe: fit its head and write records and model into a run folder."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -93,17 +93,17 @@ def _fit(
     if hparams["solver"] == "converged":
         solver = ProbeSolver("converged", hparams["l2"], tol=hparams["tol"], max_iter=config.steps)
         rows = bootstrap_rows(features, config.trial)
-        writer = _Writer(config, _Curves(features, method, rows), target, progress)
-        (head,) = solver.fit_converged(features, method, [hparams], config.trial, watch=writer.observe)
+        recorder = _Recorder(config, method, features, rows, target, progress)
+        (head,) = solver.fit_converged(features, method, [hparams], config.trial, watch=recorder.observe)
     else:
         schedule = {"epochs": hparams["epochs"], "batch_size": hparams["batch_size"], "learning_rate": hparams["lr"]}
         solver = ProbeSolver("sgd", hparams["l2"], **schedule)
         rows = SortedRows.sort(train.features, train.targets, train.domains, None, bias=False)
-        writer = _Writer(config, _Curves(features, method, rows), target, progress)
-        head = solver.fit_sgd(features, method, hparams, config.trial, watch=writer.step)
+        recorder = _Recorder(config, method, features, rows, target, progress)
+        head = solver.fit_sgd(features, method, hparams, config.trial, watch=recorder.step)
         if not head.converged:
             raise DivergedError(head.n_iter)
-    last = writer.finish(head)
+    last = recorder.finish(head)
     if target is not None:
         if save:
             _table_model(features, head).save(target.path / "checkpoint")
@@ -120,89 +120,74 @@ def _table_model(features: ProbeFeatures, head: LinearHead) -> TableModel:
     return TableModel(encoder, head.coef, head.intercept, features.data.classes, about)
 
 
-class _Writer:
-    """Writes records every `record_every` steps, and those of the last step."""
-
-    def __init__(
-        self, config: RunConfig, curves: "_Curves", target: RunFolder | None, progress: StepProgress | None
-    ) -> None:
-        self.config, self.curves, self.target, self.progress = config, curves, target, progress
-        self.seen = 0
-        self.pending: tuple[int, float, LinearHead] | None = None
-        self.records: list[Record] = []
-
-    def step(self, step: int, value: float, head: Array) -> None:
-        """Count a finished step, with its loss and head."""
-        self.seen = step + 1
-        self.pending = (step, value, self.curves.linear(head, value, step))
-        if step % self.config.record_every == 0:
-            self.last()
-        if self.progress is not None:
-            self.progress(self.seen, max(self.config.steps, self.seen))
-
-    def observe(self, value: float, head: Array) -> None:
-        """Count a step of the converged solver."""
-        self.step(self.seen, value, head)
-
-    def last(self) -> None:
-        """Write the records of the last step if they have not been."""
-        if self.pending is not None:
-            self.records = self.curves.records(*self.pending)
-            self.pending = None
-            if self.target is not None:
-                self.target.append(self.records)
-
-    def finish(self, head: LinearHead) -> list[Record]:
-        """Records of the last step, with all measures of the final head."""
-        if not self.seen:  # a method of several fits has no steps of its own
-            self.pending = (0, head.objective, head)
-        self.last()
-        more = self.curves.measures(max(0, self.seen - 1), head, {record["metric"] for record in self.records})
-        if self.target is not None:
-            self.target.append(more)
-        return [*self.records, *more]
-
-
-def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
-    hparams = config.hparams
-    options = {name: hparams[name] for name in ("components", "isr", "isr_class", "isr_scale", "unit_scale")}
-    if data is not None:
-        return project(data, **options)
-    return _projected(open_data(config.dataset), tuple(sorted(options.items())))
-
-
-@lru_cache(maxsize=1)
-def _projected(data: ProbeData, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
-    """Cache the last features: successive runs of a sweep share them."""
-    return project(data, **dict(options))
-
-
-class _Curves:
-    """Makes the records of heads.
+class _Recorder:
+    """Writes records every `record_every` steps, and those of the last step.
 
     Terms are those of the method over all training rows, unweighted, with the spreads of the domains' gradients and
     Hessians in the units of the published weights, so that methods can be compared.
     """
 
-    def __init__(self, features: ProbeFeatures, method: ProbeMethod, rows: SortedRows) -> None:
-        self.features = features
+    def __init__(
+        self,
+        config: RunConfig,
+        method: ProbeMethod,
+        features: ProbeFeatures,
+        rows: SortedRows,
+        target: RunFolder | None,
+        progress: StepProgress | None,
+    ) -> None:
+        self.config, self.features, self.target, self.progress = config, features, target, progress
         classes = len(features.data.classes)
         self.objective = method.objective(rows, classes, 0.0)
         self.spreads = AlignmentObjective(rows, classes, l2=0.0, scaling=PUBLISHED_SCALING)
         orders = (1, 2, 3) if "third_weight" in method.grid else (1, 2)
         self.spreads.set_weights({term_name(order): 1.0 for order in orders})
+        self.seen = 0
+        self.pending: tuple[int, float, LinearHead] | None = None
+        self.records: list[Record] = []
 
-    def linear(self, head: Array, loss: float, step: int) -> LinearHead:
-        """The head of a step, from its flattened coefficients."""
-        return LinearHead.of(Solution(head, loss, step, True), self.objective.shape, bias=False)
+    def step(self, step: int, loss: float, head: Array) -> None:
+        """Count a finished step, with its loss and flattened head."""
+        self.seen = step + 1
+        linear = LinearHead.of(Solution(head, loss, step, True), self.objective.shape, bias=False)
+        self.pending = (step, loss, linear)
+        if step % self.config.record_every == 0:
+            self._write_pending()
+        if self.progress is not None:
+            self.progress(self.seen, max(self.config.steps, self.seen))
 
-    def records(self, step: int, loss: float, head: LinearHead) -> list[Record]:
-        """Records of one step: step-level values first, then accuracies.
+    def observe(self, loss: float, head: Array) -> None:
+        """Count a step of the converged solver."""
+        self.step(self.seen, loss, head)
 
-        A mean of heads has no loss of its own, and terms are those of a head without intercept.
-        """
-        values = {} if np.isnan(loss) else {"loss": loss}
-        if not head.intercept.any():
+    def finish(self, head: LinearHead) -> list[Record]:
+        """Records of the last step, with all measures of the final head."""
+        if not self.seen:  # a method of several fits has no steps of its own
+            self.pending = (0, head.objective, head)
+        self._write_pending()
+        known = {record["metric"] for record in self.records}
+        more = [
+            _record(max(0, self.seen - 1), name, value, split)
+            for split in self.features.splits
+            for name, value in self.features.measures(head, split).items()
+            if name not in known
+        ]
+        if self.target is not None:
+            self.target.append(more)
+        return [*self.records, *more]
+
+    def _write_pending(self) -> None:
+        """Write the records of the last step if they have not been."""
+        if self.pending is not None:
+            self.records = self._step_records(*self.pending)
+            self.pending = None
+            if self.target is not None:
+                self.target.append(self.records)
+
+    def _step_records(self, step: int, loss: float, head: LinearHead) -> list[Record]:
+        """Records of one step: step-level values first, then accuracies."""
+        values = {} if np.isnan(loss) else {"loss": loss}  # a mean of heads has no loss of its own
+        if not head.intercept.any():  # terms are those of a head without intercept
             coef = head.coef.ravel()
             values |= self.spreads.terms(coef)
             if isinstance(self.objective, PenaltyObjective):
@@ -211,15 +196,6 @@ class _Curves:
         for split in self.features.splits:
             records += self._accuracies(step, split, head)
         return records
-
-    def measures(self, step: int, head: LinearHead, known: Collection[str]) -> list[Record]:
-        """Records of the measures that :meth:`records` does not have."""
-        return [
-            _record(step, name, value, split)
-            for split in self.features.splits
-            for name, value in self.features.measures(head, split).items()
-            if name not in known
-        ]
 
     def _accuracies(self, step: int, split: str, head: LinearHead) -> list[Record]:
         data, scores = self.features.data, self.features.score(head, split)
@@ -237,6 +213,20 @@ class _Curves:
             for group, value in zip(data.group_names, scores.groups, strict=True)
             if np.isfinite(value)
         ]
+
+
+def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
+    hparams = config.hparams
+    options = {name: hparams[name] for name in ("components", "isr", "isr_class", "isr_scale", "unit_scale")}
+    if data is not None:
+        return project(data, **options)
+    return _projected(open_data(config.dataset), tuple(sorted(options.items())))
+
+
+@lru_cache(maxsize=1)
+def _projected(data: ProbeData, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
+    """Cache the last features: successive runs of a sweep share them."""
+    return project(data, **dict(options))
 
 
 def _record(step: int, metric: str, value: float, split: str | None = None, domain: str | None = None) -> Record:

@@ -3,8 +3,9 @@
 Names are imported on first use: tables need pandas only, pages also the packages of the charts.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from momentalign._extras import require
 
 if TYPE_CHECKING:
     from momentalign.report._accuracy_table import accuracy_table
@@ -16,18 +17,15 @@ if TYPE_CHECKING:
     from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 
 _MODULES = {
-    "PairedDifference": "_comparison",
-    "ResultCell": "_table",
-    "ResultRow": "_table",
-    "ResultTable": "_table",
-    "TableSection": "_table",
-    "accuracy_table": "_accuracy_table",
-    "algorithm_label": "_names",
-    "escape_markdown": "_escape",
-    "paired_differences": "_comparison",
-    "write_diagnosis": "_diagnosis_page",
-    "write_report": "_page",
+    "_accuracy_table": ("accuracy_table",),
+    "_comparison": ("PairedDifference", "paired_differences"),
+    "_diagnosis_page": ("write_diagnosis",),
+    "_escape": ("escape_markdown",),
+    "_names": ("algorithm_label",),
+    "_page": ("write_report",),
+    "_table": ("ResultCell", "ResultRow", "ResultTable", "TableSection"),
 }
+"""Names by the private module that defines them."""
 
 __all__ = [
     "PairedDifference",
@@ -45,6 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(require(f"{__name__}.{module}", "Reports need", extra="cli,report"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,11 +9,11 @@ import pandas as pd
 from momentalign.published import WORST_GROUP
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, TableWithChart
-from momentalign.report._charts import curves, decades, dots, scatter
+from momentalign.report._charts import ChartRows, curves, decades, dots, scatter
 from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
 from momentalign.report._group_table import ACCURACIES
 from momentalign.report._style import NameStyles
-from momentalign.report._table import ResultTable, TableSection
+from momentalign.report._table import ResultTable, TableSection, paired_cells
 from momentalign.runs import RunState
 from momentalign.selection import GROUP_RULES, candidates
 
@@ -37,11 +37,11 @@ def accuracy_chapter(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> C
         results = [TableWithChart(section, _interval_group(section, grouped.styles)) for section in table.sections]
         tabs.append(Tab(_RULE_TITLES[rule], results=results))
     missing = [f"{_RULE_TITLES[rule]}: {reason}" for rule, reason in grouped.unavailable.items()]
-    note = "Test accuracy depends on the rule that selects hyper-parameters and steps. Only the oracle reads labels of "
-    note += (
+    note = (
+        "Test accuracy depends on the rule that selects hyper-parameters and steps. Only the oracle reads labels of "
         "the test domain. Underlined: the best of a column, and all that differ from it by no more than the ± of the "
+        "two."
     )
-    note += "two."
     return Chapter("accuracy", "Accuracy by selection rule", note, tabs, missing)
 
 
@@ -56,14 +56,14 @@ def curve_chapter(grouped: GroupedSweep) -> Chapter:
         if not panels:
             diverged = case.runs.index.isin(grouped.sweep.diverged().index).any()
             missing.append(f"{case.title}: no records {'before the runs diverged' if diverged else 'yet'}.")
-    titles = {"test": "On test rows", "training": "On validation rows"}
-    notes = {
-        "test": "All but the held-out rows of the test domain; for data with groups, the test split.",
-        "training": "Mean over the held-out rows of the training domains; for data with groups, the validation split.",
-    }
-    tabs = [Tab(titles[what], own, note=notes[what]) for what, own in groups.items() if own]
+    test = "All but the held-out rows of the test domain; for data with groups, the test split."
+    training = "Mean over the held-out rows of the training domains; for data with groups, the validation split."
+    tabs = [
+        Tab("On test rows", groups["test"], note=test),
+        Tab("On validation rows", groups["training"], note=training),
+    ]
     note = "Mean over trials; the band is one standard deviation."
-    return Chapter("curves", "Learning curves", note, tabs, missing)
+    return Chapter("curves", "Learning curves", note, [tab for tab in tabs if tab.groups], missing)
 
 
 def search_chapter(grouped: GroupedSweep) -> Chapter:
@@ -84,7 +84,7 @@ def search_chapter(grouped: GroupedSweep) -> Chapter:
 
 
 def describe_selection(case: Case) -> str:
-    """Which runs represent a method, and at which steps the penalties of annealed methods set in."""
+    """Which runs are shown for a method, and the step at which each annealed penalty starts."""
     if case.rule is None:
         finished = (case.runs["status"] == RunState.FINISHED).any()
         return f"No run {'could be selected' if finished else 'is finished'}: all runs so far."
@@ -98,6 +98,11 @@ def describe_selection(case: Case) -> str:
     return note + (f" Penalties set in at step: {', '.join(annealed)}." if annealed else "")
 
 
+def accuracy_panel(grouped: GroupedSweep, title: str, rows: ChartRows) -> Panel:
+    """Accuracy over steps, one line per method."""
+    return Panel(title, rows, partial(curves, styles=grouped.styles, y=ACCURACY_AXIS))
+
+
 def _domain_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
     """A panel for each test domain, on test and on validation rows."""
     frame = accuracy_curves(grouped, case)
@@ -107,8 +112,7 @@ def _domain_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
         for domain in case.domains:
             rows = chart_rows(own[own["test_domain"] == domain].drop(columns=["what", "test_domain"]))
             if rows:
-                draw = partial(curves, styles=grouped.styles, y=ACCURACY_AXIS)
-                panels.setdefault(what, []).append(Panel(f"{domain} left out", rows, draw))
+                panels.setdefault(what, []).append(accuracy_panel(grouped, f"{domain} left out", rows))
     return panels
 
 
@@ -119,37 +123,31 @@ def _group_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
         for metric, title in (("worst_group_accuracy", "worst group"), ("accuracy", "all rows")):
             rows = chart_rows(group_curves(grouped, case, metric, split))
             if rows:
-                draw = partial(curves, styles=grouped.styles, y=ACCURACY_AXIS)
-                panels.setdefault(what, []).append(Panel(title, rows, draw))
+                panels.setdefault(what, []).append(accuracy_panel(grouped, title, rows))
     return panels
 
 
 def _interval_group(section: TableSection, styles: NameStyles) -> PanelGroup:
-    """The numbers of a table with their errors, drawn."""
-    published = {row.algorithm: row.cells for row in section.rows if row.published}
+    """Chart of a table's numbers and their errors."""
     drawn = ACCURACIES if WORST_GROUP in section.columns else section.columns
     rows: list[dict[str, Any]] = []
-    for row in section.rows:
-        if row.published:
+    for row, column, cell, theirs in paired_cells(section):
+        if cell.mean is None or column not in drawn:
             continue
-        for index, (column, cell) in enumerate(zip(section.columns, row.cells, strict=True)):
-            if cell.mean is None or column not in drawn:
-                continue
-            theirs = published[row.algorithm][index] if row.algorithm in published else None
-            error = cell.error or 0.0
-            rows.append(
-                {
-                    "method": row.label,
-                    "column": column,
-                    "mean": round(cell.mean, 4),
-                    "low": round(cell.mean - error, 4),
-                    "high": round(cell.mean + error, 4),
-                    "text": cell.text,
-                    "trials": cell.trials,
-                    "published": theirs.text if theirs is not None and theirs.mean is not None else "none",
-                    "published_mean": theirs.mean if theirs is not None else None,
-                }
-            )
+        error = cell.error or 0.0
+        rows.append(
+            {
+                "method": row.label,
+                "column": column,
+                "mean": round(cell.mean, 4),
+                "low": round(cell.mean - error, 4),
+                "high": round(cell.mean + error, 4),
+                "text": cell.text,
+                "trials": cell.trials,
+                "published": "none" if theirs.mean is None else theirs.text,
+                "published_mean": theirs.mean,
+            }
+        )
     methods = {row["method"] for row in rows}
     shown = NameStyles.of([*styles.names, *(row["method"] for row in rows)])
     columns = tuple(column for column in section.columns if any(row["column"] == column for row in rows))
@@ -205,5 +203,5 @@ def _varied(hparams: pd.Series) -> list[tuple[str, list[float | None]]]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a chart has a place for a hyper-parameter."""
+    """Whether a hyper-parameter can be plotted."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

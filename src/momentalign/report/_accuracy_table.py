@@ -114,13 +114,11 @@ def _domain_section(
             name: {domain: numbers[domain] for domain in domains if domain in numbers}
             for name, numbers in published.items()
         }
-    rows, footnotes = with_published(rows, [*domains, AVERAGE], published)
+    rows, source = with_published(rows, [*domains, AVERAGE], published, PUBLISHED_FINE_TUNING)
     notes += mark_notes(
         rows, f"{pluralize(len(trials), 'trial')} of {pluralize(sets, 'set')}", _EXTRA_RUNS.get(rule.name, "")
     )
-    notes += plain_note(rows)
-    notes += [*more_notes, *diverged_note(frames.diverged)]
-    notes += [PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
+    notes += [*plain_note(rows), *more_notes, *diverged_note(frames.diverged), *source]
     heads = (*(domain_head(key.dataset, domain) for domain in domains), AVERAGE)
     title = f"{key.title}: test accuracy in %, {rule.title}"
     return TableSection(*key, title, tuple(notes), (*domains, AVERAGE), heads, tuple(rows))
@@ -152,16 +150,15 @@ def _section_over_datasets(
             if set(ours) == set(numbers) - {AVERAGE} and len(ours) == len(datasets) and AVERAGE in numbers:
                 own[AVERAGE] = numbers[AVERAGE]
             published.setdefault(algorithm, {}).update(own)
-    rows, footnotes = with_published(rows, columns, published)
+    rows, source = with_published(rows, columns, published, PUBLISHED_FINE_TUNING)
     notes = [rule.note, "average: of the data sets' averages."]
-    notes += mark_notes(rows, "the runs of their data set")
-    notes += [PUBLISHED_FINE_TUNING, *footnotes] if any(row.published for row in rows) else []
+    notes += [*mark_notes(rows, "the runs of their data set"), *source]
     title = f"All data sets: test accuracy in %, {rule.title}"
     return TableSection("", "", "", title, tuple(notes), columns, columns, tuple(rows))
 
 
 def _without_rows(runs: pd.DataFrame, candidates: pd.DataFrame) -> list[str]:
-    """A note if candidates of "extrapolated" lack the numbers of rows that standard errors are made of."""
+    """Note on candidates of "extrapolated" without recorded row counts, which standard errors need."""
     own = runs.loc[candidates["run"]].drop_duplicates("folder")
     lacking = sum(
         held_out_rows(rows, domains) is None for rows, domains in zip(own["rows"], own["domains"], strict=True)

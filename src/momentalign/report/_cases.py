@@ -1,4 +1,4 @@
-"""A sweep grouped for the page: what belongs in one chart, in what order, and which runs represent a method."""
+"""Group a sweep for the page: by data set and setting, with the runs that are shown for each method."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class Case:
         title: Name on the page.
         domains: In the data set's order.
         runs: Its runs, with a column `method`.
-        chosen: The runs that represent their method in curves: run, method, test_domain, trial.
-        rule: The first of :data:`RULES` that applies, which selected them; None if all runs are used.
+        chosen: Runs whose curves are shown: run, method, test_domain, trial.
+        rule: The first of :data:`RULES` that applies, which selected them; None if all runs are shown.
     """
 
     dataset: str
@@ -39,9 +39,9 @@ class GroupedSweep:
     Args:
         sweep: As read, averaged weights as runs of their own.
         cases: By data set and setting.
-        methods: Labels of the algorithms, from the plainest on.
+        methods: Labels of the algorithms, in the order of the catalogue.
         choices: Result of each rule that applies, with a column `method`.
-        unavailable: Reason why not, for the other rules; those of groups only where there are groups.
+        unavailable: Why each other rule does not apply; group rules only if there are groups.
         reach: Of the rule "extrapolated".
     """
 
@@ -54,7 +54,7 @@ class GroupedSweep:
 
     @property
     def styles(self) -> NameStyles:
-        """The same style for a method in all charts."""
+        """Styles of the methods, the same in all charts."""
         return NameStyles.of(self.methods)
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import vl_convert
 
 from momentalign._files import atomic_write
+from momentalign._format import slug
 from momentalign.report._charts import ChartRows, with_rows
 from momentalign.report._style import NameStyles, chart_config
 from momentalign.report._table import TableSection
@@ -105,7 +105,7 @@ def write_figures(chapters: list[Chapter], folder: Path, progress: Callable[[flo
     for chapter in chapters:
         for tab in chapter.tabs:
             for group in tab.figures():
-                name = "-".join(filter(None, map(slug, (chapter.key, tab.name, group.title))))
+                name = "-".join(filter(None, map(file_part, (chapter.key, tab.name, group.title))))
                 same = sum(known == name or known.startswith(f"{name}~") for known in figures)
                 figures[name if not same else f"{name}~{same + 1}"] = group
     written = []
@@ -153,7 +153,6 @@ def _with_legend(part: Any, names: list[str]) -> Any:
     }  # fmt: skip
 
 
-def slug(text: str) -> str:
-    """Text as a part of a file name that is safe on any system."""
-    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    return plain[:60].strip("-") or ("x" if text else "")
+def file_part(text: str) -> str:
+    """Text as a part of a file name that is safe on any system; "x" if no character is."""
+    return slug(text)[:60].strip("-") or ("x" if text else "")

@@ -1,8 +1,8 @@
 """The charts, each defined once: the page embeds them, `--figures` saves them.
 
-A definition names the columns of its rows and holds no numbers. So names of methods and domains are values of columns,
-never part of an expression, and charts that differ in their numbers only share one definition. `page=True` gives the
-chart for the page, otherwise the chart for a file, with a legend.
+A definition refers to columns of its rows and holds no numbers: names of methods and domains are never part of an
+expression, and charts of different numbers share a definition. `page=True` gives the chart for the page, otherwise the
+chart for a file, with a legend.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 
 import altair as alt
 
-from momentalign.report._style import NameStyles
+from momentalign.report._style import NameStyles, shade
 
 ChartRows = Sequence[dict[str, Any]]
 Spec = dict[str, Any]
@@ -42,7 +42,7 @@ class ChartBuilder:
             }
 
     def faded(self, opacity: float, *channels: str) -> dict[str, Any]:
-        """Some channels, and an opacity that is reduced on the page while another name is in focus."""
+        """The given channels, and an opacity that drops on the page while another name is in focus."""
         strength: Any = alt.value(opacity)
         if self.page:
             test = {"test": f"{_FOCUS} === '' || datum.{self.field} === {_FOCUS}", "value": opacity}
@@ -139,21 +139,18 @@ def bars(*, methods: tuple[str, ...], x: str, page: bool) -> Spec:
 
     Rows: method, value, low, high, runs, text, and room: a number above high that leaves space for the text.
     """
-    bar, line = ("var(--bar)", "var(--dim)") if page else ("#c7d2de", "#4a5058")
     y = alt.Y("method", type="nominal", sort=list(methods), title=None)
     axis: dict[str, Any] = {"type": "quantitative", "title": x, "axis": alt.Axis(tickCount=5)}
-    tooltip = [
-        tip("method"),
-        tip("text", x),
-        tip("low", "from", format=".4~g"),
-        tip("high", "to", format=".4~g"),
-    ]
+    ends = (tip(end, title, format=".4~g") for end, title in (("low", "from"), ("high", "to")))
+    tooltip = [tip("method"), tip("text", x), *ends, tip("runs")]
     base = alt.Chart(DATA)
     layers = [
-        base.mark_bar(height={"band": 0.7}, color=bar).encode(
-            y=y, x=alt.X("value", **axis), tooltip=[*tooltip, tip("runs")]
+        base.mark_bar(height={"band": 0.7}, color=shade("bar", page)).encode(
+            y=y, x=alt.X("value", **axis), tooltip=tooltip
         ),
-        base.mark_rule(strokeWidth=1.4, color=line).encode(y=y, x=alt.X("low", **axis), x2=alt.X2("high")),
+        base.mark_rule(strokeWidth=1.4, color=shade("dim", page)).encode(
+            y=y, x=alt.X("low", **axis), x2=alt.X2("high")
+        ),
         base.mark_text(align="left", dx=5, fontSize=11).encode(
             y=y, x=alt.X("high", **axis), text=alt.Text("text", type="nominal")
         ),
@@ -212,8 +209,7 @@ def heat(*, rows: tuple[str, ...], columns: tuple[str, ...], titles: tuple[str, 
         "x": alt.X("column", type="nominal", sort=list(columns), title=titles[1], axis=top),
         "tooltip": [tip("row", titles[0]), tip("column", titles[1]), tip("text", what)],
     }
-    # One colour with varying opacity suits light and dark pages, as on the transfer page. Above 0.6 white numbers on a
-    # dark page become hard to read.
+    # One colour with varying opacity suits light and dark pages. Above 0.6 white text becomes hard to read.
     strength = alt.Opacity("share", type="quantitative", scale=alt.Scale(domain=[0, 1], range=[0.0, 0.6]), legend=None)
     base = alt.Chart(DATA)
     layers = [

@@ -84,7 +84,7 @@ def _difference(algorithm: str, points: pd.Series, level: float) -> PairedDiffer
 
 
 def headlines(grouped: GroupedSweep) -> list[str]:
-    """What was found against ERM, a line for each data set and rule without test labels; the oracle's if no other."""
+    """Differences from ERM, one line per data set and rule; the oracle's only if no other rule applies."""
     lines = []
     for case in grouped.cases:
         applying = [rule for rule, chosen in grouped.choices.items() if chosen["run"].isin(case.runs.index).any()]

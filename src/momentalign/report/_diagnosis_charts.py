@@ -1,4 +1,4 @@
-"""Charts of the diagnosis page; as in `_charts`, a definition names the columns of its rows and holds no numbers."""
+"""Charts of the diagnosis page; as in `_charts`, a definition holds no numbers."""
 
 from functools import cache
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import altair as alt
 
 from momentalign.report._charts import DATA, ChartBuilder, Spec, tip
-from momentalign.report._style import NameStyles, palette
+from momentalign.report._style import NameStyles, palette, shade
 
 _MANY = 15
-"""More domains than this get narrower lines and no names inside charts."""
+"""More domains than this get narrower lines."""
 
 
 def line_height(count: int) -> int:
-    """Pixels for each of some domains, one below the other."""
+    """Height in pixels of one of `count` domains."""
     return 40 if count <= 6 else 28 if count <= _MANY else 16
 
 
@@ -37,7 +37,7 @@ def score_dots(*, styles: NameStyles, domains: tuple[str, ...], x: str, page: bo
         base.mark_rule(strokeWidth=1.6).encode(
             x=alt.X("low", scale=scale, **across), x2=alt.X2("high"), **encoding, **builder.faded(1, "color")
         ),
-        base.mark_tick(thickness=2, size=9, color="var(--dim)" if page else "#4a5058").encode(
+        base.mark_tick(thickness=2, size=9, color=shade("dim", page)).encode(
             x=alt.X("guess", scale=scale, **across), **encoding, opacity=alt.value(0.8)
         ),
         base.mark_point(filled=True, size=55).encode(
@@ -56,7 +56,7 @@ def domain_points(*, names: bool, page: bool) -> Spec:
     """
     across: dict[str, Any] = {"type": "quantitative", "title": None, "axis": alt.Axis(tickCount=5)}
     x, y = alt.X("x", **across), alt.Y("y", **across)
-    ink = "var(--dim)" if page else "#4a5058"
+    ink = shade("dim", page)
     point, other, *_ = palette(page)
     colour = alt.condition("datum.kind === 'target'", alt.value(other), alt.value(point))
     base = alt.Chart(DATA)
@@ -93,14 +93,14 @@ def stacked_shares(*, styles: NameStyles, domains: tuple[str, ...], page: bool) 
 @cache
 def value_ranges(*, domains: tuple[str, ...], x: str, page: bool) -> Spec:
     """Median and middle half of a number in each domain. Rows: domain, value, low, high and text."""
-    line = "var(--bar)" if page else "#c7d2de"
-    point = palette(page)[0]
     y = alt.Y("domain", type="nominal", sort=list(domains), title=None, axis=alt.Axis(labelOverlap=False))
     across: dict[str, Any] = {"type": "quantitative", "title": x, "scale": alt.Scale(zero=False, nice=True)}
     base = alt.Chart(DATA)
     layers = [
-        base.mark_bar(height={"band": 0.6}, color=line).encode(y=y, x=alt.X("low", **across), x2=alt.X2("high")),
-        base.mark_point(filled=True, size=55, opacity=1, color=point).encode(
+        base.mark_bar(height={"band": 0.6}, color=shade("bar", page)).encode(
+            y=y, x=alt.X("low", **across), x2=alt.X2("high")
+        ),
+        base.mark_point(filled=True, size=55, opacity=1, color=palette(page)[0]).encode(
             y=y, x=alt.X("value", **across), tooltip=[tip("domain"), tip("text", "median and middle half")]
         ),
     ]

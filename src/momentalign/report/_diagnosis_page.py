@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentalign._files import atomic_write
+from momentalign._files import write_output
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
 from momentalign.report._charts import heat
 from momentalign.report._diagnosis_charts import (
@@ -56,15 +56,17 @@ def write_diagnosis(
         lines=list(lines),
         measures=diagnosis.transfer.html_sections("h3"),
     )
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(target, page)
+    write_output(Path(path), page)
 
 
 def diagnosis_chapters(diagnosis: DomainDiagnosis) -> list[Chapter]:
-    """The pictures of the page."""
+    """Charts of the page."""
     makers = (_score_chapter, _map_chapter, _label_chapter, _shift_chapter, _column_chapter)
     return [make(diagnosis) for make in makers]
+
+
+def _one_chart(key: str, title: str, note: str, panel: Panel, styles: NameStyles | None = None) -> Chapter:
+    return Chapter(key, title, note, [Tab("", [PanelGroup("", [panel], styles)])])
 
 
 def _score_chapter(diagnosis: DomainDiagnosis) -> Chapter:
@@ -90,8 +92,7 @@ def _score_chapter(diagnosis: DomainDiagnosis) -> Chapter:
         + ("mean." if numbers else "most frequent class.")
         + (f" Up to {together} domains are left out at a time." if together > 1 else "")
     )
-    group = PanelGroup("", [Panel(x, rows, draw)], styles)
-    return Chapter("left-out", "A plain model on each domain", note, [Tab("", [group])])
+    return _one_chart("left-out", "A plain model on each domain", note, Panel(x, rows, draw), styles)
 
 
 def _map_chapter(diagnosis: DomainDiagnosis) -> Chapter:
@@ -101,15 +102,9 @@ def _map_chapter(diagnosis: DomainDiagnosis) -> Chapter:
     rows = []
     for index, name in enumerate(names):
         (x, y), (wide, high) = found.points[index].tolist(), found.errors[index].tolist()
-        ends = {
-            "left": x - wide,
-            "right": x + wide,
-            "bottom": y - high,
-            "top": y + high,
-            "reach": reach,
-            "back": -reach,
-        }
-        shown = {key: round(value, 5) for key, value in {"x": x, "y": y, **ends}.items()}
+        ends = {"left": x - wide, "right": x + wide, "bottom": y - high, "top": y + high}
+        numbers = {"x": x, "y": y, **ends, "reach": reach, "back": -reach}
+        shown = {key: round(value, 5) for key, value in numbers.items()}
         kind = "target" if name == diagnosis.target else "source"
         rows.append({"domain": name, "kind": kind, "rows": int(counts[index]), **shown})
     note = (
@@ -119,12 +114,8 @@ def _map_chapter(diagnosis: DomainDiagnosis) -> Chapter:
         + (" The target has another colour." if diagnosis.target is not None else "")
     )
     draw = partial(domain_points, names=len(names) <= _NAMED_POINTS)
-    return Chapter(
-        "map",
-        "Map of the domains",
-        note,
-        [Tab("", [PanelGroup("", [Panel("distances of averages, in standard deviations", rows, draw)])])],
-    )
+    panel = Panel("distances of averages, in standard deviations", rows, draw)
+    return _one_chart("map", "Map of the domains", note, panel)
 
 
 def _label_chapter(diagnosis: DomainDiagnosis) -> Chapter:
@@ -133,11 +124,10 @@ def _label_chapter(diagnosis: DomainDiagnosis) -> Chapter:
         values = []
         for index, name in enumerate(rows.names):
             low, middle, high = np.quantile(rows.targets[rows.domains == index], [0.25, 0.5, 0.75]).tolist()
-            text = f"{middle:.4g} ({low:.4g} to {high:.4g})"
+            text = Estimate(middle, low, high).format(".4g")
             values.append({"domain": name, "value": middle, "low": low, "high": high, "text": text})
         panel = Panel("label", values, partial(value_ranges, domains=rows.names, x="label"))
-        note = "Median and middle half of the label."
-        return Chapter("labels", "Labels by domain", note, [Tab("", [PanelGroup("", [panel])])])
+        return _one_chart("labels", "Labels by domain", "Median and middle half of the label.", panel)
     shares = class_shares(rows)
     kept = list(np.argsort(-shares.mean(0), kind="stable"))
     kept, rest = kept[: len(LIGHT) - 1 if len(kept) > len(LIGHT) else None], kept[len(LIGHT) - 1 :]
@@ -158,7 +148,7 @@ def _label_chapter(diagnosis: DomainDiagnosis) -> Chapter:
     ]
     panel = Panel("share of the rows", cells, partial(stacked_shares, styles=styles, domains=rows.names))
     note = "Share of each class among the rows of a domain."
-    return Chapter("labels", "Classes by domain", note, [Tab("", [PanelGroup("", [panel], styles)])])
+    return _one_chart("labels", "Classes by domain", note, panel, styles)
 
 
 def _shift_chapter(diagnosis: DomainDiagnosis) -> Chapter:
@@ -180,11 +170,8 @@ def _shift_chapter(diagnosis: DomainDiagnosis) -> Chapter:
         "Correlation shift: what a correction by its own rows removes of the loss of the others' model, its level "
         "adjusted. A dash: no difference found."
     )
-    return Chapter(
-        "kinds",
-        "Kinds of difference",
-        note,
-        [Tab("", [PanelGroup("", [Panel("size of the difference where one was found", cells, draw)])])],
+    return _one_chart(
+        "kinds", "Kinds of difference", note, Panel("size of the difference where one was found", cells, draw)
     )
 
 
@@ -193,7 +180,7 @@ def _shift_text(test: ShiftTest | None, form: str) -> str:
 
 
 def _strength(test: ShiftTest | None, kind: str) -> float:
-    """Colour of a cell: none without a finding, else by size."""
+    """Strength of a cell's colour, 0 to 1; 0 if no difference was found."""
     if test is None or not test.found:
         return 0.0
     size = 2 * test.size - 1 if kind == "diversity" else test.size
@@ -207,30 +194,27 @@ def _column_chapter(diagnosis: DomainDiagnosis) -> Chapter:
     if not columns:
         return Chapter("columns", title, "", [], ["no column was found to differ between the domains."])
     styles = NameStyles(names) if len(names) <= len(LIGHT) else None
-    rows = []
-    for column in columns:
-        for index, name in enumerate(names):
-            rows.append(
-                {
-                    "column": column_label(column),
-                    "domain": name,
-                    "value": round(float(column.standard[index]), 4),
-                    "text": f"{column.means[index]:.4g}",
-                    "missing": f"{column.missing[index]:.0%}",
-                }
-            )
+    rows = [
+        {
+            "column": column_label(column),
+            "domain": name,
+            "value": round(float(column.standard[index]), 4),
+            "text": f"{column.means[index]:.4g}",
+            "missing": f"{column.missing[index]:.0%}",
+        }
+        for column in columns
+        for index, name in enumerate(names)
+    ]
     note = (
         "Columns by what they contribute to the distances between the domains' averages, the largest first; a category "
         f"stands for its column. Shown: {len(columns)} of {len(diagnosis.columns)} columns."
     )
     draw = partial(column_strips, styles=styles, columns=tuple(map(column_label, columns)))
-    return Chapter(
-        "columns", title, note, [Tab("", [PanelGroup("", [Panel("means of the domains", rows, draw)], styles)])]
-    )
+    return _one_chart("columns", title, note, Panel("means of the domains", rows, draw), styles)
 
 
 def column_label(column: ColumnShift) -> str:
-    """Name of a column, with the category that is shown of it."""
+    """Name of a column, with its category if one is shown."""
     return f"{column.name} = {column.what}" if column.what else column.name
 
 
@@ -264,6 +248,4 @@ def _column_table(diagnosis: DomainDiagnosis) -> list[list[str]]:
 def _text(estimate: Estimate | None, numbers: bool) -> str:
     if estimate is None:
         return "too few rows"
-    if numbers:
-        return f"{estimate.value:.4g} ({estimate.low:.4g} to {estimate.high:.4g})"
-    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
+    return estimate.format(".4g") if numbers else estimate.format(".1f", 100)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,14 +21,15 @@ _LOSS_NOTE = (
 
 def distance_chapter(grouped: GroupedSweep) -> Chapter:
     """Accuracy lost by leaving domains out, gaps of moments, and accuracy between all domains."""
-    costs, matrices, missing = [], [], []
+    costs, matrices, missing = list[PanelGroup](), list[PanelGroup](), list[str]()
     for case in grouped.cases:
         matrix = accuracy_matrix(grouped, case)
         if matrix.empty:
             missing.append(f"{case.title}: no runs with a single test domain.")
             continue
-        costs.append(PanelGroup(case.title, _cost_panels(grouped, case, matrix)))
-        matrices.append(PanelGroup(case.title, _matrix_panels(grouped, case, matrix)))
+        for groups, make in ((costs, _cost_panels), (matrices, _matrix_panels)):
+            if panels := make(grouped, case, matrix):
+                groups.append(PanelGroup(case.title, panels))
     tabs = [
         Tab("Accuracy lost by leaving out", costs, note=_LOSS_NOTE),
         Tab(
@@ -38,10 +38,11 @@ def distance_chapter(grouped: GroupedSweep) -> Chapter:
             note="Strong colour means low accuracy: hard domains stand out as columns.",
         ),
     ]
-    note = "At the last record of the selected runs. 'momentalign diagnose' compares domains by transfer measures and "
-    note += "derivatives."
-    shown = [replace(tab, groups=[group for group in tab.groups if group.panels]) for tab in tabs]
-    return Chapter("domains", "Distances between domains", note, [tab for tab in shown if tab.groups], missing)
+    note = (
+        "At the last record of the selected runs. 'momentalign diagnose' compares domains by transfer measures and "
+        "derivatives."
+    )
+    return Chapter("domains", "Distances between domains", note, [tab for tab in tabs if tab.groups], missing)
 
 
 def _cost_panels(grouped: GroupedSweep, case: Case, matrix: pd.DataFrame) -> list[Panel]:
@@ -101,9 +102,8 @@ def _panel(
     for row, column, value in zip(frame["row"], frame["column"], values, strict=True):
         share = (high - value if low_is_far else value - low) / span
         text = f"{value:.{decimals}f}"
-        rows.append(
-            {"row": row, "column": column, "value": round(float(value), 5), "text": text, "share": round(share, 3)}
-        )
+        number = round(float(value), 5)
+        rows.append({"row": row, "column": column, "value": number, "text": text, "share": round(share, 3)})
     kept = [
         tuple(name for name in names if name in set(frame[key]))
         for names, key in zip(order, ("row", "column"), strict=True)

@@ -1,4 +1,4 @@
-"""Data frames behind the charts: records aggregated to curves and matrices, so that a page does not grow with runs."""
+"""Data frames of the charts: records aggregated to curves and matrices, so that a page does not grow with runs."""
 
 from typing import Any
 
@@ -14,15 +14,15 @@ _MOMENT_GAPS = {
     "batch_moment_gap_1": ("mini-batch", 1),
     "batch_moment_gap_2": ("mini-batch", 2),
 }
-"""Metrics of gaps between feature moments: the rows they are taken of, and the order."""
+"""Rows and order of each metric of gaps between feature moments."""
 _NO_TERMS = {"loss", "step_seconds", "memory_gib", "gradient_gap", "hessian_gap", *_MOMENT_GAPS}
-"""Step-level metrics that are no penalty terms."""
+"""Step-level metrics that are not penalty terms."""
 _MOST_POINTS = 120
 """Of a curve; more cannot be distinguished on a screen."""
 
 
 def chart_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """A frame as rows of a chart: five digits, and None for what is not finite."""
+    """Convert a frame to chart rows: five digits, None for numbers that are not finite."""
     columns = {}
     for name, column in frame.items():
         values = column.tolist()
@@ -51,17 +51,7 @@ def accuracy_curves(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
 def group_curves(
     grouped: GroupedSweep, case: Case, metric: str = "worst_group_accuracy", split: str = "test"
 ) -> pd.DataFrame:
-    """Accuracy of a whole split over steps, for data sets with groups.
-
-    Args:
-        grouped: With the records.
-        case: One of its cases.
-        metric: "worst_group_accuracy" or "accuracy".
-        split: "test" or "val".
-
-    Returns:
-        Columns of :func:`accuracy_curves` without the first two.
-    """
+    """Accuracy of a whole split over steps, for data sets with groups; columns method, step, mean, low, high, runs."""
     records = grouped.sweep.records
     keep = (records["metric"] == metric) & (records["split"] == split) & records["domain"].isna()
     return _curves(_chosen_records(grouped, case, keep), ["method"], percent=True)
@@ -183,8 +173,8 @@ def _domain_accuracies(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
 
 def _moment_gaps(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
     gaps = _chosen_records(grouped, case, grouped.sweep.records["metric"].isin(_MOMENT_GAPS))
-    samples = [_MOMENT_GAPS[metric][0] for metric in gaps["metric"]]
-    return gaps.assign(sample=samples, order=[_MOMENT_GAPS[metric][1] for metric in gaps["metric"]])
+    samples, orders = ([_MOMENT_GAPS[metric][part] for metric in gaps["metric"]] for part in (0, 1))
+    return gaps.assign(sample=samples, order=orders)
 
 
 def _last_records(records: pd.DataFrame) -> pd.DataFrame:
@@ -215,7 +205,7 @@ def _curves(values: pd.DataFrame, keys: list[str], *, percent: bool = False) -> 
     if len(steps) > _MOST_POINTS:
         steps = steps[np.unique(np.linspace(0, len(steps) - 1, _MOST_POINTS).round().astype(int))]
         curves = curves[curves["step"].isin(steps)]
-    # The few steps at which a curve shows its shape.
+    # Steps at which a curve shows its marker.
     curves["marked"] = curves["step"].isin(steps[:: max(1, len(steps) // 6)])
     curves = curves.drop(columns=["min", "max"]).rename(columns={"size": "runs"})
     return curves[np.isfinite(curves["mean"])].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""The section of a table for data with groups: the worst group with its interval, averages and other measures."""
+"""Section of a table for data with groups: worst group with its interval, averages, other measures."""
 
 from collections import Counter
 from dataclasses import replace
@@ -41,7 +41,7 @@ ACCURACIES = (WORST_GROUP, AVERAGE, "weighted average", "balanced accuracy", "wo
 
 
 def group_measures(sweep: Sweep, chosen: pd.DataFrame) -> pd.DataFrame:
-    """Measures of the chosen runs on the test split: a column for each that some of them recorded, by its label.
+    """Measures of the chosen runs on the test split, a column per recorded measure, named by its label.
 
     Columns `low` and `high` are the ends of the worst group's interval; NaN where a run did not record the rows of its
     groups. The index is that of `chosen`.
@@ -63,7 +63,7 @@ def group_measures(sweep: Sweep, chosen: pd.DataFrame) -> pd.DataFrame:
 def group_section(
     key: SectionKey, rule: str, frames: SectionFrames, begun: pd.DataFrame, measures: pd.DataFrame
 ) -> TableSection:
-    """The section of a data set with groups; `measures` are of :func:`group_measures` for its chosen runs."""
+    """The section of a data set with groups; `measures` come from :func:`group_measures`."""
     chosen = frames.chosen
     trials = int(chosen.groupby("algorithm").size().max()) if len(chosen) else 0
     recorded = [label for label in GROUP_MEASURES.values() if label in measures]
@@ -86,14 +86,10 @@ def group_section(
     over = error_note(trials, population=False)
     notes = [RULE_NOTES[rule], f"Sets of hyper-parameters: {search}. {over}".rstrip()]
     notes.append(" ".join(_NOTES[column] for column in columns if column in _NOTES))
-    published, source_notes = (
-        published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
-    )
-    rows, footnotes = with_published(rows, columns, published, decimals=2)
-    notes += plain_note(rows)
-    notes += mark_notes(rows, pluralize(trials, "trial")) + diverged_note(frames.diverged)
-    notes += [PUBLISHED_PROBING, *footnotes] if any(row.published for row in rows) else []
-    notes += source_notes
+    published, identified = published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
+    rows, source = with_published(rows, columns, published, PUBLISHED_PROBING, decimals=2)
+    notes += [*plain_note(rows), *mark_notes(rows, pluralize(trials, "trial")), *diverged_note(frames.diverged)]
+    notes += [*source, *identified]
     title = f"{key.title}: test accuracy in %, of the worst group and on average, {rule} selection"
     return TableSection(*key, title, tuple(notes), tuple(columns), tuple(columns), tuple(rows))
 
@@ -107,7 +103,7 @@ def _interval(accuracies: pd.DataFrame | None, rows: dict[str, int]) -> tuple[fl
 
 
 def _cell(column: str, own: pd.DataFrame, trials: int) -> ResultCell:
-    """A measure's mean over trials, or the interval; blank where runs were selected that did not record it."""
+    """A measure's mean over trials, or the interval; blank if the selected runs did not record it."""
     ends = own[["low", "high"]].dropna()
     low, high = (100 * float(ends[end].mean()) if len(ends) else None for end in ("low", "high"))
     if column == INTERVAL:

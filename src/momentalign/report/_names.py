@@ -27,7 +27,7 @@ _HEADS = {
 
 
 def algorithm_label(name: str) -> str:
-    """Label of an algorithm; unknown names stay as they are.
+    """Label of an algorithm; unknown names are returned unchanged.
 
     Example:
         >>> algorithm_label("cma+sma")
@@ -41,14 +41,14 @@ def algorithm_label(name: str) -> str:
 
 def algorithm_order(name: str) -> tuple[int, str]:
     """Sorting key: plain models, the catalogue in its order, then others by name."""
-    # A variant follows what it is a variant of: "erm-balanced" and "erm+sma" come after "erm".
+    # A variant follows its base: "erm-balanced" and "erm+sma" come after "erm".
     plain = name.partition("+")[0]
     base = plain.partition("-")[0] if plain in METHODS and plain not in _ALGORITHMS else plain
     return _rank(base, [*PLAIN_MODELS, *_ALGORITHMS]), name
 
 
 def term_label(term: str) -> str:
-    """Title of what an algorithm logs; unknown names stay as they are."""
+    """Label of a logged term; unknown names are returned unchanged."""
     return _TERM_LABELS.get(term, term)
 
 
@@ -63,7 +63,7 @@ def dataset_order(name: str) -> tuple[int, str]:
 
 
 def dataset_labels(names: Iterable[str]) -> dict[str, str]:
-    """Labels of data sets: names stay, absolute paths get their last part, and more of it where labels would be equal.
+    """Labels of data sets: names as they are, the last part of absolute paths, with parents where labels would clash.
 
     Example:
         >>> dataset_labels(["pacs", "/data/birds.parquet"])
@@ -88,7 +88,7 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
     while True:
         labels = {name: "/".join((*parts[name][0][len(parts[name][0]) - depths[name] :], ends[name])) for name in parts}
         times = Counter(labels.values())
-        # Names that are not paths cannot grow: the path of the same label does.
+        # A name that is not a path has no folders to add; the path of the same label has.
         more = [name for name, label in labels.items() if times[label] > 1 and depths[name] < len(parts[name][0])]
         if not more:
             return labels
@@ -97,7 +97,7 @@ def dataset_labels(names: Iterable[str]) -> dict[str, str]:
 
 
 def _parts(name: str, options: str) -> tuple[tuple[str, ...], str, str]:
-    """Parent folders of a path, its last part without and with the suffix; a name that is not a path stays."""
+    """Parent folders of a path, its last part without and with the suffix; other names have no folders."""
     for path in (PurePath(name), PureWindowsPath(name)):
         if path.is_absolute() and path.name:
             ending = next((ending for ending in TABLE_SUFFIXES if path.name.lower().endswith(ending)), "")

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from momentalign._files import atomic_write
+from momentalign._files import write_output
 from momentalign._format import format_duration
-from momentalign._types import ReportProgress
+from momentalign._types import ReportProgress, ignore_progress
 from momentalign.report._accuracy_chapters import accuracy_chapter, curve_chapter, search_chapter
 from momentalign.report._accuracy_table import accuracy_table
 from momentalign.report._cases import GroupedSweep, group_cases
@@ -49,14 +49,12 @@ def write_report(
     Returns:
         All written files, the page first.
     """
-    report_progress = progress or (lambda part, share: None)
+    report_progress = progress or ignore_progress
     end = 0.6 if figures is None else 0.2
     grouped, chapters = make_chapters(sweep, lambda share: report_progress("charts", end * share), reach=reach)
     report_progress("page", end)
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(target, render_report(grouped, chapters, title))
-    written = [target]
+    written = [Path(path)]
+    write_output(written[0], render_report(grouped, chapters, title))
     if figures is not None:
         written += write_figures(chapters, Path(figures), lambda share: report_progress("figures", 0.4 + 0.6 * share))
     report_progress("done", 1.0)

@@ -1,4 +1,4 @@
-"""Where the numbers come from: configuration, versions, devices, and which runs there are."""
+"""Provenance of the numbers: configuration, versions, devices, counts of runs."""
 
 from collections import Counter
 from collections.abc import Iterable

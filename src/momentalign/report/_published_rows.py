@@ -1,4 +1,4 @@
-"""Published numbers beside ours: rows of a table, and where they come from."""
+"""Rows of published numbers beside ours, and notes on their source."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -19,9 +19,10 @@ def with_published(
     rows: Sequence[ResultRow],
     columns: Sequence[str],
     published: Mapping[str, Mapping[str, PublishedNumber]],
+    source: str,
     decimals: int = 1,
 ) -> tuple[list[ResultRow], list[str]]:
-    """Our rows, each followed by the published one if there is one, and footnotes on errors in the paper."""
+    """Our rows, each followed by the published one if any; and notes: the source, and errors in the paper."""
     both: list[ResultRow] = []
     notes: list[str] = []
     for row in rows:
@@ -36,16 +37,16 @@ def with_published(
             ]
             both.append(ResultRow(row.algorithm, row.label, True, tuple(cells)))
             notes += [number.note for number in numbers if number is not None and number.note]
-    return both, [f"{FOOTNOTE_MARK} {note}." for note in dict.fromkeys(notes)]
+    footnotes = [f"{FOOTNOTE_MARK} {note}." for note in dict.fromkeys(notes)]
+    return both, [source, *footnotes] if len(both) > len(rows) else []
 
 
 def published_for_probes(
     dataset: str, label: str, runs: pd.DataFrame
 ) -> tuple[dict[str, dict[str, PublishedNumber]], list[str]]:
-    """Published probing numbers for a file of features, and a note on how its data set is known.
+    """Published probing numbers for a file of features, and notes on how its data set was identified.
 
-    `momentalign embed` writes the data set into the file. Otherwise the recipe of the probes decides, never the name of
-    the file.
+    `momentalign embed` stores it in the file. Otherwise the recipe of the probes decides, never the file name.
     """
     if published := published_probing(dataset):
         return published, _error_notes(dataset)

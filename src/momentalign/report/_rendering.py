@@ -20,7 +20,7 @@ from momentalign.report._style import DARK, LIGHT, chart_config
 
 
 def render_page(template: str, **values: Any) -> str:
-    """HTML of a page; names that come from data are escaped, in JSON too, and their control characters shown.
+    """Render a page; names from data are escaped, in JSON too.
 
     Args:
         template: Name of a template that extends `base.html.jinja`.
@@ -69,7 +69,7 @@ def _spec_json(panel: Panel) -> Markup:
 
 
 def _without_controls(value: Any) -> Any:
-    """Texts, at any depth, without control characters; Markup is left as it is."""
+    """Escape control characters of all texts, at any depth, but not of Markup."""
     if isinstance(value, dict):
         return {_without_controls(key): _without_controls(part) for key, part in value.items()}
     if isinstance(value, list):

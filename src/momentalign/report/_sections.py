@@ -1,4 +1,4 @@
-"""What the sections of an accuracy table share: rules, keys, frames, cells, notes."""
+"""Shared parts of the sections of an accuracy table: rules, keys, frames, cells, notes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -42,7 +42,7 @@ class SectionRule(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A sentence on what is selected."""
+        """What the rule selects, in one sentence."""
         return RULE_NOTES[self.name].format(reach=self.reach)
 
 
@@ -59,12 +59,12 @@ class SectionKey(NamedTuple):
         return self.label if self.setting == "finetune" else f"{self.label} ({self.setting})"
 
     def filter(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Rows of a frame that are of this data set and setting."""
+        """Rows of this data set and setting."""
         return frame[(frame["dataset"] == self.dataset) & (frame["setting"] == self.setting)]
 
 
 class SectionFrames(NamedTuple):
-    """What a section is made from, of one data set and setting."""
+    """Data frames of one data set and setting."""
 
     runs: pd.DataFrame  # begun or planned
     chosen: pd.DataFrame
@@ -74,12 +74,12 @@ class SectionFrames(NamedTuple):
 
 
 def list_algorithms(runs: pd.DataFrame) -> list[str]:
-    """Algorithms of some runs, in the order of a table."""
+    """Algorithms of the runs, in the order of a table."""
     return sorted(set(runs["algorithm"]), key=algorithm_order)
 
 
 def trial_cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1) -> ResultCell:
-    """Mean over trials and its error, which one trial does not have."""
+    """Mean over trials and its error; one trial has none."""
     count = len(values)
     if not count:
         return ResultCell(None, complete=False, decimals=decimals)
@@ -88,7 +88,7 @@ def trial_cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: in
 
 
 def mark_notes(rows: Sequence[ResultRow], full: str, extra: str = "") -> list[str]:
-    """What the marks mean that occur in the rows."""
+    """Explain the marks in the rows."""
     cells = [cell for row in rows if not row.published for cell in row.cells]
     lines = []
     if any(cell.text == MISSING_MARK for cell in cells):
@@ -99,7 +99,7 @@ def mark_notes(rows: Sequence[ResultRow], full: str, extra: str = "") -> list[st
 
 
 def plain_note(rows: Sequence[ResultRow]) -> list[str]:
-    """What the rows of plain models are, if there are any."""
+    """Note on the rows of plain models, if any."""
     labels = [row.label for row in rows if row.algorithm in PLAIN_MODELS]
     return [f"{join_names(labels)}: scikit-learn's, fitted to the same training rows; one set each."] if labels else []
 

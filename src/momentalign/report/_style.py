@@ -1,6 +1,6 @@
 """Visual style of the charts: every name gets a colour, a dash and a shape, so that charts work without colour.
 
-On the page colours are CSS variables, which serve light, dark and print alike; figures use the light ones.
+On the page colours are CSS variables, for light, dark and print; figures use the light ones.
 """
 
 from collections.abc import Iterable
@@ -22,6 +22,15 @@ SHAPES = {
     "triangle-left": "M-5.2,0L4.2,5.4V-5.4Z",
 }
 """Vega's names, with the SVG paths of the page's own legends."""
+
+
+_SHADES = {"ink": "#1c1e21", "dim": "#4a5058", "line": "#d9dde2", "bar": "#c7d2de"}
+"""Colours of text, lines and bars in files, by the CSS variable of the page."""
+
+
+def shade(name: str, page: bool) -> str:
+    """A CSS variable on the page, its light colour in a file."""
+    return f"var(--{name})" if page else _SHADES[name]
 
 
 def palette(page: bool) -> list[str]:
@@ -65,8 +74,7 @@ class NameStyles:
 
 def chart_config(*, page: bool) -> dict[str, Any]:
     """Vega-Lite configuration of all charts: CSS variables for the page, dark on white for files."""
-    colours = palette(page)
-    ink, dim, line = ("var(--ink)", "var(--dim)", "var(--line)") if page else ("#1c1e21", "#4a5058", "#d9dde2")
+    ink, dim, line = (shade(name, page) for name in ("ink", "dim", "line"))
     return {
         "background": None if page else "white",
         "font": "system-ui, sans-serif" if page else "sans-serif",
@@ -91,5 +99,5 @@ def chart_config(*, page: bool) -> dict[str, Any]:
         },
         "title": {"color": ink, "fontSize": 12, "anchor": "start"},
         "text": {"color": ink},
-        "range": {"category": colours},
+        "range": {"category": palette(page)},
     }

@@ -2,14 +2,14 @@
 
 import io
 import math
-import re
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
 
 from momentalign._csv import csv_text
-from momentalign._format import printable
+from momentalign._format import printable, slug
 from momentalign._worst_group import GROUP_MEASURES
 from momentalign.report._escape import escape_latex, escape_markdown
 
@@ -106,9 +106,9 @@ class TableSection:
     rows: tuple[ResultRow, ...]
 
     def best(self, column: int) -> tuple[ResultCell, ...]:
-        r"""The best of our numbers in a column of several, and those that its uncertainty does not tell from it.
+        r"""The best of our numbers in a column, and those within its uncertainty; none if there is a single number.
 
-        That is a difference within the ± of the two, :math:`\sqrt{a^2 + b^2}`, or one that rounding hides.
+        A difference is within uncertainty up to the ± of the two, :math:`\sqrt{a^2 + b^2}`, or if rounding hides it.
         """
         cells = [row.cells[column] for row in self.rows if not row.published]
         known = [(cell.mean, cell) for cell in cells if cell.mean is not None]
@@ -147,8 +147,8 @@ class ResultTable:
     def to_latex(self) -> str:
         r"""Tables with caption and label: the document needs ``\usepackage{booktabs,graphicx}``.
 
-        A table of many columns that is wider than the text is scaled down. The best number of a column is bold, and so
-        are those that its uncertainty does not tell from it.
+        A table of many columns that is wider than the text is scaled down. The best number of a column is bold, as are
+        those within its uncertainty.
         """
         return "\n".join(_latex(section, self.rule) for section in self.sections)
 
@@ -169,7 +169,13 @@ class ResultTable:
             published, published_error, low and high (the ends of the worst group's interval); numbers in percent,
             missing ones NaN. The column that shows the interval is left out.
         """
-        lines = [(self.rule, *line) for section in self.sections for line in _numbers(section)]
+        lines = [
+            (self.rule, section.label, section.setting, row.algorithm, column, cell.mean, cell.error, cell.trials,
+             cell.complete and cell.mean is not None, theirs.mean, theirs.error, cell.low, cell.high)
+            for section in self.sections
+            for row, column, cell, theirs in paired_cells(section)
+            if cell.mean is not None or cell.low is None  # an interval is in the line of its mean
+        ]  # fmt: skip
         columns = ["rule", "dataset", "setting", "algorithm", "column", "mean", "error", "trials", "complete"]
         numbers = ["mean", "error", "published", "published_error", "low", "high"]
         frame = pd.DataFrame(lines, columns=[*columns, *numbers[2:]])
@@ -249,7 +255,7 @@ def _latex_head(head: str) -> str:
 
 
 def _head_lines(head: str) -> list[str]:
-    """Long names of short numbers take several lines."""
+    """Lines of a column header: names of group measures are wrapped."""
     title = printable(head)
     return textwrap.wrap(title, 12, break_on_hyphens=False) if head in GROUP_MEASURES.values() else [title]
 
@@ -257,28 +263,18 @@ def _head_lines(head: str) -> list[str]:
 def _latex_label(section: TableSection, rule: str) -> str:
     r"""A name for ``\ref``, by data set, setting if it is not fine-tuning, and rule."""
     setting = "" if section.setting == "finetune" else section.setting
-    parts = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in (section.label or "all", setting, rule))
-    return f"tab:{'-'.join(filter(None, parts))}"
+    return f"tab:{'-'.join(filter(None, map(slug, (section.label or 'all', setting, rule))))}"
 
 
-def _numbers(section: TableSection) -> list[tuple[object, ...]]:
-    """Our numbers with the published ones, without the rule."""
+def paired_cells(section: TableSection) -> Iterator[tuple[ResultRow, str, ResultCell, ResultCell]]:
+    """Row and column of each of our cells, the cell and the published one, which may be empty."""
     published = {row.algorithm: row.cells for row in section.rows if row.published}
-    empty = [ResultCell(None)] * len(section.columns)
-    lines: list[tuple[object, ...]] = []
+    empty = (ResultCell(None),) * len(section.columns)
     for row in section.rows:
-        if row.published:
-            continue
-        paper = published.get(row.algorithm, empty)
-        for column, cell, theirs in zip(section.columns, row.cells, paper, strict=True):
-            key = (section.label, section.setting, row.algorithm, column)
-            complete = cell.complete and cell.mean is not None
-            if cell.mean is None and cell.low is not None:
-                continue  # in the line of its mean
-            lines.append(
-                (*key, cell.mean, cell.error, cell.trials, complete, theirs.mean, theirs.error, cell.low, cell.high)
-            )
-    return lines
+        if not row.published:
+            paper = published.get(row.algorithm, empty)
+            for column, cell, theirs in zip(section.columns, row.cells, paper, strict=True):
+                yield row, column, cell, theirs
 
 
 def _label(row: ResultRow) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from momentalign.report._accuracy_chapters import ACCURACY_AXIS, describe_selection
+from momentalign.report._accuracy_chapters import accuracy_panel, describe_selection
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
 from momentalign.report._charts import bars, curves, decades
@@ -115,7 +115,7 @@ def _accuracy_panels(grouped: GroupedSweep, case: Case) -> list[Panel]:
         frame["runs"] = curve.groupby(keys)["runs"].sum().to_numpy()
         title = "accuracy on the test domains, mean"
     rows = chart_rows(frame)
-    return [Panel(title, rows, partial(curves, styles=grouped.styles, y=ACCURACY_AXIS))] if rows else []
+    return [accuracy_panel(grouped, title, rows)] if rows else []
 
 
 def _scale(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -131,12 +131,11 @@ def _scale(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _unit(metric: str, rows: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """A unit in which the largest number is above 1, and the rows in it, with text."""
-    largest = max(row["value"] for row in rows)
-    unit, factor = ("s", 1.0) if metric == "step_seconds" else ("GiB", 1.0)
-    if metric == "step_seconds" and largest < 1:
-        unit, factor = "ms", 1000.0
-    elif metric == "memory_gib" and largest < 1:
-        unit, factor = "MiB", 1024.0
+    """A unit that makes the largest number at least 1, and the rows in that unit."""
+    small = max(row["value"] for row in rows) < 1
+    if metric == "step_seconds":
+        unit, factor = ("ms", 1000.0) if small else ("s", 1.0)
+    else:
+        unit, factor = ("MiB", 1024.0) if small else ("GiB", 1.0)
     scaled = [{**row, **{key: row[key] * factor for key in ("value", "low", "high")}} for row in rows]
     return unit, [{**row, "text": f"{row['value']:.3g} {unit}", "room": 1.3 * row["high"]} for row in scaled]

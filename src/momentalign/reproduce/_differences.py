@@ -1,4 +1,4 @@
-"""What differs between a recipe and the runs behind the published numbers: printed when the recipe starts."""
+"""Differences between a recipe and the runs behind the published numbers, printed when it starts."""
 
 from momentalign.reproduce._recipes import PaperRecipe, ProbingRecipe, SweepRecipe
 

@@ -1,4 +1,4 @@
-"""Recipes: what each table and figure of the paper takes, at full size or small enough to check that it works.
+"""Recipes of the paper's tables and figures, at full size or as a smoke test.
 
 A run is a folder named by its configuration, so recipes that share runs share them on disk too: the table over all
 data sets has nothing left to run once those of the single sets are done.
@@ -42,7 +42,7 @@ class PaperRecipe(ABC):
         name: Name on the command line.
         what: The table or figure it reproduces.
         datasets: Its data sets; none for costs.
-        scale: "full" is the paper's; "small" only shows that it works.
+        scale: "full" is the paper's; "small" is a smoke test.
         preset: "published" is what the paper describes; "released" what its public code does where that differs.
     """
 
@@ -58,7 +58,7 @@ class PaperRecipe(ABC):
 
     @abstractmethod
     def small(self) -> Self:
-        """The same recipe at a size that only shows that it works."""
+        """The same recipe at the size of a smoke test."""
 
     def without(self, datasets: Collection[str]) -> Self:
         """The recipe without some of its data sets."""

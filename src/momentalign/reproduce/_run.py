@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from momentalign._types import ReportProgress
+from momentalign._types import ReportProgress, ignore_progress
 from momentalign.published import AVERAGE, ERROR_NOTES, WORST_GROUP, published_as, published_probing
 from momentalign.reproduce._recipes import ProbingRecipe, SweepRecipe
 
@@ -51,7 +51,7 @@ def results_of(plan: "Plan", out: Path) -> "Sweep":
 
 
 def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Path | None = None) -> list[str]:
-    """Equivalent `momentalign sweep` commands: for a Ray cluster, or to change something."""
+    """Equivalent `momentalign sweep` commands, for example for a Ray cluster."""
     groups: dict[str | None, list[str]] = {}
     for name in recipe.datasets:
         groups.setdefault(recipe.encoder(name, encoder), []).append(name)
@@ -68,7 +68,7 @@ def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Pa
 
 
 def features_path(recipe: ProbingRecipe, dataset: str, out: Path, seed: int = 0) -> Path:
-    """Path of a recipe's features of a data set, by the encoder of a seed."""
+    """Path of the features of a data set by the encoder of a seed."""
     return out / "features" / f"{_stem(recipe, dataset, seed)}.parquet"
 
 
@@ -114,7 +114,7 @@ def make_features(
     from momentalign.encoders import Embedding, build_encoder
 
     target = features_path(recipe, dataset, out, seed)
-    report = progress or _ignore
+    report = progress or ignore_progress
     spec = encoder or recipe.encoder(dataset)
     if target.exists() and dataset != "multinli":
         check_features(target, dataset, spec)
@@ -142,7 +142,7 @@ def probe_table(
     solver: str | None = None,
     progress: ReportProgress | None = None,
 ) -> "ProtocolResult":
-    """Run the protocol on the features of one data set, or of each seed, with the paper's numbers beside.
+    """Run the protocol on the features of one data set, or of each seed, next to the paper's numbers.
 
     The data set selects the grid of annealing steps, the class of ISR, and the published numbers. Solver "sgd" is the
     paper's optimiser; None takes the recipe's.
@@ -177,7 +177,7 @@ def probe_curves(
     from momentalign.probing import make_probe_config, run_probe
     from momentalign.selection import read_runs
 
-    report = progress or _ignore
+    report = progress or ignore_progress
     (dataset,) = recipe.datasets
     configs = [
         make_probe_config(features, method, trial=seed, solver="sgd", recipe=dataset)
@@ -249,7 +249,3 @@ def _resolved(encoder: str) -> str:
     """An encoder's name; a path is made absolute."""
     path = Path(encoder).expanduser()
     return str(path.resolve()) if path.exists() else encoder
-
-
-def _ignore(part: str, fraction: float) -> None:
-    """Progress that is not reported."""

@@ -4,7 +4,7 @@
 learns on training rows how columns become numbers. :func:`plan_probe` and :func:`plan_diagnosis` do both, describe what
 they will do and return a plan to run.
 
-Models and measures are imported on first use: reading a table needs no scikit-learn, which takes seconds.
+Models and measures are imported on first use: reading a table does not wait for scikit-learn.
 """
 
 from importlib import import_module
@@ -23,7 +23,7 @@ from momentalign.tables._table import Table, check_columns, read_table
 if TYPE_CHECKING:
     from momentalign.tables._column_shifts import ColumnShift, DomainMap
     from momentalign.tables._diagnosis import DomainDiagnosis, TableDiagnosis, plan_diagnosis
-    from momentalign.tables._held_out import TableScores
+    from momentalign.tables._held_out import TableScores, measure_groups
     from momentalign.tables._model import TableModel, check_model_folder, is_model_folder
     from momentalign.tables._plain_fits import ComparedRows, Estimate, LeftOutScore, PlainFits, RemedyScore
     from momentalign.tables._predict import PredictedRows, predict_file, score_file
@@ -32,31 +32,17 @@ if TYPE_CHECKING:
     from momentalign.tables._shifts import DomainShift, ShiftTest, class_shares
 
 _MODULES = {
-    "ColumnShift": "_column_shifts",
-    "ComparedRows": "_plain_fits",
-    "DomainDiagnosis": "_diagnosis",
-    "DomainMap": "_column_shifts",
-    "DomainShift": "_shifts",
-    "Estimate": "_plain_fits",
-    "LeftOutScore": "_plain_fits",
-    "PlainFits": "_plain_fits",
-    "PredictedRows": "_predict",
-    "RemedyScore": "_plain_fits",
-    "ShiftTest": "_shifts",
-    "TableDiagnosis": "_diagnosis",
-    "TableModel": "_model",
-    "TableProbe": "_probe",
-    "TableResult": "_probe",
-    "TableScores": "_held_out",
-    "check_model_folder": "_model",
-    "class_shares": "_shifts",
-    "is_model_folder": "_model",
-    "plan_diagnosis": "_diagnosis",
-    "plan_probe": "_probe_plan",
-    "predict_file": "_predict",
-    "score_file": "_predict",
-    "write_probe": "_probe",
+    "_column_shifts": ("ColumnShift", "DomainMap"),
+    "_diagnosis": ("DomainDiagnosis", "TableDiagnosis", "plan_diagnosis"),
+    "_held_out": ("TableScores", "measure_groups"),
+    "_model": ("TableModel", "check_model_folder", "is_model_folder"),
+    "_plain_fits": ("ComparedRows", "Estimate", "LeftOutScore", "PlainFits", "RemedyScore"),
+    "_predict": ("PredictedRows", "predict_file", "score_file"),
+    "_probe": ("TableProbe", "TableResult", "write_probe"),
+    "_probe_plan": ("plan_probe",),
+    "_shifts": ("DomainShift", "ShiftTest", "class_shares"),
 }
+"""Names by the private module that defines them."""
 
 __all__ = [
     "METADATA_KEY",
@@ -90,6 +76,7 @@ __all__ = [
     "fit_encoder",
     "is_model_folder",
     "label_names",
+    "measure_groups",
     "plan_diagnosis",
     "plan_probe",
     "predict_file",
@@ -104,6 +91,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(import_module(f"{__name__}.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,7 +38,7 @@ class ColumnShift:
 
 @dataclass(frozen=True, eq=False)
 class DomainMap:
-    """Domains as points whose distances are those of their means, noise removed, as far as two dimensions show them.
+    """Domains in two dimensions, by the distances of their means with the noise removed.
 
     Args:
         points: In standard deviations of a column, shape (K, 2).
@@ -54,7 +54,7 @@ class DomainMap:
 def rank_columns(
     numbers: Array, missing: NDArray[np.bool_], columns: Sequence[Column], domains: Integers, count: int
 ) -> list[ColumnShift]:
-    """Rank the columns of a table by what they contribute to the distances between domains.
+    """Rank the columns of a table by their contribution to the distances between domains.
 
     Args:
         numbers: Encoded rows, not standardised, shape (n, D).
@@ -72,8 +72,7 @@ def rank_columns(
         warnings.simplefilter("ignore")  # about columns that are constant within every domain
         p_values = f_classif(numbers, domains)[1]
     differs = p_values < (1 - LEVEL) / len(p_values)
-    shares = np.column_stack([np.bincount(domains, own, count) / np.bincount(domains, minlength=count)
-                              for own in missing.T.astype(float)])  # fmt: skip
+    shares, _ = domain_means(missing.astype(np.float64), domains, count)
     total = float(spread.clip(min=0).sum()) or 1.0
     found, start = [], 0
     for index, column in enumerate(columns):
@@ -108,8 +107,8 @@ def map_domains(standard: Array, domains: Integers, count: int) -> DomainMap:
     clean = np.eye(count) - 1 / count
     gram = offsets @ offsets.T - clean @ np.diag(noise.sum(1)) @ clean
     values, vectors = np.linalg.eigh(gram)
+    positive = values.clip(min=0).sum()
     values, vectors = values[::-1][:2], vectors[:, ::-1][:, :2]
-    positive = np.linalg.eigvalsh(gram).clip(min=0).sum()
     lengths = np.sqrt(values.clip(min=0))
     points = np.zeros((count, 2))
     points[:, : len(lengths)] = vectors * lengths
@@ -125,11 +124,9 @@ def map_domains(standard: Array, domains: Integers, count: int) -> DomainMap:
 def domain_means(values: Array, domains: Integers, count: int) -> tuple[Array, Array]:
     """Means of the columns in each domain, and the variances of these means; both (K, D)."""
     sizes = np.bincount(domains, minlength=count)
-    means, variances = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
-    for index in range(count):
-        own = values[domains == index]
-        means[index] = own.mean(0)
-        variances[index] = own.var(0, ddof=1) if len(own) > 1 else np.nan
+    rows = [values[domains == index] for index in range(count)]
+    means = np.stack([own.mean(0) for own in rows])
+    variances = np.stack([own.var(0, ddof=1) if len(own) > 1 else np.full(values.shape[1], np.nan) for own in rows])
     # A domain with one row gets the variance within the others.
     known = sizes > 1
     within = np.average(variances[known], axis=0, weights=sizes[known] - 1) if known.any() else 0.0

@@ -10,14 +10,12 @@ import numpy as np
 
 from momentalign._format import join_ends, join_first, pluralize
 from momentalign._types import Array
-from momentalign.tables._labels import label_name
+from momentalign.tables._labels import FEW_VALUES, is_mostly_distinct, label_name
 
 _MISSING = "missing"
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
 _LARGEST = 1e150
 """Larger numbers have squares that overflow."""
-_FEW = 20
-"""A text column with up to this many values is categorical, and one of numbers no identifier, however few the rows."""
 _MANY, _ROWS_PER_VALUE = 50, 10
 """A text column with more values than both allow is mentioned."""
 
@@ -57,7 +55,7 @@ class EncodedRows:
     unseen: dict[str, int]
 
     def describe(self, rows: str, *, missing: bool = True) -> list[str]:
-        """Sentences on filled values (unless `missing` is False) and ignored categories of the rows called `rows`."""
+        """Notes on filled values (unless `missing` is False) and ignored categories; `rows` names the rows."""
         notes = []
         if self.missing and missing:
             notes.append(
@@ -87,9 +85,8 @@ class TableEncoder:
 
     def __post_init__(self) -> None:
         width = sum(column.width for column in self.columns)
-        for name, array in (("mean", self.mean), ("scale", self.scale)):
-            if array.shape != (width,):
-                raise ValueError(f"'{name}' should have shape {(width,)}, but has shape {array.shape}.")
+        check_shape("mean", self.mean, (width,))
+        check_shape("scale", self.scale, (width,))
 
     @property
     def width(self) -> int:
@@ -106,6 +103,12 @@ class TableEncoder:
         return standard if self.matrix is None else standard @ self.matrix
 
 
+def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
+    """Raise ValueError for an array of another shape."""
+    if array.shape != shape:
+        raise ValueError(f"'{name}' should have shape {shape}, but has shape {array.shape}.")
+
+
 def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder, EncodedRows, list[str]]:
     """Learn medians, categories, means and deviations from training rows.
 
@@ -114,7 +117,7 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
         components: Principal components to keep of wider features; None keeps all columns.
 
     Returns:
-        The encoder, the encoded training rows, and what was decided, one sentence each.
+        The encoder, the encoded training rows, and notes on the decisions, one sentence each.
     """
     columns, notes = learn_columns(frame)
     encoded = encode_rows(frame, columns)
@@ -137,7 +140,7 @@ def fit_encoder(frame: Any, components: int | None = None) -> tuple[TableEncoder
 
 
 def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
-    """Columns of the training rows to use, numeric or categorical, and what was decided, one sentence each."""
+    """Columns to use, numeric or categorical, and notes on the decisions, one sentence each."""
     columns, dropped, mixed, identifiers = [], defaultdict[str, list[str]](list), list[str](), list[str]()
     for name in frame.columns:
         values = frame[name]
@@ -149,7 +152,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
             known = numbers[~np.isnan(numbers)]
             constant = known.min() == known.max()  # filled with the median, which is that value
             column = Column(name, float(np.median(known)))
-            if values.dtype.kind in "iu" and len(known) > _FEW and len(np.unique(known)) == len(known):
+            if values.dtype.kind in "iu" and len(known) > FEW_VALUES and len(np.unique(known)) == len(known):
                 identifiers.append(name)
         else:
             check_decimal_points(values, name)
@@ -163,7 +166,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
                 )
             constant = len(labels) < 2
             column = Column(name, categories=tuple(labels))
-            if len(labels) > max(_FEW, len(texts) // 2):
+            if is_mostly_distinct(len(labels), len(texts)):
                 dropped["Text columns with a different value in most rows were dropped"].append(name)
                 continue
         if constant:

@@ -1,4 +1,4 @@
-"""CSV files, plain or gzipped, as data frames: checked first for what pandas would accept or explain poorly."""
+"""Read CSV files, plain or gzipped, after checks that pandas lacks or reports unclearly."""
 
 import codecs
 import csv
@@ -30,7 +30,7 @@ class Dialect(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, sep: str | None, encoding: str | None) -> "Dialect":
-        """What was given, or the default of the file's suffix."""
+        """The given values, or the defaults of the file's suffix."""
         if sep is None:
             sep = "\t" if is_tsv(path) else ","
         sep = "\t" if sep in ("tab", "\\t") else sep
@@ -47,7 +47,7 @@ class Dialect(NamedTuple):
 
 
 def csv_header(path: Path, dialect: Dialect) -> list[str] | None:
-    """Names of the columns from the first line; None where a name goes on in the next line."""
+    """Column names from the first line; None if a name contains a line break."""
     try:
         header = next((text for line in _blocks(path, dialect.encoding) if (text := line.strip("\r\n"))), "")
     except UnicodeError:
@@ -93,7 +93,7 @@ def csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Ite
 
 
 def _check_text(path: Path, dialect: Dialect) -> None:
-    """Refuse what pandas would accept or explain poorly: no text, no or duplicate columns, other separators, bombs."""
+    """Refuse binary files, missing or duplicate column names, wrong separators and gzip bombs."""
     packed = path.stat().st_size if path.suffix.lower() == ".gz" else None
     header, size = "", 0
     try:
@@ -112,7 +112,7 @@ def _check_text(path: Path, dialect: Dialect) -> None:
 
 
 def _header_names(header: str, dialect: Dialect) -> list[str]:
-    """The columns' names, which should be different and separated as the dialect says."""
+    """Column names; checks that they are unique and separated as the dialect says."""
     if not header.strip():
         raise ValueError("it should have a line of column names and rows below, but is empty. Save the table again.")
     if "\0" in header:
@@ -132,7 +132,7 @@ def _header_names(header: str, dialect: Dialect) -> list[str]:
 
 
 def _blocks(path: Path, encoding: str) -> Iterator[str]:
-    """The text of a file: lines up to the first that is not blank, then blocks of characters."""
+    """Yield the lines of a file up to the first that is not blank, then blocks of characters."""
     with io.TextIOWrapper(_open_bytes(path), encoding=encoding) as text:
         for line in iter(lambda: text.readline(_LONGEST_HEADER), ""):
             if len(line) == _LONGEST_HEADER:

@@ -1,7 +1,5 @@
 """Diagnosis of the domains of a table: how they differ, what that costs a plain model, and what to try."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from momentalign._types import Array, ReportProgress
+from momentalign._types import Array, ReportProgress, ignore_progress
 from momentalign._validation import check_choice, check_count
 from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domains, rank_columns
 from momentalign.tables._columns import Column, fit_encoder
@@ -19,7 +17,7 @@ from momentalign.tables._labels import check_classes, check_domains, encode_clas
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
-from momentalign.tables._threads import threads_for
+from momentalign.tables._timing import seconds_of, threads_for
 from momentalign.theory import DomainLosses, TransferReport, hull_check, transfer_report
 
 _LOSSES = ("auto", "cross_entropy", "squared_error")
@@ -29,7 +27,7 @@ _MOST_COMPARED = 12
 
 @dataclass(frozen=True, eq=False)
 class DomainDiagnosis:
-    """What :meth:`TableDiagnosis.run` finds.
+    """Result of :meth:`TableDiagnosis.run`.
 
     Args:
         rows: The rows compared.
@@ -52,11 +50,11 @@ class DomainDiagnosis:
     transfer: TransferReport
 
     def findings(self) -> list[str]:
-        """What was found, in plain sentences; a difference is stated only if a test or an interval finds it."""
+        """Findings as sentences; a difference is stated only if a test or an interval finds it."""
         return describe_findings(self)
 
     def advice(self) -> list[str]:
-        """What to try, a sentence each with its evidence."""
+        """Recommendations, a sentence each with its evidence."""
         return advise(self)
 
 
@@ -83,14 +81,14 @@ class TableDiagnosis:
     loss: str
 
     def seconds(self, *, l2: float = 1e-2, radius: float = 1.0, order: int = 3) -> float:
-        """Estimate how long :meth:`run` takes, from small parts of it; accurate to a factor of two or three."""
+        """Estimate the seconds that :meth:`run` takes from small parts of it, to a factor of two or three."""
         count = min(len(self.rows.names), _MOST_COMPARED)
         largest = np.argsort(-self.rows.counts, kind="stable")[:2]
         pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
         settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
-        with threads_for(self.rows.features.size):  # the first call also loads what both need
-            measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
-            fits = min(_timed(lambda: fit_remedies(self.rows, _silent, fits=1)) for _ in range(2))
+        with threads_for(self.rows.features.size):
+            measures = seconds_of(lambda: transfer_report(*pair, loss=self.loss, **settings))
+            fits = seconds_of(lambda: fit_remedies(self.rows, ignore_progress, fits=1))
         # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
         pairs = count * (count - 1) / 2
         return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names))
@@ -99,7 +97,7 @@ class TableDiagnosis:
         self, *, l2: float, radius: float, order: int, seed: int, progress: ReportProgress | None = None
     ) -> DomainDiagnosis:
         """Compare the domains; see :func:`~momentalign.theory.transfer_report` for the arguments."""
-        report = progress or _silent
+        report = progress or ignore_progress
 
         def part(begin: float, end: float) -> ReportProgress:
             return lambda name, share: report(name, begin + (end - begin) * share)
@@ -146,7 +144,7 @@ class TableDiagnosis:
         return replace(report, hull=hull, notes=(*notes, *report.notes))
 
     def _restrict(self, chosen: NDArray[np.bool_]) -> ComparedRows:
-        """Some of the rows, with the domains that occur in them."""
+        """Restrict to the chosen rows and their domains."""
         rows = self.rows
         present, domains = np.unique(rows.domains[chosen], return_inverse=True)
         names = tuple(rows.names[index] for index in present)
@@ -236,13 +234,3 @@ def _arrays(rows: ComparedRows) -> tuple[Array, NDArray[Any], NDArray[Any]]:
     """Features, labels and domain names of each row."""
     labels = rows.targets if rows.classes is None else np.array(rows.classes)[rows.targets]
     return rows.features, labels, np.array(rows.names)[rows.domains]
-
-
-def _timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def _silent(part: str, share: float) -> None:
-    """Progress that is not shown."""

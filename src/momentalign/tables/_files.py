@@ -56,10 +56,7 @@ def read_frame(
 
 
 def read_header(path: Path, *, sep: str | None = None, encoding: str | None = None) -> list[str] | None:
-    """Names of the columns of a CSV file from its first line, without imports that take seconds.
-
-    None for other files, and where a name goes on in the next line.
-    """
+    """Column names of a CSV file without slow imports; None for other files, or if a name contains a line break."""
     dialect = _check_file(path, sep, encoding)
     if path.suffix.lower() in _BINARY:
         return None
@@ -68,7 +65,7 @@ def read_header(path: Path, *, sep: str | None = None, encoding: str | None = No
 
 
 def read_parquet_metadata(path: Path) -> dict[str, Any]:
-    """What `embed` stored in a parquet file: its plan, and the names of classes, domains and groups."""
+    """Metadata that `embed` stored in a parquet file: its plan, and the names of classes, domains and groups."""
     parquet = importlib.import_module("pyarrow.parquet")
     stored = (parquet.read_schema(path).metadata or {}).get(METADATA_KEY.encode())
     try:

@@ -19,7 +19,7 @@ _REMEDIES = {"balanced": "Domains weighted equally (balanced rows)", "aligned": 
 
 
 def describe_findings(diagnosis: "DomainDiagnosis") -> list[str]:
-    """What was found, a few sentences for each question: scores, differences, columns, hull."""
+    """Findings as sentences: scores, differences, columns, hull."""
     numbers = diagnosis.rows.classes is None
     return [
         *_score_sentences(diagnosis.fits.scores, numbers),
@@ -30,7 +30,7 @@ def describe_findings(diagnosis: "DomainDiagnosis") -> list[str]:
 
 
 def advise(diagnosis: "DomainDiagnosis") -> list[str]:
-    """What to try, each with its evidence."""
+    """Recommendations, each with its evidence."""
     numbers = diagnosis.rows.classes is None
     losing = _losing(diagnosis.fits.scores)
     other = _largest(diagnosis.shifts, [shift.relation for shift in diagnosis.shifts])
@@ -65,19 +65,15 @@ def advise(diagnosis: "DomainDiagnosis") -> list[str]:
 def _score_sentences(scores: Sequence[LeftOutScore], numbers: bool) -> list[str]:
     ordered = sorted(scores, key=lambda score: score.left_out.value, reverse=numbers)
     worst, best = ordered[0], ordered[-1]
-    middle = ", the others in between." if len(scores) > 2 else "."
-    if numbers:
-        first = (
-            "A plain ridge regression that has not seen a domain is off on average by "
-            f"{_score(worst.left_out, numbers)} on '{worst.domain}' and {_score(best.left_out, numbers)} on "
-            f"'{best.domain}'" + middle
-        )
-    else:
-        first = (
-            "A plain logistic regression that has not seen a domain predicts "
-            f"{_score(worst.left_out, numbers)} of the rows of '{worst.domain}' correctly and "
-            f"{_score(best.left_out, numbers)} of '{best.domain}'" + middle
-        )
+    form = (".3g",) if numbers else (".0f", 100, "%")
+    low, high = (score.left_out.format(*form) for score in (worst, best))
+    scored = (
+        f"ridge regression that has not seen a domain is off on average by {low} on '{worst.domain}' and {high} on"
+        if numbers
+        else f"logistic regression that has not seen a domain predicts {low} of the rows of '{worst.domain}' correctly "
+        f"and {high} of"
+    )
+    first = f"A plain {scored} '{best.domain}'" + (", the others in between." if len(scores) > 2 else ".")
     losing = _losing(scores)
     if losing:
         parts = [f"{_amount(score.loss, numbers)} on '{score.domain}'" for score in losing[:_NAMED] if score.loss]
@@ -196,16 +192,11 @@ def _quoted(scores: Sequence[LeftOutScore]) -> list[str]:
     return [f"'{score.domain}'" for score in scores]
 
 
-def _score(estimate: Estimate, numbers: bool) -> str:
-    if numbers:
-        return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"
-    return f"{100 * estimate.value:.0f}% ({100 * estimate.low:.0f} to {100 * estimate.high:.0f})"
-
-
 def _amount(estimate: Estimate, numbers: bool) -> str:
     """A positive amount with its interval."""
-    value = f"{estimate.value:.3g}" if numbers else f"{100 * estimate.value:.{_decimals(estimate)}f} points"
-    return f"{value} ({_range(estimate, numbers)})"
+    if numbers:
+        return f"{estimate.value:.3g} ({_range(estimate, numbers)})"
+    return estimate.format(f".{_decimals(estimate)}f", 100, " points")
 
 
 def _range(estimate: Estimate, numbers: bool) -> str:

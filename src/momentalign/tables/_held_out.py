@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from momentalign._csv import csv_text
 from momentalign._seeds import holdout_rows
 from momentalign._types import Array, Integers
-from momentalign.sklearn import GroupReport
+from momentalign.sklearn import GroupReport, group_report
 from momentalign.tables._table import Table
 
 
@@ -105,6 +105,21 @@ def _group_lines(report: GroupReport) -> Iterator[tuple[str, str, int, str, str]
         yield "group", group.name, group.rows, "accuracy", repr(group.accuracy)
 
 
+def measure_groups(
+    targets: Integers, probabilities: Array, groups: NDArray[Any], train_groups: NDArray[Any] | None = None
+) -> GroupReport:
+    """Measures over groups of class indices (n,) and probabilities (n, C), weighted by the training rows' groups."""
+    known = train_groups is not None and np.isin(groups, train_groups).any()
+    return group_report(
+        targets,
+        probabilities.argmax(1),
+        groups,
+        probabilities=probabilities,
+        train_groups=train_groups if known else None,
+        classes=np.arange(probabilities.shape[1]),
+    )
+
+
 def score_predictions(
     targets: NDArray[Any],
     predictions: Mapping[str, NDArray[Any]],
@@ -126,7 +141,9 @@ def score_predictions(
     if len(names) > 1:
         each = np.stack(values)
         lines += [("mean", "mean", len(targets)), ("worst", "worst domain", len(targets))]
-        values += [_mean(each), _worst(each, classify)]
+        # Least accuracy and R², largest error.
+        worst = each.min(0) if classify else np.stack([np.fmin.reduce(each[..., 0]), each[..., 1].max(0)], axis=1)
+        values += [_mean(each), worst]
     return TableScores(metrics, tuple(predictions), tuple(lines), np.stack(values), groups)
 
 
@@ -145,8 +162,3 @@ def _mean(each: Array) -> Array:
     known = ~np.isnan(each)
     mean: Array = np.where(known, each, 0.0).sum(0) / np.maximum(known.sum(0), 1)
     return mean
-
-
-def _worst(each: Array, classify: bool) -> Array:
-    """Least accuracy and R², largest error, of (units, models, metrics)."""
-    return each.min(0) if classify else np.stack([np.fmin.reduce(each[..., 0]), each[..., 1].max(0)], axis=1)

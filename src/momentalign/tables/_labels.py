@@ -1,4 +1,4 @@
-"""Labels of a table: what they are called, and whether they are classes or numbers."""
+"""Labels of a table: their names, and whether they are classes or numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 TASKS = ("auto", "classification", "regression")
-_MAX_NUMERIC_CLASSES = 20
-"""A column with more distinct numbers than this is a quantity, not classes."""
+FEW_VALUES = 20
+"""Distinct values that a column of classes, categories or domains may have, however few the rows."""
 
 
 def label_name(value: object) -> str:
@@ -22,7 +22,7 @@ def label_names(column: NDArray[Any]) -> NDArray[np.str_]:
 
 
 def name_indices(column: NDArray[Any], names: Sequence[str] | None) -> NDArray[Any]:
-    """Replace indices by the names they stand for; a column of anything else is returned as it is."""
+    """Replace indices by names; other columns are returned unchanged."""
     integers = np.issubdtype(column.dtype, np.integer)
     if names is None or not integers or not len(column) or column.min() < 0 or column.max() >= len(names):
         return column
@@ -32,7 +32,12 @@ def name_indices(column: NDArray[Any], names: Sequence[str] | None) -> NDArray[A
 
 def is_quantity(column: NDArray[Any]) -> bool:
     """Whether a column holds more than 20 distinct numbers, too many to be classes."""
-    return column.dtype.kind in "fiu" and len(np.unique(column)) > _MAX_NUMERIC_CLASSES
+    return column.dtype.kind in "fiu" and len(np.unique(column)) > FEW_VALUES
+
+
+def is_mostly_distinct(values: int, rows: int) -> bool:
+    """Whether most rows differ: such a column holds texts or identifiers."""
+    return values > max(FEW_VALUES, rows // 2)
 
 
 def encode_targets(
@@ -55,7 +60,7 @@ def check_classes(column: NDArray[Any], name: str) -> None:
     if column.dtype.kind in "biuf":
         return
     values = len(np.unique(column.astype(str)))
-    if values > max(_MAX_NUMERIC_CLASSES, len(column) // 2):
+    if is_mostly_distinct(values, len(column)):
         raise ValueError(
             f"Column '{name}' should hold classes, but has {values} different texts in {len(column)} rows. Name "
             "another column with --target."
@@ -65,7 +70,7 @@ def check_classes(column: NDArray[Any], name: str) -> None:
 def check_domains(domains: NDArray[np.str_], name: str) -> None:
     """Raise ValueError for domains that are different in most rows, such as the numbers of patients."""
     values = len(np.unique(domains))
-    if values > max(_MAX_NUMERIC_CLASSES, len(domains) // 2):
+    if is_mostly_distinct(values, len(domains)):
         raise ValueError(
             f"Column '{name}' should say which domain a row comes from, but has {values} different values in "
             f"{len(domains)} rows. Name another column with --domain."

@@ -21,7 +21,7 @@ from momentalign._files import (
 )
 from momentalign._sealed import FILES, DamagedFileError, check_file, digests_of, file_digest, seal, unseal
 from momentalign._types import Array
-from momentalign.tables._columns import Column, EncodedRows, TableEncoder
+from momentalign.tables._columns import Column, EncodedRows, TableEncoder, check_shape
 
 _FORMAT = 1
 _KIND = "momentalign probe"
@@ -150,18 +150,10 @@ class TableModel:
         classes = content.pop("classes")
         names = None if classes is None else tuple(classes)
         model = cls(encoder, arrays["coef"], arrays["intercept"], names, content)
-        model._check_shapes()
+        outputs = 1 if names is None or len(names) == 2 else len(names)
+        check_shape("coef", model.coef, (outputs, encoder.width))
+        check_shape("intercept", model.intercept, (outputs,))
         return model
-
-    def _check_shapes(self) -> None:
-        outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
-        arrays = {
-            "coef": (self.coef, (outputs, self.encoder.width)),
-            "intercept": (self.intercept, (outputs,)),
-        }
-        for name, (array, shape) in arrays.items():
-            if array.shape != shape:
-                raise ValueError(f"'{name}' should have shape {shape}, but has shape {array.shape}.")
 
 
 def is_model_folder(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""How well a plain model does on each domain: left out of training, and with rows of its own in training."""
+"""Scores of a plain model on each domain: left out of training, and with its own rows in training."""
 
 import warnings
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class ComparedRows:
         return counts
 
     def large(self) -> list[int]:
-        """Domains with enough rows for a statement."""
+        """Indices of the domains with enough rows to test."""
         return np.flatnonzero(self.counts >= _FEWEST).tolist()
 
     def scores(self, predicted: NDArray[Any]) -> Array:
@@ -71,6 +71,11 @@ class Estimate:
     def excludes_zero(self) -> bool:
         """Whether the interval lies on one side of 0."""
         return self.low > 0 or self.high < 0
+
+    def format(self, form: str, scale: float = 1.0, unit: str = "") -> str:
+        """The mean and its interval, such as "71% (65 to 77)" for form ".0f", scale 100 and unit "%"."""
+        value, low, high = (f"{scale * number:{form}}" for number in (self.value, self.low, self.high))
+        return f"{value}{unit} ({low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class LeftOutScore:
 
 @dataclass(frozen=True)
 class RemedyScore:
-    """What a remedy gains on left-out domains over the plain model: mean and 95% interval over domains."""
+    """Gain of a remedy over the plain model on left-out domains: mean and 95% interval over domains."""
 
     name: str
     gain: Estimate
@@ -175,15 +180,20 @@ def fit_remedies(rows: ComparedRows, progress: ReportProgress, *, fits: int | No
     )
 
 
+def plain_estimator(classes: tuple[str, ...] | None) -> Any:
+    """scikit-learn's LogisticRegression with its defaults, or Ridge if there are no classes."""
+    return Ridge() if classes is None else LogisticRegression(max_iter=1000)
+
+
 def plain_model(rows: ComparedRows) -> BaseEstimator:
-    """scikit-learn's LogisticRegression or Ridge with their defaults, on standardised features."""
-    return make_pipeline(StandardScaler(), Ridge() if rows.classes is None else LogisticRegression(max_iter=1000))
+    """The plain estimator on standardised features."""
+    return make_pipeline(StandardScaler(), plain_estimator(rows.classes))
 
 
 def predict_fold(
     model: BaseEstimator, rows: ComparedRows, train: Integers, test: Integers, *, remedy: str = "plain"
 ) -> Array:
-    """Fit on some rows; log-probabilities (m, C) of others, or predictions (m, 1). Unknown classes are improbable."""
+    """Fit on some rows; log-probabilities (m, C) of others, or predictions (m, 1)."""
     X, y = rows.features[train], rows.targets[train]
     present = None if rows.classes is None else np.unique(y)
     if present is not None and len(present) == 1:
@@ -200,8 +210,13 @@ def predict_fold(
     if present is None:
         numbers: Array = fitted.predict(rows.features[test]).reshape(-1, 1)
         return numbers
-    table = np.full((len(test), len(rows.classes or ())), 1e-6)
-    table[:, present] = fitted.predict_proba(rows.features[test])
+    return log_probabilities(fitted, rows.features[test], present, len(rows.classes or ()))
+
+
+def log_probabilities(model: Any, features: Array, present: Integers, count: int) -> Array:
+    """Log-probabilities (m, C) by a model of the classes `present`; the other classes are improbable."""
+    table = np.full((len(features), count), 1e-6)
+    table[:, present] = model.predict_proba(features)
     logs: Array = np.log(table.clip(min=1e-12))
     return logs
 

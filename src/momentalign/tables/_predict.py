@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._csv import frame_csv
-from momentalign._files import atomic_write, check_output
+from momentalign._files import check_output, write_output
 from momentalign._format import join_first, pluralize
 from momentalign._table_spec import inherit_spec, split_spec, table_spec
 from momentalign._types import Array
-from momentalign.sklearn import GroupReport, group_report
+from momentalign.sklearn import GroupReport
 from momentalign.tables._files import MissingColumnError, read_frame
-from momentalign.tables._held_out import TableScores, score_predictions
+from momentalign.tables._held_out import TableScores, measure_groups, score_predictions
 from momentalign.tables._labels import encode_targets, label_names, name_indices
 from momentalign.tables._model import READING, SOURCE, TableModel
 
@@ -24,7 +24,7 @@ _MODEL = "model"
 
 
 class PredictedRows(NamedTuple):
-    """What :func:`predict_file` did.
+    """Result of :func:`predict_file`.
 
     Args:
         rows: Number of rows.
@@ -74,8 +74,7 @@ def predict_file(
         raise ValueError(f"The column to copy should have another name than the predictions, but is '{min(taken)}'.")
     table = pandas.DataFrame({**columns, "predicted": model.decide(logits), **more})
     scores, notes = rows.score(model, logits)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(out, frame_csv(table) if out.suffix == ".csv" else table.to_parquet(index=False))
+    write_output(out, frame_csv(table) if out.suffix == ".csv" else table.to_parquet(index=False))
     return PredictedRows(len(rows.frame), [*encoded.describe(rows.path.name), *notes], scores, tuple(columns))
 
 
@@ -109,7 +108,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def read(cls, model: TableModel, path: str | Path, kept: Any, reading: Mapping[str, str | None]) -> "_Rows":
-        """Read a file as the model's own table, but for what is given."""
+        """Read a file with the options of the model's table, unless others are given."""
         about = {name: model.about.get(name) for name in ("target", "domain")}
         about |= {"group": model.about.get(SOURCE, {}).get("group"), **model.about.get(READING, {})}
         given = {option: value for option, value in about.items() if isinstance(value, str)}
@@ -149,7 +148,9 @@ class _Rows(NamedTuple):
                 notes.append(f"Labels that the model does not know count as wrong: {join_first(unknown)}.")
             groups = self._names("group", known)
             if groups is not None and not unknown:
-                reports[_MODEL] = _measure_groups(model, truth, logits[known], groups)
+                codes = np.array([model.classes.index(label) for label in truth.tolist()])
+                report = measure_groups(codes, model.probabilities(logits[known]), groups)
+                reports[_MODEL] = replace(report, notes=())  # on the weighted average, which needs the training rows
         domains = self._names("domain", known)
         scores = score_predictions(
             truth,
@@ -168,16 +169,3 @@ class _Rows(NamedTuple):
         return label_names(
             name_indices(self.frame.loc[known, column].to_numpy(), self.frame.attrs.get("names", {}).get(column))
         )
-
-
-def _measure_groups(model: TableModel, truth: NDArray[np.str_], logits: Array, groups: NDArray[np.str_]) -> GroupReport:
-    assert model.classes is not None
-    probabilities = model.probabilities(logits)
-    report = group_report(
-        np.array([model.classes.index(label) for label in truth.tolist()]),
-        probabilities.argmax(1),
-        groups,
-        probabilities=probabilities,
-        classes=np.arange(len(model.classes)),
-    )
-    return replace(report, notes=())  # on the weighted average, which needs the training rows

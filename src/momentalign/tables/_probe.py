@@ -1,6 +1,5 @@
 """Fit a moment-aligned linear model to a table, and compare it with a plain one on held-out rows."""
 
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,22 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
 
-from momentalign._types import Array, Integers, ReportProgress
+from momentalign._types import Array, Integers, ReportProgress, ignore_progress
 from momentalign.sklearn import (
     GroupReport,
     MomentAlignedClassifier,
     MomentAlignedClassifierCV,
     MomentAlignedRegressor,
     MomentAlignedRegressorCV,
-    group_report,
 )
 from momentalign.tables._columns import TableEncoder, fit_encoder
-from momentalign.tables._held_out import Fold, TableScores, score_predictions
+from momentalign.tables._held_out import Fold, TableScores, measure_groups, score_predictions
 from momentalign.tables._model import SOURCE, TableModel, check_same_model
+from momentalign.tables._plain_fits import plain_estimator
 from momentalign.tables._table import Table
-from momentalign.tables._threads import threads_for
+from momentalign.tables._timing import seconds_of, threads_for
 
 _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
@@ -71,7 +69,7 @@ class TableProbe:
         check_same_model(out, self.about[SOURCE])
 
     def seconds(self) -> float:
-        """Estimate how long :meth:`run` takes, from fits on a sample; within a factor of three, or six with groups."""
+        """Estimate the seconds that :meth:`run` takes from fits on a sample: to a factor of three, six with groups."""
         step = max(1, len(self.rows) // _SAMPLE)
         rows = self.rows[::step]
         estimator = (
@@ -79,18 +77,15 @@ class TableProbe:
             if self.classes is None
             else MomentAlignedClassifier(gradient_weight=1.0, tol=1e-5, max_iter=100)
         )
-        times = []
+        sample = self.features[::step], self.targets[rows]
         with warnings.catch_warnings(), threads_for(self.features.size):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for _ in range(2):  # the first fit of a process takes longer than those that follow
-                start = time.perf_counter()
-                estimator.fit(self.features[::step], self.targets[rows], domains=self.table.domains[rows])
-                times.append(time.perf_counter() - start)
-        return min(times) * step * sum(map(self._search_fits, self._searches()))
+            seconds = seconds_of(lambda: estimator.fit(*sample, domains=self.table.domains[rows]))
+        return seconds * step * sum(map(self._search_fits, self._searches()))
 
     def run(self, progress: ReportProgress | None = None) -> TableResult:
         """Fit both models on each fold and score them; fit the model to save on all training rows."""
-        searches = len(self._searches())
+        searches, report = len(self._searches()), progress or ignore_progress
         plain_name = "ridge" if self.classes is None else "logistic regression"
         predictions: tuple[list[Array], list[Array]] = ([], [])  # of the plain and of the chosen models
         notes: list[str] = []
@@ -99,7 +94,7 @@ class TableProbe:
             if searches > 1:
                 encoder, encoded, _ = fit_encoder(self.table.features.iloc[fold.train], self.components)
                 features = encoder.transform(encoded.matrix)
-            watch = _watch_search(progress, fold.name, index, searches)
+            watch = _watch_search(report, fold.name, index, searches)
             with threads_for(features.size):
                 model, chosen, reason = self._fit_aligned(encoder, features, fold.train, watch)
                 plain = self._fit_plain(encoder, features, fold.train)
@@ -111,7 +106,7 @@ class TableProbe:
             for predicted, one in zip(predictions, (plain, model), strict=True):
                 predicted.append(self._predict(one, test.matrix))
         if searches > 1:
-            watch = _watch_search(progress, "all domains", searches - 1, searches)
+            watch = _watch_search(report, "all domains", searches - 1, searches)
             with threads_for(self.features.size):
                 model, chosen, reason = self._fit_aligned(self.encoder, self.features, self.rows, watch)
             watch(1, 1)
@@ -129,20 +124,15 @@ class TableProbe:
         model = replace(model, about={**self.about, "chosen": chosen, "reason": reason})
         return TableResult(scores, model, chosen, reason, tuple(notes))
 
-    @property
-    def _by_group(self) -> bool:
-        """Whether the search decides by the worst group, with remedies for it among its candidates."""
-        return self.table.groups is not None and self.classes is not None
-
     def _searches(self) -> list[Integers]:
         """Training rows of each search over weights."""
         return [*(fold.train for fold in self.folds), *([self.rows] if len(self.folds) > 1 else [])]
 
     def _search_fits(self, rows: Integers) -> int:
         """Cost of a search on these rows, in aligned fits: about two for each fold, and the last ones."""
-        domains = len(np.unique(self.table.domains[rows]))
-        if self._by_group:
+        if self.table.groups is not None and self.classes is not None:
             return _GROUP_FITS
+        domains = len(np.unique(self.table.domains[rows]))
         return 2 * (min(domains, _SEARCH_FOLDS) + 1) if domains > 2 else 1
 
     def _present(self, rows: Integers) -> tuple[tuple[str, ...] | None, NDArray[Any]]:
@@ -155,14 +145,13 @@ class TableProbe:
     def _fit_plain(self, encoder: TableEncoder, features: Array, rows: Integers) -> TableModel:
         """scikit-learn's LogisticRegression or Ridge with their defaults."""
         classes, targets = self._present(rows)
-        estimator = Ridge() if classes is None else LogisticRegression(max_iter=1000)
-        estimator.fit(features, targets)
+        estimator = plain_estimator(classes).fit(features, targets)
         return TableModel(encoder, np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_), classes)
 
     def _fit_aligned(
         self, encoder: TableEncoder, features: Array, rows: Integers, watch: Callable[[int, int], None]
     ) -> tuple[TableModel, dict[str, Any], str]:
-        """The estimator that chooses its weights inside the training domains, what it chose and why."""
+        """Fit the estimator that selects its weights within the training domains; also its choice and the reason."""
         classes, targets = self._present(rows)
         table = self.table
         estimator: Any
@@ -199,14 +188,7 @@ class TableProbe:
         if groups is None or self.classes is None:
             return {}
         return {
-            name: group_report(
-                self.targets[rows],
-                probabilities.argmax(1),
-                groups[rows],
-                probabilities=probabilities,
-                train_groups=groups[self.rows] if np.isin(groups[rows], groups[self.rows]).any() else None,
-                classes=np.arange(len(self.classes)),
-            )
+            name: measure_groups(self.targets[rows], probabilities, groups[rows], groups[self.rows])
             for name, probabilities in outputs.items()
         }
 
@@ -216,11 +198,6 @@ def write_probe(result: TableResult, out: Path) -> None:
     result.model.save(out, {"scores.csv": result.scores.to_csv()})
 
 
-def _watch_search(progress: ReportProgress | None, part: str, index: int, searches: int) -> Callable[[int, int], None]:
+def _watch_search(progress: ReportProgress, part: str, index: int, searches: int) -> Callable[[int, int], None]:
     """Callback of one of several searches, which reports the share of the whole."""
-
-    def watch(done: int, total: int) -> None:
-        if progress is not None:
-            progress(part, (index + done / total) / searches)
-
-    return watch
+    return lambda done, total: progress(part, (index + done / total) / searches)

@@ -14,10 +14,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from momentalign._types import Array, ReportProgress
-from momentalign.tables._plain_fits import LEVEL, ComparedRows, Estimate, mean_interval
+from momentalign.tables._plain_fits import LEVEL, ComparedRows, log_probabilities, mean_interval
 
 _OWN_ROWS = 30
-"""Fewest rows of a domain on which a model of its own is tried."""
+"""Fewest rows of a domain for a model of its own."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def find_shifts(rows: ComparedRows, outputs: Array, seed: int, progress: ReportP
     """Compare each domain with all others; `outputs` are those of the models that left out each row's domain."""
     tested = rows.large()
     threshold = (1 - LEVEL) / max(len(tested), 1)
-    told, halves = _told_apart(rows, 5, seed), _told_apart(rows, 2, seed)
+    fifths, halves = _score_domains(rows, 5, seed), _score_domains(rows, 2, seed)
     shifts = []
     for index, name in enumerate(rows.names):
         progress("kinds of difference", index / len(rows.names))
@@ -64,7 +64,7 @@ def find_shifts(rows: ComparedRows, outputs: Array, seed: int, progress: ReportP
             DomainShift(
                 name,
                 _label_shift(rows, own, threshold),
-                _feature_shift(told, halves, index, own, threshold),
+                _feature_shift(fifths, halves, index, own, threshold),
                 _relation_shift(rows, own, outputs[own], threshold, seed),
             )
         )
@@ -100,30 +100,30 @@ def _label_shift(rows: ComparedRows, own: NDArray[np.bool_], threshold: float) -
     return ShiftTest(size, float(chi2_contingency(merged).pvalue) < threshold)
 
 
-class _ToldApart(NamedTuple):
-    """Probability of each domain given the features, (n, K), by a discriminant analysis of other rows; and its fold."""
+class _DomainScores(NamedTuple):
+    """Out-of-fold probability of each domain given the features, (n, K), and the fold of each row."""
 
     probabilities: Array
     folds: NDArray[np.intp]
 
 
-def _told_apart(rows: ComparedRows, number: int, seed: int) -> _ToldApart:
-    told = _ToldApart(np.zeros((len(rows.domains), len(rows.names))), np.zeros(len(rows.domains), dtype=np.intp))
+def _score_domains(rows: ComparedRows, number: int, seed: int) -> _DomainScores:
+    scores = _DomainScores(np.zeros((len(rows.domains), len(rows.names))), np.zeros(len(rows.domains), dtype=np.intp))
     # Few rows beside many columns: a fixed ridge keeps the pooled covariance invertible.
     model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.01)
     for fold, (train, test) in enumerate(KFold(number, shuffle=True, random_state=seed).split(rows.features)):
         fitted = model.fit(rows.features[train], rows.domains[train])
-        told.probabilities[np.ix_(test, fitted.classes_)] = fitted.predict_proba(rows.features[test])
-        told.folds[test] = fold
-    return told
+        scores.probabilities[np.ix_(test, fitted.classes_)] = fitted.predict_proba(rows.features[test])
+        scores.folds[test] = fold
+    return scores
 
 
 def _feature_shift(
-    told: _ToldApart, halves: _ToldApart, index: int, own: NDArray[np.bool_], threshold: float
+    fifths: _DomainScores, halves: _DomainScores, index: int, own: NDArray[np.bool_], threshold: float
 ) -> ShiftTest:
-    """Size by all folds; the test by each half of the rows alone, whose scores one model has made of the other half.
+    """Size from five folds; tests within each half of the rows, scored by one model fitted on the other half.
 
-    Scores of several folds depend on one another, which a test of all of them at once would not know.
+    Scores from several folds are dependent, which a joint test would ignore.
     """
     p_values = []
     for fold in (0, 1):
@@ -131,7 +131,7 @@ def _feature_shift(
         if mine.any() and not mine.all():
             p_values.append(float(mannwhitneyu(scores[mine], scores[~mine], alternative="greater").pvalue))
     found = bool(p_values) and len(p_values) * min(p_values) < threshold
-    return ShiftTest(float(roc_auc_score(own, told.probabilities[:, index])), found)
+    return ShiftTest(float(roc_auc_score(own, fifths.probabilities[:, index])), found)
 
 
 def _relation_shift(
@@ -152,7 +152,7 @@ def _relation_shift(
             offsets = fit_offsets(outputs[train], y[train])
             level_loss[test] = _log_losses(outputs[test] + offsets, y[test])
         own_loss[test] = _corrected_losses(X, y, outputs, train, test, rows.classes is None)
-    gain: Estimate = mean_interval(level_loss - own_loss, 1 - 2 * threshold)
+    gain = mean_interval(level_loss - own_loss, 1 - 2 * threshold)
     total = float(level_loss.mean())
     return ShiftTest(max(gain.value / total, 0.0) if total else 0.0, gain.low > 0)
 
@@ -184,9 +184,8 @@ def _corrected_losses(
         errors: Array = (predicted - y[test]) ** 2
         return errors
     model = LogisticRegression(C=0.1, max_iter=1000).fit(joined[train], y[train])
-    table = np.full((len(test), outputs.shape[1]), 1e-6)
-    table[:, model.classes_] = model.predict_proba(joined[test])
-    return _log_losses(np.log(table.clip(min=1e-12)), y[test].astype(np.int64))
+    logs = log_probabilities(model, joined[test], model.classes_, outputs.shape[1])
+    return _log_losses(logs, y[test].astype(np.int64))
 
 
 def _log_losses(logits: Array, targets: NDArray[np.integer]) -> Array:

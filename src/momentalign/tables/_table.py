@@ -151,7 +151,7 @@ def read_table(
 
 
 def check_columns(path: str | Path, **reading: str | None) -> None:
-    """Check that a file exists and has its columns as far as the first line says, before imports that take seconds.
+    """Check that a file and its columns exist, from the header alone and without slow imports.
 
     Args:
         path: As of :func:`read_table`.
@@ -186,7 +186,7 @@ def _check_present(columns: Mapping[str, str], present: Iterable[str], listed: I
 
 
 def _similar_names(column: str, values: NDArray[Any]) -> list[str]:
-    """Sentences on names of a column that differ by spaces or case only, which count as different."""
+    """Notes on names of a column that differ by spaces or case only."""
     similar: dict[str, list[str]] = {}
     for name in np.unique(values.astype(str)).tolist():
         similar.setdefault(plain_name(name), []).append(f"'{name}'")

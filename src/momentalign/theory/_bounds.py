@@ -53,13 +53,13 @@ def pairwise_error_bounds(losses: DomainLosses, head: Any, measures: TransferMea
 class ManySourceBounds:
     """Bounds on the transfer measure from many sources S to any target T in their convex hull.
 
-    `mixture_*` hold for the balanced mixture, which is what people train on. `midpoint_*` are ours and hold for no
+    `mixture_*` hold for the balanced mixture, the usual training distribution. `midpoint_*` are ours and hold for no
     distribution: they replace the source's optimality gap by (max + min)/2 of the domains' gaps, head by head. The
     paper claims their ½ for its centre μ* = argmin_μ max_i T(μ_i‖μ), where it does not hold.
 
     Attributes:
         mixture_one_sided: (K−1)/K max T(μ_i‖μ_j) + gap.
-        mixture_symmetric: (K−1)/K max T(μ_i, μ_j) + the larger of the gap and what another mixture's exceeds it by.
+        mixture_symmetric: (K−1)/K max T(μ_i, μ_j) + max(gap, largest_gap − gap).
         mixture_realizable: (K−1)/K max Tʳ(μ_i, μ_j).
         midpoint_one_sided: ½ max T(μ_i‖μ_j).
         midpoint_symmetric: ½ max T(μ_i, μ_j) + the largest gap.
@@ -201,7 +201,8 @@ def _largest_gap(losses: DomainLosses, minima: Array) -> float:
     number = len(losses)
 
     def negative(w: Array) -> tuple[float, Array]:
-        value, slope = _gap(losses, minima, np.clip(w, 0, None) / np.clip(w, 0, None).sum())
+        w = np.clip(w, 0, None)
+        value, slope = _gap(losses, minima, w / w.sum())
         return -value, -slope
 
     start = np.full(number, 1 / number)

@@ -94,7 +94,7 @@ def derivative_distances(
     number, orders = len(losses), range(1, order + 1)
     rng = np.random.default_rng(seed)
     rows = rows_by_domain(losses.domains, number, rows_per_domain(max_rows, number), rng)
-    counts = [resampled_counts(len(own), len(own), resamples, rng) for own in rows]
+    counts = [resampled_counts(len(own), resamples, rng) for own in rows]
     logits = losses.inputs @ theta.T
     blocks = [HEADS[losses.loss](logits[own], losses.targets[own]) for own in rows]
     # By order: means over pairs of rows between domains, of the sample first and then of each resample; (K, K, 1 + B).
@@ -171,9 +171,9 @@ def rows_per_domain(max_rows: int, number: int) -> int:
     return max(50, max_rows // number)
 
 
-def resampled_counts(size: int, draws: int, resamples: int, rng: np.random.Generator) -> Tensor:
-    """Count of each of `size` rows in `draws` draws with replacement; shape (size, resamples)."""
-    return torch.from_numpy(rng.multinomial(draws, np.full(size, 1 / size), resamples).T.astype(np.float64))
+def resampled_counts(size: int, resamples: int, rng: np.random.Generator) -> Tensor:
+    """Count of each of `size` rows in each bootstrap resample; shape (size, resamples)."""
+    return torch.from_numpy(rng.multinomial(size, np.full(size, 1 / size), resamples).T.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,10 +171,10 @@ def _offsets(gram: Tensor, cross: Tensor, own: Tensor) -> Tensor:
 def _null_residuals(
     inner: Tensor, sizes: list[int], rows: int, weights: Array, resamples: int, rng: np.random.Generator
 ) -> Array:
-    """Residuals when the target is a sample of the mixture and every source a sample of itself."""
+    """Residuals of targets resampled from the mixture, with every source resampled too."""
     probabilities = np.concatenate([np.full(size, w / size) for size, w in zip(sizes, weights, strict=True)])
     targets = torch.from_numpy(rng.multinomial(rows, probabilities, resamples).T / rows)
-    counts = [resampled_counts(size, size, resamples, rng) / size for size in sizes]
+    counts = [resampled_counts(size, resamples, rng) / size for size in sizes]
     residuals = []
     for b in range(resamples):
         A = torch.block_diag(*[own[:, b : b + 1] for own in counts])

@@ -8,6 +8,7 @@ classes for cross-entropy, 1 for the logistic loss, the number of outputs for sq
 with the bias inside the norm, so that each is strongly convex with modulus ν = l2.
 """
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -77,8 +78,7 @@ class DomainLosses:
 
     def with_domain(self, name: str, X: Tensor, targets: Tensor) -> "DomainLosses":
         """The same losses with one more domain, the last; its features and encoded targets are already checked."""
-        joined = object.__new__(DomainLosses)
-        joined.loss, joined.l2, joined.bias, joined.classes = self.loss, self.l2, self.bias, self.classes
+        joined = copy(self)
         joined.features = torch.cat([self.features, X])
         joined.targets = torch.cat([self.targets, targets])
         joined.domains = torch.cat([self.domains, self.domains.new_full((len(X),), len(self))])
@@ -135,14 +135,9 @@ class DomainLosses:
         return norms
 
     def gradient_gram(self, head: Any) -> Tensor:
-        r"""Inner products (K, K) of the domains' gradients with the L2 term, from those without it.
-
-        :math:`M_1 + \nu(a_e + a_f) + \nu^2\|\theta\|^2` with :math:`a_e = \langle g_e, \theta\rangle`.
-        """
-        theta = self.as_head(head)
-        logits = self.inputs @ theta.T
-        along = self.weights.T @ (HEADS[self.loss](logits, self.targets).gradient * logits).sum(1)
-        return self.gram(1, theta) + self.l2 * (along[:, None] + along) + self.l2**2 * theta.square().sum()
+        """Inner products of the domains' gradients, L2 term included; shape (K, K)."""
+        gradients = self.gradients(head).flatten(1)
+        return gradients @ gradients.T
 
 
 def sample_losses(loss: str, logits: Tensor, targets: Tensor) -> Tensor:

@@ -110,9 +110,8 @@ def pareto_point(losses: DomainLosses, *, restarts: int = 8, seed: int = 0) -> P
     starts.sort(key=lambda w: search.squares(w).max())
     for start in starts[:_DESCENTS]:
         search.descend(start)
-    gram = losses.gradient_gram(search.best_head)
     norms = search.squares(search.best) ** 0.5
-    return ParetoPoint(search.best_head.numpy(), search.best, norms, smallest_combination(gram))
+    return ParetoPoint(search.best_head.numpy(), search.best, norms, pareto_check(losses, search.best_head))
 
 
 def pareto_check(losses: DomainLosses, head: object) -> Combination:

@@ -175,7 +175,7 @@ def report_sections(report: "TransferReport", heading: str = "h2") -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text of a page, with control characters shown."""
+    """Escape text for HTML, control characters included."""
     return escape(printable(text))
 
 

@@ -17,6 +17,9 @@ from momentalign.theory._inputs import check_radius
 from momentalign.theory._losses import DomainLosses, losses_and_residuals
 from momentalign.theory._minimize import WeightedLoss, domain_minimizers, mixture_minimizer
 
+_ITERATIONS = 500
+"""Most steps of an ascent."""
+
 
 @dataclass(frozen=True, eq=False)
 class TransferMeasures:
@@ -182,13 +185,13 @@ def _supremum(losses: DomainLosses, mixture: Tensor, ball: Ball, starts: Tensor,
     return at_center + largest_quadratic(eigenvalues, slope.flatten().numpy(), ball.radius)
 
 
-def _ascend(function: WeightedLoss, ball: Ball, starts: Tensor, iterations: int = 500) -> float:
+def _ascend(function: WeightedLoss, ball: Ball, starts: Tensor) -> float:
     """Largest value found by projected gradient ascent with spectral steps, from all starts (S, C, D) at once."""
     heads = starts
     values, slopes = _values_and_slopes(function, heads)
     steps = ball.radius / _lengths(slopes)
     best = float(values.max())
-    for _ in range(iterations):
+    for _ in range(_ITERATIONS):
         trial = ball.project(heads + steps[:, None, None] * slopes)
         move = (trial - heads).flatten(1)
         # A start has converged when its step leads back to the same head; it is dropped.
