@@ -60,13 +60,23 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
 
 
 def table_gains(lines: Sequence[Line]) -> dict[str, str]:
-    """Largest loss and gain in points of the search over the better of scikit-learn's two classifiers."""
+    """Largest losses and gains: points over the better of scikit-learn's two classifiers, and % of RidgeCV's error."""
     cells = {line["cell"]: line for line in lines}
-    names = [name for name in SETS if not SETS[name].regression]
-    points, few = ([float(mean_gains(cells, name, small=small).mean()) for name in names] for small in (False, True))
-    gains = {"tables-loss": -min(points), "tables-gain": max(points)}
-    shown = {name: number(gain, 2) for name, gain in gains.items()}
-    return {"tables": str(len(names)), **shown, "few-rows-loss": number(-min(few))}
+
+    def gains(*, regression: bool, small: bool = False) -> list[float]:
+        names = [name for name in SETS if SETS[name].regression == regression]
+        return [float(mean_gains(cells, name, small=small).mean()) for name in names]
+
+    points, errors = gains(regression=False), gains(regression=True)
+    return {
+        "tables": str(len(points)),
+        "tables-loss": number(-min(points), 2),
+        "tables-gain": number(max(points), 2),
+        "few-rows-loss": number(-min(gains(regression=False, small=True))),
+        "regressions": str(len(errors)),
+        "regressions-loss": number(-min(errors)),
+        "regressions-gain": number(max(errors)),
+    }
 
 
 def chosen_runs(lines: Sequence[Line]) -> pd.DataFrame:
