@@ -16,6 +16,7 @@ from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domain
 from momentalign.tables._columns import Column, fit_encoder
 from momentalign.tables._findings import advise, describe_findings
 from momentalign.tables._labels import check_classes, check_domains, encode_classes, encode_targets, is_quantity
+from momentalign.tables._leaks import describe_leaks
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
@@ -218,6 +219,9 @@ def plan_diagnosis(
         X = StandardScaler().fit(X[sources]).transform(X)
     missing = table.features[[column.name for column in encoder.columns]].isna().to_numpy()
     rows = _domain_rows(table, X, chosen, loss)
+    lines += describe_leaks(
+        table.features[chosen], encoder.columns, rows.targets, table.columns["target"], numbers=rows.classes is None
+    )
     return TableDiagnosis(lines, rows, encoded.matrix[chosen], missing[chosen], encoder.columns, test_domain, loss)
 
 
