@@ -42,10 +42,9 @@ def diagnose(
     for line in plan.lines:
         console.print(line)
     settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order}
+    console.print(f"Estimated time: {format_duration(plan.seconds(**settings))}.")
     if dry_run:
-        with print_warnings(console):
-            seconds = plan.seconds(**settings)
-        console.print(f"Estimated time: {format_duration(seconds)}. Nothing was written.")
+        console.print("Nothing was written.")
         return
     try:
         from momentalign.report import write_diagnosis

@@ -1,6 +1,7 @@
 """Diagnosis of the domains of a table: how they differ, what that costs a plain model, and what to try."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,11 @@ from momentalign.theory import DomainLosses, TransferReport, hull_check, transfe
 _LOSSES = ("auto", "cross_entropy", "squared_error")
 _MOST_COMPARED = 12
 """Transfer measures take an ascent for every pair of domains: of more domains, those farthest apart are compared."""
+
+_SAMPLE = 1000
+"""Rows from which the time is estimated."""
+_LONG = 1.0
+"""Seconds of a measurement that is not repeated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +90,30 @@ class TableDiagnosis:
     loss: str
 
     def seconds(self, *, l2: float = 1e-2, radius: float = 1.0, order: int = 3) -> float:
-        """Estimate how long :meth:`run` takes, from small parts of it; accurate to a factor of two or three."""
+        """Estimate how long :meth:`run` takes, from small parts of it on a sample; within a factor of three or so."""
         count = min(len(self.rows.names), _MOST_COMPARED)
-        largest = np.argsort(-self.rows.counts, kind="stable")[:2]
-        pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
         settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
-        with threads_for(self.rows.features.size):  # the first call also loads what both need
-            measures = min(_timed(lambda: transfer_report(*pair, loss=self.loss, **settings)) for _ in range(2))
-            fits = min(_timed(lambda: fit_remedies(self.rows, _silent, fits=1)) for _ in range(2))
+        with threads_for(self.rows.features.size):
+            measures = _time_sample(
+                self._largest(2), lambda rows: transfer_report(*_arrays(rows), loss=self.loss, **settings)
+            )
+            fits = _time_sample(self.rows, lambda rows: fit_remedies(rows, _silent, fits=1))
+            grams = _time_sample(self._largest(count), lambda rows: self._pair_rows(rows, order), power=2)
         # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
         pairs = count * (count - 1) / 2
-        return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names))
+        return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names)) + grams
+
+    def _largest(self, count: int) -> ComparedRows:
+        """Rows of the largest domains, of all where those have a single label, which cannot be measured."""
+        largest = np.argsort(-self.rows.counts, kind="stable")[:count]
+        rows = self._restrict(np.isin(self.rows.domains, largest))
+        return rows if len(np.unique(rows.targets)) > 1 else self.rows
+
+    def _pair_rows(self, rows: ComparedRows, order: int) -> None:
+        """The part of the transfer report that pairs all rows: cross-entropy's derivatives above the second."""
+        losses = DomainLosses(*_arrays(rows), loss=self.loss)
+        for one in range(3, order + 1) if self.loss == "cross_entropy" else ():
+            losses.gram(one, np.zeros(losses.shape))
 
     def run(
         self, *, l2: float, radius: float, order: int, seed: int, progress: ReportProgress | None = None
@@ -242,10 +261,21 @@ def _arrays(rows: ComparedRows) -> tuple[Array, NDArray[Any], NDArray[Any]]:
     return rows.features, labels, np.array(rows.names)[rows.domains]
 
 
-def _timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _time_sample(rows: ComparedRows, work: Callable[[ComparedRows], object], power: int = 1) -> float:
+    """Estimate the seconds of `work`, which grow with a power of the rows, from some of them.
+
+    A short first call, which also loads code, is repeated.
+    """
+    few = rows.sample(_SAMPLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run repeats what concerns all rows
+        for _ in range(2):
+            start = time.perf_counter()
+            work(few)
+            seconds = time.perf_counter() - start
+            if seconds > _LONG:
+                break
+    return seconds * (len(rows.targets) / len(few.targets)) ** power
 
 
 def _silent(part: str, share: float) -> None:
