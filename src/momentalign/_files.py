@@ -91,18 +91,29 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     Replacing takes two renames. Between them, and after a kill there, the previous folder is `PATH.old`, which
     :func:`last_complete` finds and the next call restores. So `path` lies in a folder where that name is ours.
     """
-    path, old = path.absolute(), path.absolute().with_name(f"{path.absolute().name}.old")
+    path = path.absolute()
     with _folder_beside(path) as new:
-        if old.exists() and not path.exists():
-            old.rename(path)
+        recover_folder(path)
         yield new
         _sync_tree(new)
-        shutil.rmtree(old, ignore_errors=True)
         if path.exists():
-            path.rename(old)
+            path.rename(_previous(path))
         new.rename(path)
         sync(path.parent)
+        recover_folder(path)
+
+
+def recover_folder(path: Path) -> None:
+    """Complete a replacement of the folder `path` that was killed, so that no `PATH.old` remains."""
+    old = _previous(path)
+    if path.exists():
         shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        old.rename(path)
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(f"{path.name}.old")
 
 
 @contextmanager
@@ -127,7 +138,7 @@ def _sync_tree(folder: Path) -> None:
 
 def last_complete(path: Path) -> Path:
     """Where :func:`atomic_folder` last wrote, which may not exist; moves nothing, another process may be writing."""
-    old = path.with_name(f"{path.name}.old")
+    old = _previous(path)
     return old if old.exists() and not path.exists() else path
 
 

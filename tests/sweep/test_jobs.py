@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,11 +10,12 @@ from safetensors.torch import load_file
 import momentalign.data._load as loading
 import momentalign.encoders._build as building
 from momentalign._files import last_complete
-from momentalign.runs import is_busy, record_failure
-from momentalign.sweep import _jobs
+from momentalign.runs import is_busy, read_runs, record_failure
+from momentalign.sweep import _jobs, make_plan, run_sweep
 from momentalign.sweep._jobs import Job, execute, measure_run, pack_folder, unpack_folder
 from momentalign.training import make_config, run
 from tests.encoders.models import save_model, write_images
+from tests.sweep.engines import Here
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +91,20 @@ def test_a_kill_while_a_folder_is_replaced_loses_nothing(tmp_path, monkeypatch):
     unpack_folder(packed, target)
     assert (target / "run.json").read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_the_next_sweep_recovers_folders_whose_replacement_was_killed(tmp_path):
+    rows = str(Path(__file__).with_name("rows.csv"))
+    plan = make_plan([rows], ["erm"], trials=2, hparams=1, steps=3, test_domains=["c"], baselines=False)
+    first, second = (tmp_path / run.hash() for run in plan.runs)
+    run_sweep(plan, tmp_path, Here())
+    first.rename(first.with_name(f"{first.name}.old"))  # between the two renames
+    shutil.copytree(second, second.with_name(f"{second.name}.old"))  # after them
+    assert any(".old" in problem for problem in read_runs(tmp_path).problems)
+    tally = run_sweep(plan, tmp_path, Here())
+    assert (tally.finished, tally.before) == (0, 2)
+    assert sorted(tmp_path.iterdir()) == sorted([first, second])
+    assert read_runs(tmp_path).problems == []
 
 
 def counted(monkeypatch, module, name):
