@@ -18,6 +18,7 @@ from momentalign.tables._files import (
     read_parquet_metadata,
 )
 from momentalign.tables._labels import encode_classes, encode_targets, label_names
+from momentalign.tables._sizes import open_npz
 from momentalign.tables._table import Table, check_columns, read_table
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ __all__ = [
     "fit_encoder",
     "is_model_folder",
     "label_names",
+    "open_npz",
     "plan_diagnosis",
     "plan_probe",
     "predict_file",
