@@ -1,5 +1,6 @@
 """`momentalign reproduce`."""
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -136,9 +137,10 @@ def _run_sweep(
 ) -> None:
     """Train the runs of a fine-tuning table or figure and print its tables; exit code 1 if runs failed."""
     from momentalign._format import pluralize
-    from momentalign.report import write_report
     from momentalign.reproduce import plan_of, results_of, sweep_commands
 
+    if not common.dry_run:  # takes seconds; what it needs may not be installed, which should be known before training
+        importlib.import_module("momentalign.report")
     console, out, root = common.console, common.out, common.root
     console.print(f"{recipe.runs:,} runs: {', '.join(recipe.datasets)}; {', '.join(recipe.algorithms)}.")
     absent = _print_missing(recipe, common)
@@ -158,12 +160,15 @@ def _run_sweep(
             out,
             weights=False,
             dry_run=common.dry_run,
+            brief=common.dry_run,
             root=root,
             retry_failed=retry_failed,
             skip_bad_files=common.skip_bad_files,
         )
     if tally is None:
         return
+    from momentalign.report import write_report
+
     results = results_of(plan, out)
     print_tables(console, results, recipe.rules)
     figures = out / "figures" / recipe.name if recipe.figure else None

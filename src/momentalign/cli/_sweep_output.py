@@ -39,17 +39,25 @@ def make_engine(
 
 
 def run_plan(
-    console: Console, plan: "Plan", engine: "Engine", out: Path, *, weights: bool, dry_run: bool, **options: Any
+    console: Console,
+    plan: "Plan",
+    engine: "Engine",
+    out: Path,
+    *,
+    weights: bool,
+    dry_run: bool,
+    brief: bool = False,
+    **options: Any,
 ) -> "Tally | None":
     """Print the cost of a plan, execute it with a progress bar, and close the engine; None after a dry run.
 
-    The options are `root`, `retry_failed`, `skip_bad_files` and `train_accuracy` of
-    :func:`momentalign.sweep.run_sweep`.
+    `brief` asks for a rough estimate of the cost within seconds. The options are `root`, `retry_failed`,
+    `skip_bad_files` and `train_accuracy` of :func:`momentalign.sweep.run_sweep`.
     """
     from momentalign.sweep import run_sweep
 
     with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
-        print_cost(console, plan, engine, out, weights=weights, **options)
+        print_cost(console, plan, engine, out, weights=weights, brief=brief, **options)
         if dry_run:
             console.print("Nothing was run.")
             return None
@@ -68,6 +76,7 @@ def print_cost(
     weights: bool = True,
     skip_bad_files: bool = False,
     train_accuracy: bool = True,
+    brief: bool = False,
 ) -> None:
     """Print how many runs remain and their cost, measured on the engine.
 
@@ -109,6 +118,7 @@ def print_cost(
             keep_weights=weights,
             skip_bad_files=skip_bad_files,
             train_accuracy=train_accuracy,
+            brief=brief,
             progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
         )
     console.print(f"On {engine.description}: {cost}.")
