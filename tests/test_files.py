@@ -12,15 +12,14 @@ from momentalign._files import (
     atomic_file,
     atomic_folder,
     atomic_write,
-    check_output,
     file_in,
     last_complete,
     new_folder,
     remove_folder,
     remove_leftovers,
     replace_files,
-    write_output,
 )
+from momentalign._outputs import check_output, write_output
 
 
 @pytest.mark.parametrize("content", ["naïve\n", b"\x00\xff"])

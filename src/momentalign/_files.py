@@ -1,4 +1,4 @@
-"""Atomic and durable writes of files and folders, and output paths checked before work starts.
+"""Atomic and durable writes of files and folders.
 
 Everything is written under a temporary name, synced to disk and then renamed: after a kill, a full disk or a power
 failure a file or folder has its old or its new content, never a part of it.
@@ -8,10 +8,9 @@ import errno
 import os
 import re
 import shutil
-import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -73,12 +72,6 @@ def atomic_write(path: Path, content: str | bytes) -> None:
             raise OSError(error.errno, error.strerror, str(temporary)) from None
 
 
-def write_output(path: Path, content: str | bytes) -> None:
-    """Write a file atomically, and make its folder if there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(path, content)
-
-
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder that becomes `path`, which does not exist or is empty, when the block succeeds."""
@@ -97,18 +90,29 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     Replacing takes two renames. Between them, and after a kill there, the previous folder is `PATH.old`, which
     :func:`last_complete` finds and the next call restores.
     """
-    path, old = path.absolute(), path.absolute().with_name(f"{path.absolute().name}.old")
+    path = path.absolute()
     with _folder_beside(path) as new:
-        if old.exists() and not path.exists():
-            old.rename(path)
+        recover_folder(path)
         yield new
         _sync_tree(new)
-        shutil.rmtree(old, ignore_errors=True)
         if path.exists():
-            path.rename(old)
+            path.rename(_previous(path))
         new.rename(path)
         sync(path.parent)
+        recover_folder(path)
+
+
+def recover_folder(path: Path) -> None:
+    """Complete a replacement of the folder `path` that was killed, so that no `PATH.old` remains."""
+    old = _previous(path)
+    if path.exists():
         shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        old.rename(path)
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(f"{path.name}.old")
 
 
 @contextmanager
@@ -133,7 +137,7 @@ def _sync_tree(folder: Path) -> None:
 
 def last_complete(path: Path) -> Path:
     """Path of the last folder that :func:`atomic_folder` completed; it may not exist. Safe during another write."""
-    old = path.with_name(f"{path.name}.old")
+    old = _previous(path)
     return old if old.exists() and not path.exists() else path
 
 
@@ -251,42 +255,3 @@ def _move_staged(folder: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
                 raise
-
-
-def check_output(path: Path, suffixes: tuple[str, ...], *, inputs: Iterable[Path] = ()) -> None:
-    """Raise ValueError, before any work, if the output file `path` cannot be written or would replace an input."""
-    if path.is_dir():
-        raise ValueError(f"'--out' should name a file, but {path} is a folder.")
-    if path.exists() and not path.is_file():
-        return  # a device or a pipe
-    if path.suffix not in suffixes:
-        raise ValueError(f"'--out' should end in {' or '.join(suffixes)}, but is {path}.")
-    for source in inputs:
-        if path.exists() and source.exists() and path.samefile(source):
-            raise ValueError(f"'--out' should name another file than the input {source}, which would be overwritten.")
-    check_writable(path.resolve().parent)
-
-
-def check_folder(path: Path, option: str = "--out") -> None:
-    """Raise ValueError if the output folder `path` is a file."""
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"'{option}' should name a folder, but {path} is a file.")
-
-
-def existing_folder(folder: Path) -> Path:
-    """`folder`, an absolute path, or its first existing parent."""
-    return next(path for path in (folder, *folder.parents) if path.exists())
-
-
-def check_writable(folder: Path) -> None:
-    """Raise ValueError if files cannot be written to `folder`, or to its first existing parent."""
-    existing = existing_folder(folder)
-    if not existing.is_dir():
-        raise ValueError(f"'--out' should be inside a folder, but {existing} is a file.")
-    try:
-        with tempfile.TemporaryFile(dir=existing):
-            return
-    except OSError as error:
-        raise ValueError(
-            f"'--out' should be in a writable folder, but {existing} is not ({error.strerror}). Choose another."
-        ) from None

@@ -1,19 +1,22 @@
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 import momentalign.data._load as loading
 import momentalign.encoders._build as building
 from momentalign._files import last_complete
-from momentalign.runs import is_busy, record_failure
-from momentalign.sweep import _jobs
-from momentalign.sweep._jobs import Job, execute, measure_run, pack_folder, unpack_folder
+from momentalign.runs import RunState, is_busy, read_runs, record_failure
+from momentalign.sweep import _jobs, estimate_sweep, make_plan, run_sweep
+from momentalign.sweep._jobs import Job, Outcome, execute, measure_run, pack_folder, unpack_folder
 from momentalign.training import make_config, run
 from tests.encoders.models import save_model, write_images
+from tests.sweep.engines import Here
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +92,59 @@ def test_a_kill_while_a_folder_is_replaced_loses_nothing(tmp_path, monkeypatch):
     unpack_folder(packed, target)
     assert (target / "run.json").read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_the_next_sweep_recovers_folders_whose_replacement_was_killed(tmp_path):
+    rows = str(Path(__file__).with_name("rows.csv"))
+    plan = make_plan([rows], ["erm"], trials=2, hparams=1, steps=3, test_domains=["c"], baselines=False)
+    first, second = (tmp_path / run.hash() for run in plan.runs)
+    run_sweep(plan, tmp_path, Here())
+    first.rename(first.with_name(f"{first.name}.old"))  # between the two renames
+    shutil.copytree(second, second.with_name(f"{second.name}.old"))  # after them
+    assert any(".old" in problem for problem in read_runs(tmp_path).problems)
+    tally = run_sweep(plan, tmp_path, Here())
+    assert (tally.finished, tally.before) == (0, 2)
+    assert sorted(tmp_path.iterdir()) == sorted([first, second])
+    assert read_runs(tmp_path).problems == []
+
+
+def brief_estimate(monkeypatch, tmp_path, seconds):
+    """Of three algorithms on two data sets, whose runs take 1, 2, … seconds; and what was measured, in order."""
+    measured = []
+
+    def measure(job):
+        assert job.measure
+        assert job.brief
+        assert torch.get_num_threads() == 1
+        measured.append((Path(job.config.dataset).stem, job.config.algorithm))
+        if job.config.algorithm == "erm" and "rows" in job.config.dataset:
+            return Outcome(job, RunState.FAILED, "no reason")
+        return Outcome(job, RunState.FINISHED, None, float(len(measured)), 100)
+
+    monkeypatch.setattr("momentalign.sweep._estimate.execute", measure)
+    monkeypatch.setattr("momentalign.sweep._estimate._BRIEF_SECONDS", seconds)
+    rows = Path(__file__).with_name("rows.csv")
+    other = shutil.copy(rows, tmp_path / "other.csv")
+    options = {"trials": 1, "hparams": 1, "steps": 3, "test_domains": ["c"], "baselines": False}
+    plan = make_plan([str(rows), str(other)], ["erm", "cma", "coral"], **options)
+    return estimate_sweep(plan, plan.runs, Here(), tmp_path, brief=True), measured
+
+
+def test_a_brief_estimate_measures_one_method_of_each_data_set_first(tmp_path, monkeypatch):
+    cost, measured = brief_estimate(monkeypatch, tmp_path, 100)
+    names = ["erm", "erm", "cma", "cma", "coral", "coral"]
+    assert measured == list(zip(["rows", "other"] * 3, names, strict=True))
+    assert (cost.seconds, cost.size, cost.measured) == (2 + 3 + 4 + 5 + 6, 500, (5, 6))
+    assert list(cost.errors.values()) == ["no reason"]
+
+
+def test_a_brief_estimate_stops_when_something_is_measured(tmp_path, monkeypatch):
+    cost, measured = brief_estimate(monkeypatch, tmp_path, 0)
+    assert measured == [("rows", "erm"), ("other", "erm")]  # the first failed
+    assert (cost.seconds, cost.size) == (5 * 2, 500)
+    assert str(cost) == (
+        "about 10 s and 1 KiB of disk, within a factor of three or so, from short steps of 1 of 6 methods"
+    )
 
 
 def counted(monkeypatch, module, name):

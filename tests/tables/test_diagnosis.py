@@ -48,6 +48,7 @@ def test_report_and_page(table: Path, tmp_path: Path) -> None:
     ):
         assert part in done.stdout
     page = tmp_path / "deep" / "page.html"
+    assert done.stdout.index("Estimated time: ") < done.stdout.index("A plain logistic")
     assert done.stdout.index("A plain logistic") < done.stdout.index("What to try:")
     assert "Worst pair" in page.read_text()
     assert "&lt;script&gt;alert(1)" in page.read_text()
@@ -114,6 +115,24 @@ def test_a_small_table_is_compared_in_one_thread(table: Path, monkeypatch: pytes
     with threadpool_limits(2), pytest.raises(InterruptedError):
         plan.run(l2=0.01, radius=1.0, order=2, seed=0)
     assert set(threads) == {1}
+
+
+def test_the_time_is_estimated_from_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X, sizes = rng.normal(size=(9000, 2)), [4000, 4000, 1000]
+    y, domain = (X[:, 0] > 1).astype(int), np.repeat(["a", "b", "c"], sizes)
+    np.savez(tmp_path / "table.npz", X=X, y=y, domain=domain)
+    measured: list[int] = []
+    monkeypatch.setattr("momentalign.tables._diagnosis.transfer_report", lambda X, *_, **__: measured.append(len(X)))
+    assert plan_diagnosis(tmp_path / "table.npz").seconds() > 0
+    assert measured == [1002, 1002]  # every eighth of the 8,000 rows of the largest two, in four cells rounded up
+
+
+def test_the_time_is_estimated_where_the_largest_domains_have_one_class(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 0, 1, 0], [40, 40, 10, 10])
+    np.savez(tmp_path / "table.npz", X=rng.normal(size=(100, 2)), y=y, domain=np.repeat([0, 1, 2], [40, 40, 20]))
+    assert plan_diagnosis(tmp_path / "table.npz").seconds() > 0
 
 
 def test_training_rows_are_compared_and_groups_are_no_features(table: Path, tmp_path: Path) -> None:

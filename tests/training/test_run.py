@@ -249,6 +249,27 @@ def test_a_cost_is_measured_on_what_the_device_is_good_at(cuda: bool, monkeypatc
     assert cost.seconds == pytest.approx((0.5 if cuda else 9.0) + 100 * 0.1 + cost.records * cost.record_seconds)
 
 
+@pytest.mark.parametrize(("cuda", "seconds"), [(False, 0.1), (False, 1.0), (True, 1.0)])
+def test_a_brief_measurement_takes_a_part_of_a_batch(
+    cuda: bool, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def slow(config: RunConfig, folder: None, *, data: DomainDataset, clock: Clock, **_: object) -> list[Record]:
+        seen.append((config.steps, config.hparams["batch_size"], len(data.domains["a"]["in"])))
+        clock.seconds = {"set-up": 0.0, "steps": seconds, "evaluation": 2.0}
+        return [{"step": 0, "domain": None, "split": None, "metric": "step_seconds", "value": 0.1}]
+
+    monkeypatch.setattr(_cost, "run", slow)
+    monkeypatch.setattr(_cost, "takes_cuda", lambda accelerator: cuda)
+    domains = {name: {"in": Split(torch.zeros(200, 1, 28, 28), torch.arange(200) % 2)} for name in "ab"}
+    config = small_config(three_domains(), steps=100, record_every=100, hparams={"batch_size": 64})
+    cost = estimate_run(config, data=DomainDataset("rows", 2, domains), brief=True)
+    assert seen == ([(2, 64, 200)] * 2 if cuda else [(2, 4, 8)] * (2 if seconds < 0.5 else 1))
+    assert cost.step_seconds == pytest.approx(0.1 if cuda else 1.6)
+    assert cost.record_seconds == pytest.approx(1.0 if cuda else 200 / 8)
+
+
 @pytest.mark.parametrize("name", ["erm", "cma", "groupdro"])
 def test_a_loss_that_is_not_finite_does_not_end_the_run(name: str, tmp_path: Path) -> None:
     data = three_domains()

@@ -34,7 +34,7 @@ def bench(
     import torch
 
     from momentalign import bench as benchmarks
-    from momentalign._files import check_output
+    from momentalign._outputs import check_output
 
     where = torch.device(find_device(device))
     if where.type not in ("cpu", "cuda"):

@@ -31,7 +31,7 @@ def diagnose(
 ) -> None:
     """Say in plain words how domains differ, what that costs a plain model and what to try; the page has bounds too."""
     check_table(path, table)
-    from momentalign._files import check_output
+    from momentalign._outputs import check_output
     from momentalign._validation import check_count
     from momentalign.tables import plan_diagnosis
 
@@ -41,10 +41,9 @@ def diagnose(
     plan = plan_diagnosis(path, test_domain=test_domain, loss=loss, components=components, **table)
     print_lines(console, plan.lines)
     settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order}
+    console.print(f"Estimated time: {format_duration(plan.seconds(**settings))}.")
     if dry_run:
-        with print_warnings(console):
-            seconds = plan.seconds(**settings)
-        console.print(f"Estimated time: {format_duration(seconds)}. Nothing was written.")
+        console.print("Nothing was written.")
         return
     from momentalign.report import write_diagnosis  # before the work, in case a package is missing
 

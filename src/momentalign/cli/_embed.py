@@ -49,7 +49,7 @@ def embed_command(
 ) -> None:
     """Save the features of a data set from a fixed encoder to a file that probe and diagnose read."""
     check_dataset(dataset, table)
-    from momentalign._files import check_output
+    from momentalign._outputs import check_output
     from momentalign.data import load_dataset, table_spec
     from momentalign.encoders import Embedding, build_encoder, is_untrained
 

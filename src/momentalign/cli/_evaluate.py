@@ -41,7 +41,7 @@ def evaluate_command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the scores.")] = None,
 ) -> None:
     """Evaluate a trained model on any data set with its classes: scores per domain and of the worst group."""
-    from momentalign._files import check_output, write_output
+    from momentalign._outputs import check_output, write_output
     from momentalign._table_spec import spec_path
     from momentalign.data import table_spec
     from momentalign.training import is_linear_model

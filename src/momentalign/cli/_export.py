@@ -14,7 +14,7 @@ def export_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .pt2 or .onnx.", show_default=False)],
 ) -> None:
     """Write a trained network to one file that runs without this package: torch.export's .pt2, or ONNX."""
-    from momentalign._files import check_output
+    from momentalign._outputs import check_output
     from momentalign.training import EXPORT_KINDS, export_model
 
     check_output(out, EXPORT_KINDS)

@@ -1,7 +1,6 @@
 """Options shared by several commands, and parsing of their values."""
 
 import inspect
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 from typer.models import OptionInfo
+
+from momentalign._json import parse_json
 
 DATA, MACHINE, TRAINING = "Data", "Machine", "Training"
 """Panels of the help, after the main one."""
@@ -116,7 +117,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         if not equals or not name:
             raise ValueError(f"'--set' should look like NAME=VALUE, but is '{pair}'.")
         try:
-            settings[name] = json.loads(value)
+            settings[name] = parse_json(value.encode(), nonfinite=True)
         except ValueError:
             settings[name] = value
     return settings

@@ -21,7 +21,7 @@ def report(
     reach: ReachOption = None,
 ) -> None:
     """Write one HTML page on a sweep: tables by selection rule, curves, costs, distances and provenance."""
-    from momentalign._files import check_folder, check_output
+    from momentalign._outputs import check_folder, check_output
     from momentalign._validation import check_nonnegative
     from momentalign.runs import read_runs
     from momentalign.selection import REACH

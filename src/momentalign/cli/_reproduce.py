@@ -1,5 +1,6 @@
 """`momentalign reproduce`."""
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,7 +72,7 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run and what is missing.")] = False,
 ) -> None:
     """Reproduce a table or figure of the paper, with the published numbers beside."""
-    from momentalign._files import check_folder
+    from momentalign._outputs import check_folder
     from momentalign._validation import check_choice
     from momentalign.reproduce import CostRecipe, ProbingRecipe, SweepRecipe, differences, find_recipe
 
@@ -139,9 +140,10 @@ def _run_sweep(
 ) -> None:
     """Train the runs of a fine-tuning table or figure and print its tables; exit code 1 if runs failed."""
     from momentalign._format import pluralize
-    from momentalign.report import write_report
     from momentalign.reproduce import plan_of, results_of, sweep_commands
 
+    if not common.dry_run:  # takes seconds; what it needs may not be installed, which should be known before training
+        importlib.import_module("momentalign.report")
     console, out, root = common.console, common.out, common.root
     console.print(f"{recipe.runs:,} runs: {', '.join(recipe.datasets)}; {', '.join(recipe.algorithms)}.")
     absent = _print_missing(recipe, common)
@@ -160,12 +162,15 @@ def _run_sweep(
             out,
             weights=False,
             dry_run=common.dry_run,
+            brief=common.dry_run,
             root=root,
             retry_failed=retry_failed,
             skip_bad_files=common.skip_bad_files,
         )
     if tally is None:
         return
+    from momentalign.report import write_report
+
     results = results_of(plan, out)
     print_tables(console, results, recipe.rules)
     figures = out / "figures" / recipe.name if recipe.figure else None
@@ -226,8 +231,8 @@ def _probe(
 ) -> None:
     """Probe one data set of a recipe."""
     from momentalign._csv import frame_csv
-    from momentalign._files import write_output
     from momentalign._format import join_first
+    from momentalign._outputs import write_output
     from momentalign.report import write_report
     from momentalign.reproduce import make_features, probe_curves, probe_table
 

@@ -30,7 +30,7 @@ def soup(
     skip_bad_files: SkipBadFilesOption = False,
 ) -> None:
     """Average the weights of a sweep's runs from one initialisation: all of them, and the greedy choice."""
-    from momentalign._files import check_folder, check_writable
+    from momentalign._outputs import check_folder, check_writable
     from momentalign.training import make_soup, plan_soups
 
     check_folder(out)

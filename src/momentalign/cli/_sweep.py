@@ -117,7 +117,7 @@ def sweep(
     """Compare algorithms: train every run that the selection rules need, resuming if interrupted, and print tables."""
     for dataset in datasets:
         check_dataset(dataset, table)
-    from momentalign._files import check_folder
+    from momentalign._outputs import check_folder
     from momentalign._validation import check_choice, check_nonnegative
     from momentalign.data import table_spec
     from momentalign.sweep import make_plan, make_probe_plan

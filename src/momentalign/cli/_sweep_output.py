@@ -46,17 +46,25 @@ def make_engine(
 
 
 def run_plan(
-    console: Console, plan: "Plan", engine: "Engine", out: Path, *, weights: bool, dry_run: bool, **options: Any
+    console: Console,
+    plan: "Plan",
+    engine: "Engine",
+    out: Path,
+    *,
+    weights: bool,
+    dry_run: bool,
+    brief: bool = False,
+    **options: Any,
 ) -> "Tally | None":
     """Print the cost of a plan, execute it with a progress bar, and close the engine; None after a dry run.
 
-    The options are `root`, `retry_failed`, `skip_bad_files` and `train_accuracy` of
-    :func:`momentalign.sweep.run_sweep`.
+    `brief` asks for a rough estimate of the cost within seconds. The options are `root`, `retry_failed`,
+    `skip_bad_files` and `train_accuracy` of :func:`momentalign.sweep.run_sweep`.
     """
     from momentalign.sweep import run_sweep
 
     with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
-        print_cost(console, plan, engine, out, weights=weights, **options)
+        print_cost(console, plan, engine, out, weights=weights, brief=brief, **options)
         if dry_run:
             console.print("Nothing was run.")
             return None
@@ -75,14 +83,15 @@ def print_cost(
     weights: bool = True,
     skip_bad_files: bool = False,
     train_accuracy: bool = True,
+    brief: bool = False,
 ) -> None:
     """Print how many runs remain and their cost, measured on the engine.
 
     Raises ValueError if the disk space is insufficient, the folder is not writable or has runs on data that have
     changed, and ModuleNotFoundError if training needs a package that is not installed.
     """
-    from momentalign._files import check_writable, existing_folder
     from momentalign._format import format_size, pluralize
+    from momentalign._outputs import check_writable, existing_folder
     from momentalign.runs import find_clashes
     from momentalign.sweep import LocalEngine, estimate_sweep, remaining
     from momentalign.training import check_installed, check_precision
@@ -116,6 +125,7 @@ def print_cost(
             keep_weights=weights,
             skip_bad_files=skip_bad_files,
             train_accuracy=train_accuracy,
+            brief=brief,
             progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
         )
     console.print(f"On {engine.description}: {cost}.")

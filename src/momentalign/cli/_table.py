@@ -39,7 +39,7 @@ def table(
     ] = None,
 ) -> None:
     """Print the test accuracy of a sweep, per domain and averaged, under one selection rule."""
-    from momentalign._files import check_output, write_output
+    from momentalign._outputs import check_output, write_output
     from momentalign._validation import check_choice, check_nonnegative
     from momentalign.runs import read_runs
     from momentalign.selection import REACH, RULES

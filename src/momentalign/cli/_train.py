@@ -110,7 +110,7 @@ def train_command(
 ) -> None:
     """Train a network on some domains and evaluate it on the others."""
     check_dataset(dataset, table)
-    from momentalign._files import check_writable
+    from momentalign._outputs import check_writable
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.data import table_spec

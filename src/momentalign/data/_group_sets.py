@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from momentalign._csv import csv_text
 from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
 from momentalign._extras import require
-from momentalign._files import check_folder, check_writable, new_folder
+from momentalign._files import new_folder
 from momentalign._format import join_first, suggest
+from momentalign._outputs import check_folder, check_writable
 from momentalign._seeds import seed_hash
 from momentalign._table_spec import TABLE_SUFFIXES, is_table, spec_path
 from momentalign._types import Integers

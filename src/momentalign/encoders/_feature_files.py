@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._extras import require
-from momentalign._files import atomic_file, atomic_folder, atomic_write, check_output, is_leftover, remove_folder
-from momentalign._json import open_regular, parse_json, read_json
-from momentalign.tables import METADATA_KEY, read_parquet_metadata
+from momentalign._files import atomic_file, atomic_folder, atomic_write, is_leftover, remove_folder
+from momentalign._json import parse_json, read_json
+from momentalign._outputs import check_output
+from momentalign.tables import METADATA_KEY, open_npz, read_parquet_metadata
 
 _SUFFIXES = (".parquet", ".npz")
 _ROW_GROUP = 16384
@@ -123,8 +124,9 @@ def read_plan(path: Path) -> dict[str, Any]:
             metadata = read_parquet_metadata(path)
     elif zipfile.is_zipfile(path):
         other = suppress(ValueError)  # other metadata of that name
-        with open_regular(path) as file, np.load(file, allow_pickle=False) as arrays, other:
-            metadata = parse_json(str(arrays[METADATA_KEY]).encode()) if METADATA_KEY in arrays else {}
+        with open_npz(path) as arrays, other:
+            stored = arrays.get(METADATA_KEY)
+            metadata = {} if stored is None else parse_json(str(stored).encode())
     plan = metadata.get("plan", {}) if isinstance(metadata, dict) else {}
     return plan if isinstance(plan, dict) else {}
 

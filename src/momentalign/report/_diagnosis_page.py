@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentalign._files import write_output
+from momentalign._outputs import write_output
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
 from momentalign.report._charts import heat
 from momentalign.report._diagnosis_charts import (

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from momentalign._files import write_output
 from momentalign._format import format_duration
+from momentalign._outputs import write_output
 from momentalign._types import ReportProgress, ignore_progress
 from momentalign.report._accuracy_chapters import accuracy_chapter, curve_chapter, search_chapter
 from momentalign.report._accuracy_table import accuracy_table

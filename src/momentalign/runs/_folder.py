@@ -8,7 +8,8 @@ from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
-from momentalign._files import DiskFullError, check_folder, is_disk_full, is_leftover, remove_leftovers, sync
+from momentalign._files import DiskFullError, is_disk_full, is_leftover, remove_leftovers, sync
+from momentalign._outputs import check_folder
 from momentalign._saved import checkpoint_of
 from momentalign._sealed import file_digest
 from momentalign.runs._config import RunConfig

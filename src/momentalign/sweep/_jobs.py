@@ -40,6 +40,7 @@ class Job:
         skip_bad_files: Skip images that cannot be decoded.
         train_accuracy: Whether records have the accuracy on the rows that are trained on.
         measure: Measure the cost of the run instead of training it.
+        brief: Measure it in a few seconds, roughly.
     """
 
     config: RunConfig
@@ -51,6 +52,7 @@ class Job:
     skip_bad_files: bool = False
     train_accuracy: bool = True
     measure: bool = False
+    brief: bool = False
 
     @property
     def name(self) -> str:
@@ -90,9 +92,10 @@ class Advance:
 
 
 class Engine(ABC):
-    """Executes jobs; all of them on one kind of `accelerator`, "cpu" or "cuda"."""
+    """Executes jobs; all of them on one kind of `accelerator`, "cpu" or "cuda", with so many `threads` each."""
 
     accelerator: str = "cpu"
+    threads: int = 1
 
     @property
     @abstractmethod
@@ -188,7 +191,7 @@ _warm = False
 def _measure(job: Job) -> Outcome:
     global _warm
     try:
-        if not _warm:  # imports and caches of a new process
+        if not _warm and not job.brief:  # imports and caches of a new process
             measure_run(job)
             _warm = True
         cost = measure_run(job)
@@ -216,6 +219,7 @@ def measure_run(job: Job) -> MeasuredCost:
             accelerator=job.accelerator,
             skip_bad_files=job.skip_bad_files,
             train_accuracy=job.train_accuracy,
+            brief=job.brief,
         )
         metrics = 2 if config.average == "none" else 4  # of each split: accuracy and loss, of raw and averaged weights
         lines = cost.records * (_STEP_LINES + metrics * cost.splits)

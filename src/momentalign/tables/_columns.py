@@ -147,7 +147,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
         if values.isna().all():
             dropped["Columns without any value in the training rows were dropped"].append(name)
             continue
-        if _is_numeric(values):
+        if is_numeric(values):
             numbers = _numbers(values, name)
             known = numbers[~np.isnan(numbers)]
             constant = known.min() == known.max()  # filled with the median, which is that value
@@ -156,7 +156,7 @@ def learn_columns(frame: Any) -> tuple[list[Column], list[str]]:
                 identifiers.append(name)
         else:
             check_decimal_points(values, name)
-            texts = _texts(values)
+            texts = value_texts(values)
             labels = sorted(set(texts))
             if other := _stray_texts(values):
                 rows = f"{pluralize(len(other), 'row')} (for instance {other[0]!r})"
@@ -217,7 +217,7 @@ def encode_rows(frame: Any, columns: Sequence[Column]) -> EncodedRows:
             matrix[:, start] = np.where(np.isnan(numbers), column.fill, numbers)
         else:
             index = {label: number for number, label in enumerate(column.categories)}
-            codes = np.array([index.get(text, -1) for text in _texts(values)], dtype=np.int64)
+            codes = np.array([index.get(text, -1) for text in value_texts(values)], dtype=np.int64)
             known = codes >= 0
             matrix[np.flatnonzero(known), start + codes[known]] = 1.0
             if not known.all():
@@ -240,13 +240,14 @@ def _encode_numbers(frame: Any, columns: Sequence[Column]) -> EncodedRows:
     return EncodedRows(matrix, missing, {})
 
 
-def _is_numeric(values: Any) -> bool:
+def is_numeric(values: Any) -> bool:
+    """Whether a column of a data frame holds numbers or truth values."""
     return values.dtype.kind in "fiub"
 
 
 def _numbers(values: Any, name: str) -> Array:
     """Values as float64, NaN where missing."""
-    if not _is_numeric(values):
+    if not is_numeric(values):
         known = values.notna()
         if wrong := [value for value in values[known] if not _parses_as_number(value)]:
             raise ValueError(f"Column '{name}' should hold numbers, but holds '{wrong[0]}'.")
@@ -288,7 +289,7 @@ def _parses_as_number(value: object) -> bool:
     return True
 
 
-def _texts(values: Any) -> list[str]:
+def value_texts(values: Any) -> list[str]:
     """Text of each value; whole numbers without decimals, so that 1 and 1.0 are one category."""
     known = values.notna()
     return [label_name(value) if present else _MISSING for value, present in zip(values, known, strict=True)]

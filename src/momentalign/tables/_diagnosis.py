@@ -1,5 +1,7 @@
 """Diagnosis of the domains of a table: how they differ, what that costs a plain model, and what to try."""
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domain
 from momentalign.tables._columns import Column, fit_encoder
 from momentalign.tables._findings import advise, describe_findings
 from momentalign.tables._labels import check_classes, check_domains, encode_classes, encode_targets, is_quantity
+from momentalign.tables._leaks import describe_leaks
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
@@ -23,6 +26,9 @@ from momentalign.theory import DomainLosses, TransferReport, hull_check, transfe
 _LOSSES = ("auto", "cross_entropy", "squared_error")
 _MOST_COMPARED = 12
 """Transfer measures take an ascent for every pair of domains: of more domains, those farthest apart are compared."""
+
+_SAMPLE = 1000
+"""Rows from which the time is estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +87,30 @@ class TableDiagnosis:
     loss: str
 
     def seconds(self, *, l2: float = 1e-2, radius: float = 1.0, order: int = 3) -> float:
-        """Estimate the seconds that :meth:`run` takes from small parts of it, to a factor of two or three."""
+        """Estimate the seconds that :meth:`run` takes from small parts of it on a sample, to a factor of three."""
         count = min(len(self.rows.names), _MOST_COMPARED)
-        largest = np.argsort(-self.rows.counts, kind="stable")[:2]
-        pair = _arrays(self._restrict(np.isin(self.rows.domains, largest)))
         settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
         with threads_for(self.rows.features.size):
-            measures = seconds_of(lambda: transfer_report(*pair, loss=self.loss, **settings))
-            fits = seconds_of(lambda: fit_remedies(self.rows, ignore_progress, fits=1))
+            measures = _time_sample(
+                self._largest(2), lambda rows: transfer_report(*_arrays(rows), loss=self.loss, **settings)
+            )
+            fits = _time_sample(self.rows, lambda rows: fit_remedies(rows, ignore_progress, fits=1))
+            grams = _time_sample(self._largest(count), lambda rows: self._pair_rows(rows, order), power=2)
         # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
         pairs = count * (count - 1) / 2
-        return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names))
+        return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names)) + grams
+
+    def _largest(self, count: int) -> ComparedRows:
+        """Rows of the largest domains, of all where those have a single label, which cannot be measured."""
+        largest = np.argsort(-self.rows.counts, kind="stable")[:count]
+        rows = self._restrict(np.isin(self.rows.domains, largest))
+        return rows if len(np.unique(rows.targets)) > 1 else self.rows
+
+    def _pair_rows(self, rows: ComparedRows, order: int) -> None:
+        """The part of the transfer report that pairs all rows: cross-entropy's derivatives above the second."""
+        losses = DomainLosses(*_arrays(rows), loss=self.loss)
+        for one in range(3, order + 1) if self.loss == "cross_entropy" else ():
+            losses.gram(one, np.zeros(losses.shape))
 
     def run(
         self, *, l2: float, radius: float, order: int, seed: int, progress: ReportProgress | None = None
@@ -216,6 +235,9 @@ def plan_diagnosis(
         X = StandardScaler().fit(X[sources]).transform(X)
     missing = table.features[[column.name for column in encoder.columns]].isna().to_numpy()
     rows = _domain_rows(table, X, chosen, loss)
+    lines += describe_leaks(
+        table.features[chosen], encoder.columns, rows.targets, table.columns["target"], numbers=rows.classes is None
+    )
     return TableDiagnosis(lines, rows, encoded.matrix[chosen], missing[chosen], encoder.columns, test_domain, loss)
 
 
@@ -234,3 +256,12 @@ def _arrays(rows: ComparedRows) -> tuple[Array, NDArray[Any], NDArray[Any]]:
     """Features, labels and domain names of each row."""
     labels = rows.targets if rows.classes is None else np.array(rows.classes)[rows.targets]
     return rows.features, labels, np.array(rows.names)[rows.domains]
+
+
+def _time_sample(rows: ComparedRows, work: Callable[[ComparedRows], object], power: int = 1) -> float:
+    """Estimate the seconds of `work`, which grow with a power of the rows, from some of them."""
+    few = rows.sample(_SAMPLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run repeats what concerns all rows
+        seconds = seconds_of(lambda: work(few))
+    return seconds * (len(rows.targets) / len(few.targets)) ** power

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentalign._extras import require
 from momentalign._format import join_ends, join_names, suggest
-from momentalign._json import open_regular, parse_json
+from momentalign._json import parse_json
 from momentalign._table_spec import TABLE_SUFFIXES, is_table
 from momentalign.tables._csv_files import Dialect, check_unique, csv_frame, csv_header
+from momentalign.tables._sizes import check_parquet_size, open_npz
 
 METADATA_KEY = "momentalign"
 """Key of a parquet file's metadata, and name of an npz file's array, that hold what `embed` stores as JSON."""
@@ -122,6 +122,7 @@ class MissingColumnError(ValueError):
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:
     check_unique(importlib.import_module("pyarrow.parquet").read_schema(path).names)
+    check_parquet_size(path)
     frame = pandas.read_parquet(path)
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
@@ -141,43 +142,30 @@ def _texts(names: Any, key: str) -> list[str]:
 def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not an npz archive.")
-    with open_regular(path) as file, np.load(file, allow_pickle=False) as arrays:
-        if "X" not in arrays or _array(arrays, "X").ndim != 2:
-            raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.files) or 'nothing'}.")
-        X = arrays["X"]
+    with open_npz(path) as arrays:
+        X = arrays.get("X")
+        if X is None or X.ndim != 2:
+            raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.names) or 'nothing'}.")
         if X.dtype.kind not in "biuf":
             raise ValueError(f"its matrix 'X' should hold numbers, but holds {X.dtype}.")
         X = X.astype(np.float32 if X.dtype.itemsize <= 4 else np.float64)
         frame = pandas.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
         taken, names = {}, {}
         for name in dict.fromkeys(columns):
-            if name not in arrays:
+            if (values := arrays.get(name)) is None:
                 continue
-            taken[name] = _array(arrays, name)
+            taken[name] = values
             if taken[name].shape != (len(X),):
                 raise ValueError(
                     f"'{name}' should have one entry per row of 'X' ({len(X)}), but has shape {taken[name].shape}."
                 )
             for key in (_NAMES.get(name, ""), f"{name}_names", f"{name}s"):
-                if key in arrays and _array(arrays, key).ndim == 1:
-                    names[name] = [str(label) for label in arrays[key]]
+                if (labels := arrays.get(key)) is not None and labels.ndim == 1:
+                    names[name] = [str(label) for label in labels]
                     break
         frame = pandas.concat([frame, pandas.DataFrame(taken, index=frame.index)], axis=1)
-        frame.attrs = {"names": names, "arrays": arrays.files}
+        frame.attrs = {"names": names, "arrays": arrays.names}
     return frame
-
-
-def _array(arrays: Any, name: str) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = arrays[name]
-    except ValueError as error:
-        if "allow_pickle" not in str(error):
-            raise
-        raise ValueError(
-            f"'{name}' should be a plain array of numbers or text, but holds Python objects, which are not loaded. "
-            f"Save {name}.astype(str) or {name}.astype(float) instead."
-        ) from None
-    return array
 
 
 _NAMES = {"y": "classes", "domain": "domains", "group": "group_names"}

@@ -11,14 +11,8 @@ from scipy.special import expit, softmax
 
 import momentalign
 from momentalign._extras import require
-from momentalign._files import (
-    atomic_write,
-    check_folder,
-    check_writable,
-    file_in,
-    is_leftover,
-    replace_files,
-)
+from momentalign._files import atomic_write, file_in, is_leftover, replace_files
+from momentalign._outputs import check_folder, check_writable
 from momentalign._sealed import FILES, DamagedFileError, check_file, digests_of, file_digest, seal, unseal
 from momentalign._types import Array
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder, check_shape

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._csv import frame_csv
-from momentalign._files import check_output, write_output
 from momentalign._format import join_first, pluralize
+from momentalign._outputs import check_output, write_output
 from momentalign._table_spec import inherit_spec, split_spec, table_spec
 from momentalign._types import Array
 from momentalign.sklearn import GroupReport

@@ -12,6 +12,7 @@ from momentalign._validation import check_blanks, check_choice, check_count
 from momentalign.tables._columns import fit_encoder
 from momentalign.tables._held_out import Fold, make_folds
 from momentalign.tables._labels import TASKS, check_domains, encode_targets
+from momentalign.tables._leaks import describe_leaks
 from momentalign.tables._model import READING, SOURCE
 from momentalign.tables._probe import TableProbe
 from momentalign.tables._table import Table, read_table
@@ -55,12 +56,14 @@ def plan_probe(
     for fold in folds:
         _check_fold(fold, table, classes, targets)
     rows = np.unique(np.concatenate([fold.train for fold in folds]))
-    encoder, encoded, encoder_notes = fit_encoder(table.features.iloc[rows], components)
+    frame = table.features.iloc[rows]
+    encoder, encoded, encoder_notes = fit_encoder(frame, components)
     lines = [
         *table.describe("a number" if classes is None else f"{len(classes)} classes"),
         *notes,
         *encoded.describe("training rows"),
         *encoder_notes,
+        *describe_leaks(frame, encoder.columns, targets[rows], target, numbers=classes is None),
     ]
     if table.groups is not None:
         check_blanks(table.columns["group"], np.unique(table.groups).tolist())

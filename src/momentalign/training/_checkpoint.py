@@ -1,7 +1,6 @@
 """A run's checkpoint: weights, and the rest of the state that resuming needs."""
 
 import hashlib
-import shutil
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from momentalign._errors import first_line
-from momentalign._files import atomic_folder, remove_folder
+from momentalign._files import atomic_folder, recover_folder, remove_folder
 from momentalign._saved import (
     CHECKPOINT_FORMAT,
     MODEL,
@@ -168,7 +167,7 @@ def finish_trained(folder: RunFolder) -> bool:
         return False
     if not records or records[-1]["step"] != folder.config.steps - 1:
         return False
-    shutil.rmtree(folder.path / "checkpoint.old", ignore_errors=True)
+    recover_folder(path)
     folder.finish(weights=description.get("weights"))
     return True
 

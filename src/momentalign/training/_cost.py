@@ -26,6 +26,12 @@ _QUICK = 0.5
 _ROWS, _FILES = 128, 8
 """Rows of each split that are evaluated, and fewer where they are files; all where they are on a GPU."""
 
+_BRIEF = 2
+"""Steps of each brief measurement; the first step, which loads libraries, is not timed."""
+
+_BRIEF_SHARE = 1 / 16
+"""Of the batch and of the evaluated rows that a brief measurement on a CPU takes, where time grows with both."""
+
 
 class RunCost(NamedTuple):
     """Cost of a run.
@@ -49,18 +55,22 @@ class RunCost(NamedTuple):
     splits: int
 
 
-def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **options: Any) -> RunCost:
+def estimate_run(
+    config: RunConfig, *, data: DomainDataset | None = None, brief: bool = False, **options: Any
+) -> RunCost:
     """Measure what a run will cost, on a few steps and a few rows; nothing is written.
 
     Args:
         config: What would be run.
         data: The data set, where it has no name.
+        brief: Measure a small part of a batch, where it is on a CPU, instead of whole steps: a rough estimate.
         **options: As for :func:`run`.
     """
     if data is None:
         data = open_dataset(config, options.get("root"), skip_bad_files=options.get("skip_bad_files", False))
     cuda = takes_cuda(options.get("accelerator", "auto"))
-    sample = data.map_splits(lambda rows: _sample(rows, cuda))
+    share = _BRIEF_SHARE if brief and not cuda else 1.0
+    sample = data.map_splits(lambda rows: _sample(rows, cuda, share))
     warn_unusual(config, data)
     weights = 0
 
@@ -69,10 +79,13 @@ def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **opti
         weights = sum(tensor.nbytes for tensor in algorithm.network.state_dict().values())
 
     own: dict[str, Any] = {"progress": None, "built": weigh if options.get("devices", 1) == 1 else None}
-    for steps in (_FEW, _MORE):
+    whole = config.hparams["batch_size"]
+    batch = max(2, round(whole * share)) if share < 1 else whole  # of one row there is no covariance
+    for steps in (_BRIEF, _BRIEF) if brief else (_FEW, _MORE):
         clock = Clock()
         number = min(steps, config.steps)
-        short = dataclasses.replace(config, steps=number, record_every=number)
+        hparams = {**config.hparams, "batch_size": batch}
+        short = dataclasses.replace(config, steps=number, record_every=number, hparams=hparams)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the sample, which is smaller than the data
             last = run(short, None, data=sample, **{**options, **own, "clock": clock})
@@ -81,10 +94,10 @@ def estimate_run(config: RunConfig, *, data: DomainDataset | None = None, **opti
             break
     values = {record["metric"]: record["value"] or 0.0 for record in last if record["domain"] is None}
     seen = () if options.get("train_accuracy", True) else training_domains(config, data)
-    share = _evaluated(data, seen) / max(1, _evaluated(sample, seen))
-    record_seconds = share * clock.seconds["evaluation"] / 2
+    rows = _evaluated(data, seen) / max(1, _evaluated(sample, seen))
+    record_seconds = rows * clock.seconds["evaluation"] / 2
     records = len(range(0, config.steps, config.record_every)) + ((config.steps - 1) % config.record_every > 0)
-    step_seconds = values["step_seconds"]
+    step_seconds = values["step_seconds"] * whole / batch
     seconds = clock.seconds["set-up"] + config.steps * step_seconds + records * record_seconds
     memory, splits = values.get("memory_gib", 0.0), sum(len(splits) for splits in data.domains.values())
     return RunCost(seconds, step_seconds, record_seconds, records, memory, weights, splits)
@@ -100,8 +113,9 @@ def _evaluated(data: DomainDataset, without_training: Sequence[str]) -> int:
     )
 
 
-def _sample(rows: Split, cuda: bool) -> Split:
+def _sample(rows: Split, cuda: bool, share: float) -> Split:
     in_memory = isinstance(rows.inputs, Tensor)
     if cuda and in_memory:
         return rows
-    return rows.rows(torch.arange(min(_ROWS if in_memory else _FILES, len(rows))))
+    number = max(1, round(share * (_ROWS if in_memory else _FILES)))
+    return rows.rows(torch.arange(min(number, len(rows))))
