@@ -67,7 +67,7 @@ def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> byte
         ("t.csv", b"x,y,domain\n1,a,s\n\0\0\0\n", "should be text in UTF-8"),
         ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16-le"), "should be text in UTF-8"),
         ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16"), r"is in UTF-16\. Use --encoding utf-16\."),
-        ("t.csv.gz", gzip.compress("x,y,domain\n1,a,s\n".encode("utf-16")), "Use --encoding utf-16"),
+        ("t.csv.gz", gzip.compress("x,y,domain\n1,a,s\n".encode("utf-16"), mtime=0), "Use --encoding utf-16"),
         ("t.csv", "x,y,domain\n1,é,s\n".encode("latin-1"), "should be text in UTF-8"),
         ("t.csv", b"x,y,domain\n1,a,s,4\n2,b,t,5\n", "as many values as there are column names, but have more"),
         ("t.csv", b"x,y,domain\n1,a,s\n2,b,t,5\n", "line 3 should have 3 values like those above, but has 4"),
