@@ -26,6 +26,7 @@ class SearchRule:
         factors: L2 of plain models, in units of 1/n.
         score: Name of the score of classifiers; that of regressions is RMSE.
         errors: Standard errors that the mean gain has to exceed.
+        least: Least mean gain, a share.
         loss: Most that a fold may lose, a share; None for no limit.
         losing: Whether one fold in five may lose more, in classifications and in regressions.
         domains: Least number of training domains.
@@ -40,6 +41,7 @@ class SearchRule:
     factors: Sequence[float] = FACTORS
     score: str = "balanced accuracy"
     errors: float = 1.0
+    least: float = 0.001
     loss: float | None = 0.01
     losing: tuple[bool, bool] = (False, True)
     domains: int = 3
@@ -75,7 +77,7 @@ class SearchRule:
 
     def _evident(self, gains: Array, *, losing: bool) -> bool:
         error = gains.std(ddof=1) / np.sqrt(len(gains))
-        certain = gains.mean() > self.errors * error + 1e-12
+        certain = gains.mean() > self.errors * error + 1e-12 and gains.mean() >= self.least
         lost = 0 if self.loss is None else (gains < -self.loss * (1 + 1e-9)).sum()
         harmless = lost <= (len(gains) // 5 if losing else 0)
         return bool(certain and harmless and (gains > 0).mean() >= self.wins)
@@ -100,6 +102,7 @@ NO_INTERCEPTS = "no intercepts for domains"
 INTERCEPTS = "intercepts for domains in classifiers too"
 STRICT = "no fold may lose more than a point"
 LOSING = "one fold in five may lose more in classifications too"
+ANY_GAIN = "gains of less than a tenth of a point as well"
 BY_LOSS = "another L2 also if the log loss is evidence and the score gains"
 RULES = {
     THE_RULE: SearchRule(),
@@ -107,6 +110,7 @@ RULES = {
     INTERCEPTS: SearchRule(intercepts=(True, True)),
     STRICT: SearchRule(losing=(False, False)),
     LOSING: SearchRule(losing=(True, True)),
+    ANY_GAIN: SearchRule(least=0.0),
     "L2 only": SearchRule(kinds=("plain",), intercepts=(False, False)),
     "any mean gain, no standard error": SearchRule(errors=0.0),
     "more than two standard errors": SearchRule(errors=2.0),
@@ -122,7 +126,7 @@ RULES = {
 }
 ONLY_REGRESSIONS = (NO_INTERCEPTS, STRICT)
 ONLY_CLASSIFIERS = (INTERCEPTS, LOSING, "by the mean", "by the log loss", BY_LOSS)
-CONFIRMED = (THE_RULE, NO_INTERCEPTS, INTERCEPTS, STRICT, LOSING, BY_LOSS)
+CONFIRMED = (THE_RULE, NO_INTERCEPTS, INTERCEPTS, STRICT, LOSING, ANY_GAIN, BY_LOSS)
 """Rules that were run on the sets that confirm, old and fresh."""
 
 

@@ -62,7 +62,7 @@ def test_without_evidence_it_is_logistic_regression(classes: int) -> None:
     assert fitted.l2_ == 1 / 150
     np.testing.assert_allclose(fitted.coef_, plain.coef_, atol=1e-5)
     assert fitted.reason_.startswith(
-        "LogisticRegression's defaults: none of 2 candidates gained more than a standard error in"
+        "LogisticRegression's defaults: none of 2 candidates gained more than a standard error and 0.1 points in"
     )
     weights = np.random.default_rng(0).random(150)
     fitted.fit(problem.features, problem.targets, domains=problem.domains, sample_weight=weights)

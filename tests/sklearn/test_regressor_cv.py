@@ -106,8 +106,10 @@ def test_without_evidence_it_is_ridge() -> None:
     X, y, site = shortcut_sites((0.5, 0.5, 0.5))
     fitted = MomentAlignedRegressorCV((10, 100), (1000.0,), domain_intercepts=False).fit(X, y, domains=site)
     assert (fitted.gradient_weight_, fitted.l2_factor_, fitted.balanced_, fitted.aligned_) == (0, 1, False, False)
-    assert fitted.reason_.startswith("Ridge's defaults: none of 4 candidates gained more than a standard error in ")
-    assert "in root mean squared error on" in fitted.reason_
+    assert fitted.reason_.startswith(
+        "Ridge's defaults: none of 4 candidates gained more than a standard error and 0.1%"
+    )
+    assert " in root mean squared error on " in fitted.reason_
     assert fitted.reason_.endswith(" without losing 1% on one of them.")
     np.testing.assert_allclose(fitted.coef_, Ridge().fit(X, y).coef_, rtol=1e-9)
     weights = np.random.default_rng(0).random(300)

@@ -26,6 +26,13 @@ def test_a_step_needs_more_than_a_standard_error_and_loses_no_point() -> None:
     assert lose_too_often(scores, UNITS, 0).tolist() == [False, False, False, True, False]
 
 
+def test_a_gain_of_less_than_a_tenth_of_a_point_is_not_worth_a_step() -> None:
+    scores = np.array([[0.5] * 4, [0.5009] * 4, [0.501] * 4])
+    assert choose_step(scores[:2], UNITS).outcomes == ["reference", Verdict.LITTLE]
+    assert choose_step(scores, UNITS).candidate == 2
+    assert choose_step(scores[:2], UNITS, cautious=False).candidate == 1
+
+
 def test_some_folds_may_lose_a_point_where_that_is_tolerated() -> None:
     scores = np.array([[0.5, 0.5, 0.5, 0.5, 0.5], [0.6, 0.6, 0.6, 0.6, 0.48], [0.9, 0.9, 0.9, 0.48, 0.48]])
     units = np.ones(5)

@@ -24,9 +24,10 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
     1. to another L2, of plain models;
     2. at that L2, to a loss that weights all domains equally, alone or with a weight of one order.
 
-    A step is taken only if its mean gain exceeds one standard error over the folds and no fold loses more than a point;
-    of those, the largest gain. `reason_` says what was chosen and why. A point is 0.01 of a score; gains in losses such
-    as `"neg_log_loss"` are relative to the incumbent's loss on the fold, and a point is 1% of it.
+    A step is taken only if its mean gain is a tenth of a point at least and exceeds one standard error over the folds,
+    and no fold loses more than a point; of those, the largest gain. `reason_` says what was chosen and why. A point
+    is 0.01 of a score; gains in losses such as `"neg_log_loss"` are relative to the incumbent's loss on the fold,
+    and a point is 1% of it.
 
     Two domains are not enough: leaving one out leaves one, which cannot show how models of several domains transfer.
     With two domains, one, or none (with a warning), this is the incumbent.

@@ -110,10 +110,11 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
 
     The incumbent is `Ridge()` as scikit-learn ships it: L2 = 1/n (alpha = 1), rows weighted equally. Folds, steps and
     rule are those of :class:`MomentAlignedClassifierCV`: to another L2, then to a loss that weights all domains
-    equally, alone or with a weight, or to an intercept for each domain, each only if its mean gain exceeds one standard
-    error over the folds and at most one fold in five loses more than a point, none of fewer than five. Gains in errors
-    are relative to the incumbent's error on the fold, and a point is 1% of it; of other scores, such as `"r2"`, a point
-    is 0.01. With two domains, one, or none (with a warning), this is the incumbent.
+    equally, alone or with a weight, or to an intercept for each domain, each only if its mean gain is a tenth of a
+    point at least and exceeds one standard error over the folds, and at most one fold in five loses more than a
+    point, none of fewer than five. Gains in errors are relative to the incumbent's error on the fold, and a point
+    is 1% of it; of other scores, such as `"r2"`, a point is 0.01. With two domains, one, or none (with a warning),
+    this is the incumbent.
 
     A model with an intercept for each domain has coefficients that explain the targets within domains only, not why one
     domain's mean is higher than another's. Predictions have the mean of the intercepts. With so many domains that their

@@ -11,6 +11,9 @@ from momentalign._types import Array
 POINT = 0.01
 """Most that a step may lose on a fold of domains, in the fold's unit."""
 
+LEAST_GAIN = POINT / 10
+"""Mean gain below which a step is not worth another model."""
+
 LEAST_FOLDS = 3
 """Folds of domains without which no step is taken: with two, each is fitted on one domain alone."""
 
@@ -23,6 +26,7 @@ class Verdict(StrEnum):
     LOSES = "loses more than a point on a left-out fold"
     LOSES_OFTEN = "loses more than a point on too many left-out folds"
     UNCERTAIN = "gains no more than a standard error"
+    LITTLE = "gains less than a tenth of a point"
     SMALLER = "gains less than the chosen one"
     UNFIT = "cannot be fitted without some fold: a group has too few rows"
 
@@ -45,8 +49,9 @@ def lose_too_often(scores: Array, units: Array, tolerated: int) -> NDArray[np.bo
 def choose_step(scores: Array, units: Array, *, tolerated: int = 0, cautious: bool = True) -> Choice:
     """Choose the candidate with the largest mean gain over candidate 0; ties go to the earlier one.
 
-    A step needs evidence: a mean gain over more than one standard error, and no fold, or no more than are tolerated, on
-    which it loses more than a point. Scores of fewer than three folds are no evidence.
+    A step needs evidence: a mean gain over more than one standard error and of a tenth of a point at least, and no
+    fold, or no more than are tolerated, on which it loses more than a point. Scores of fewer than three folds are no
+    evidence.
 
     Args:
         scores: Score of each candidate on each left-out fold of domains, larger is better, shape (m, F). NaN columns
@@ -66,11 +71,14 @@ def choose_step(scores: Array, units: Array, *, tolerated: int = 0, cautious: bo
     outcomes, loses = [], Verdict.LOSES_OFTEN if tolerated else Verdict.LOSES
     for candidate, lost in enumerate(lose_too_often(scores[:, scored], units[scored], tolerated)):
         dropped = lost or not np.isfinite(mean[candidate])
-        certain = mean[candidate] > errors[candidate]
-        if cautious and (dropped or not certain):
-            outcomes.append(loses if dropped else Verdict.UNCERTAIN)
-        else:
+        if not cautious:
             outcomes.append(Verdict.SMALLER)
+        elif dropped:
+            outcomes.append(loses)
+        elif mean[candidate] <= errors[candidate]:
+            outcomes.append(Verdict.UNCERTAIN)
+        else:
+            outcomes.append(Verdict.SMALLER if mean[candidate] >= LEAST_GAIN else Verdict.LITTLE)
     return _step(mean, errors, outcomes)
 
 

@@ -273,13 +273,13 @@ class WeightSearch(LinearEstimator):
         metric, where = self._evidence(folds)
         if taken:
             return explain_steps(self.incumbent, taken, metric, where, relative=is_error(self._scorer()))
-        point = "1%" if is_error(self._scorer()) else "a point"
+        point, least = ("1%", "0.1%") if is_error(self._scorer()) else ("a point", "0.1 points")
         tolerated = self._tolerated(self.fold_scores_[0])
         few = f"more than {tolerated}" if tolerated else "one"
         loss = f" without losing {point} on {few} of them" if self.folds_ else ""
         return (
             f"{self.incumbent}'s defaults: none of {len(self.candidates_) - 1} candidates gained more than a standard "
-            f"error in {metric} on {where}{loss}."
+            f"error{f' and {least}' if self.folds_ else ''} in {metric} on {where}{loss}."
         )
 
 
