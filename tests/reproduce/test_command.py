@@ -66,6 +66,19 @@ def test_a_dry_run_measures_briefly_in_its_own_process(tmp_path: Path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
+def test_a_missing_package_of_reports_is_known_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("Reports need altair, which is not installed.")
+
+    recipe = SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
+    monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda *arguments: recipe)
+    monkeypatch.setattr("momentalign.cli._reproduce.make_engine", lambda *_, **__: pytest.fail("it would train"))
+    monkeypatch.setattr("momentalign.report.require", missing)
+    with pytest.raises(ModuleNotFoundError, match="Reports need altair"):
+        run("colored-mnist", "--out", tmp_path / "out", "--device", "cpu")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_small_table_from_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = SweepRecipe("colored-mnist", "One.", ("colored-digits",), ("erm",), hparams=1, trials=1, steps=2)
     monkeypatch.setattr("momentalign.reproduce.find_recipe", lambda *arguments: recipe)

@@ -1,6 +1,5 @@
 """`momentalign reproduce`."""
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,8 +141,8 @@ def _run_sweep(
     from momentalign._format import pluralize
     from momentalign.reproduce import plan_of, results_of, sweep_commands
 
-    if not common.dry_run:  # takes seconds; what it needs may not be installed, which should be known before training
-        importlib.import_module("momentalign.report")
+    if not common.dry_run:
+        from momentalign.report import write_report  # takes seconds; before training, in case a package is missing
     console, out, root = common.console, common.out, common.root
     console.print(f"{recipe.runs:,} runs: {', '.join(recipe.datasets)}; {', '.join(recipe.algorithms)}.")
     absent = _print_missing(recipe, common)
@@ -169,8 +168,6 @@ def _run_sweep(
         )
     if tally is None:
         return
-    from momentalign.report import write_report
-
     results = results_of(plan, out)
     print_tables(console, results, recipe.rules)
     figures = out / "figures" / recipe.name if recipe.figure else None
