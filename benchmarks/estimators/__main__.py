@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.estimators.cells import SMALL_DRAWS, plan_cells, run_cells
-from benchmarks.estimators.sets import SETS
+from benchmarks.estimators.sets import SETS, parse_sets
 from benchmarks.estimators.tables import markdown_tables
 
 
@@ -16,7 +16,7 @@ def main() -> int:
         prog="python -m benchmarks.estimators",
         description="Searches against scikit-learn on left-out domains. Saves finished cells; run it again to resume.",
     )
-    parser.add_argument("--sets", default=",".join(SETS), help="sets, separated by commas (default: all)")
+    parser.add_argument("--sets", type=parse_sets, default=list(SETS), help="sets, separated by commas (default: all)")
     parser.add_argument(
         "--draws",
         type=int,
@@ -29,15 +29,11 @@ def main() -> int:
     )
     parser.add_argument("-o", "--out", type=Path, default=Path("estimators.json"), help="file of finished cells")
     arguments = parser.parse_args()
-    sets = arguments.sets.split(",")
-    unknown = [name for name in sets if name not in SETS]
-    if unknown:
-        parser.error(f"--sets should name some of {', '.join(SETS)}, but has {', '.join(unknown)}.")
     if arguments.data is None:
         parser.error("no data folder: pass --data or set MOMENTALIGN_DATA.")
     root = Path(arguments.data)
     try:
-        cells = plan_cells(sets, range(arguments.draws + 1), root)
+        cells = plan_cells(arguments.sets, range(arguments.draws + 1), root)
         results = run_cells(
             cells, root, arguments.out, jobs=arguments.jobs, progress=lambda line: print(line, file=sys.stderr)
         )

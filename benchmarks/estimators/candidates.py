@@ -23,7 +23,7 @@ from sklearn.metrics import root_mean_squared_error
 
 import momentalign
 from benchmarks.estimators.cells import SMALL_DRAWS, Cell, draw_rows, outer_folds, plan_cells
-from benchmarks.estimators.sets import SETS, prepare, read_set
+from benchmarks.estimators.sets import SETS, parse_sets, prepare, read_set
 from benchmarks.records import json_lines
 from momentalign.linear import add_indicators
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedRegressor
@@ -151,13 +151,17 @@ def main() -> int:
         "--data", default=os.environ.get("MOMENTALIGN_DATA"), help="data folder (default: $MOMENTALIGN_DATA)"
     )
     parser.add_argument("-o", "--out", type=Path, default=Path("candidates.jsonl"), help="file of finished cells")
-    parser.add_argument("--sets", default=",".join(SETS), help="sets, separated by commas (default: all)")
+    parser.add_argument("--sets", type=parse_sets, default=list(SETS), help="sets, separated by commas (default: all)")
     parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each (default: 1)")
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("no data folder: pass --data or set MOMENTALIGN_DATA.")
     root = Path(arguments.data)
-    cells = list(missing_cells(arguments.sets.split(","), arguments.out, root))
+    try:
+        cells = list(missing_cells(arguments.sets, arguments.out, root))
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         lines = joblib.Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(
             joblib.delayed(run_candidates)(cell, root) for cell in cells

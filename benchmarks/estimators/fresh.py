@@ -97,9 +97,7 @@ SOURCES = {
         regression=True,
         logarithm=True,
     ),
-    "exam-school": Source(
-        "Exam score: 65 schools", "mlmRev", "Exam", "normexam", "school", ("student",), regression=True
-    ),
+    "exam-school": Source("Exam score: schools", "mlmRev", "Exam", "normexam", "school", ("student",), regression=True),
     "fastfood-restaurant": Source(
         "Calories: eight restaurants",
         "openintro",
@@ -121,7 +119,7 @@ SOURCES = {
         most=200,
         least=100,
     ),
-    "math-school": Source("Achievement: 160 schools", "mlmRev", "Hsb82", "mAch", "school", ("cses",), regression=True),
+    "math-school": Source("Achievement: schools", "mlmRev", "Hsb82", "mAch", "school", ("cses",), regression=True),
     "sacramento-city": Source(
         "Log price of houses: cities",
         "modeldata",

@@ -1,5 +1,6 @@
 """Data sets of the study: a data frame with a domain for every row, and the preprocessing all of them share."""
 
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -154,6 +155,14 @@ def part_of(name: str) -> str:
         return "fresh"
     kind = sorted(other for other in SETS.keys() - SOURCES.keys() if SETS[other].regression == SETS[name].regression)
     return PARTS[kind.index(name) % 2]
+
+
+def parse_sets(text: str) -> list[str]:
+    """Names of sets from an option, separated by commas."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in SETS]:
+        raise ArgumentTypeError(f"should name some of {', '.join(SETS)}, but has {', '.join(unknown)}.")
+    return names
 
 
 @cache

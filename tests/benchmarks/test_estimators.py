@@ -145,7 +145,7 @@ def test_real_sets_are_read(name: str, rows: int, columns: int, domains: int) ->
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--sets", "hart"], "--sets should name some of amazon-reviews"), (["--data", "nowhere"], "nowhere")],
+    [(["--sets", "hart"], "--sets: should name some of amazon-reviews"), (["--data", "nowhere"], "nowhere")],
 )
 def test_bad_arguments_are_one_line_and_exit_code_2(
     arguments: list[str],
