@@ -2,20 +2,24 @@
 
     python -m benchmarks.costs.averaging --out averaging.jsonl
 
-Runs of a data set take turns, without records in between; of each kind the first run is not counted.
+Runs of a data set take turns, without records in between; of each kind the first run is not counted. Where
+runs differ by more than an average takes, what tells is the addition of the weights timed on its own.
 """
 
 import argparse
 import json
 import statistics
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from benchmarks.records import Line
 from momentalign._files import atomic_write
+from momentalign.algorithms import Algorithm, make_average
 from momentalign.bench import environment
 from momentalign.training import Clock, make_config, run
 
@@ -24,8 +28,9 @@ KINDS = (("erm", "none"), ("erm", "ema"), ("erm", "sma"), ("erm", "swad"), ("cma
 
 
 def step_times(dataset: str, test_domain: str, steps: int, repeats: int, precision: str) -> Iterator[Line]:
-    """One record for each kind: milliseconds of a step, the median over runs and the fastest."""
+    """One record for each kind: milliseconds of a step, the median over runs and the fastest, and of an addition."""
     times: dict[tuple[str, str], list[float]] = {kind: [] for kind in KINDS}
+    built: list[Algorithm] = []
     for repeat in range(repeats + 1):
         for (algorithm, average), found in times.items():
             config = make_config(
@@ -38,7 +43,7 @@ def step_times(dataset: str, test_domain: str, steps: int, repeats: int, precisi
                 precision=precision,
             )
             clock = Clock()
-            run(config, None, clock=clock, train_accuracy=False)
+            run(config, None, clock=clock, train_accuracy=False, built=built.append)
             if repeat:
                 found.append(1e3 * clock.seconds["steps"] / steps)
     versions = environment(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
@@ -53,9 +58,25 @@ def step_times(dataset: str, test_domain: str, steps: int, repeats: int, precisi
             "precision": precision,
             "median": statistics.median(found),
             "fastest": min(found),
+            "addition": 0.0 if average == "none" else addition_time(built[-1].network, average),
             "device": device,
             "versions": versions,
         }
+
+
+def addition_time(network: nn.Module, average: str, repeats: int = 200) -> float:
+    """Milliseconds in which weights are added to an average, launched on its own; the median."""
+    weights = make_average(average, network, steps=5001)
+    assert weights is not None
+    on_gpu = next(network.parameters()).is_cuda
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        weights.add()
+        if on_gpu:
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * statistics.median(times)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     lines = list(step_times(given.dataset, given.test_domain, given.steps, given.repeats, given.precision))
     for line in lines:
-        print(f"{line['algorithm']} {line['average']}: {line['median']:.4f} ms, fastest {line['fastest']:.4f}")
+        print(
+            f"{line['algorithm']} {line['average']}: {line['median']:.4f} ms, fastest {line['fastest']:.4f}, "
+            f"addition {line['addition']:.4f}"
+        )
     atomic_write(given.out, "".join(json.dumps(line) + "\n" for line in lines).encode())
     return 0
 

@@ -38,18 +38,26 @@ def averaging_table(records: Sequence[Line]) -> str:
     """Milliseconds of a step without an average of the weights, and what each average adds in percent."""
     if not records:
         return "*Nothing was measured yet.*"
-    lines = {(line["algorithm"], line["average"]): line for line in records}
+    lines = {(f"{line['dataset']}, {line['device']}", line["algorithm"], line["average"]): line for line in records}
     averages = list(dict.fromkeys(average for _, average in KINDS if average != "none"))
+    order = [algorithm for algorithm, _ in KINDS]
     rows = []
-    for algorithm in dict.fromkeys(algorithm for algorithm, _ in KINDS if (algorithm, "none") in lines):
-        plain = lines[algorithm, "none"]
-        row = [find_algorithm(algorithm).label, number(plain["median"], 3)]
+    for where, algorithm in sorted({key[:2] for key in lines}, key=lambda key: (key[0], order.index(key[1]))):
+        plain = lines[where, algorithm, "none"]
+        row = [f"{find_algorithm(algorithm).label}, {where}", number(plain["median"], 3)]
         for average in averages:
-            line = lines.get((algorithm, average))
-            gains = [] if line is None else [100 * (line[key] / plain[key] - 1) for key in ("median", "fastest")]
-            row.append(" / ".join(number(gain, 2, sign=True) for gain in gains) or "–")
+            line = lines.get((where, algorithm, average))
+            row.append(
+                "–" if line is None else " / ".join(number(share, 2, sign=True) for share in _added(line, plain))
+            )
         rows.append(row)
     return table(["", "ms of a step", *(f"{average}, %" for average in averages)], rows)
+
+
+def _added(line: Line, plain: Line) -> list[float]:
+    """What an average adds to a step in percent: of the medians, of the fastest runs, and timed on its own."""
+    ratios = [line[key] / plain[key] - 1 for key in ("median", "fastest")]
+    return [100 * share for share in (*ratios, line["addition"] / plain["fastest"])]
 
 
 def compare_costs(records: Sequence[Line]) -> list[list[str]]:
@@ -132,7 +140,7 @@ def _titles(sets: Sequence[str]) -> list[str]:
 PAGE = StudyPage(
     {
         "costs": RecordFile(("size", "name"), paper_lines),
-        "averaging": RecordFile(("dataset", "algorithm", "average"), json_lines),
+        "averaging": RecordFile(("dataset", "device", "algorithm", "average"), json_lines),
     },
     make_page,
 )

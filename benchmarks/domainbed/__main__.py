@@ -53,7 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     study, root, until = STUDIES[given.study], Path(given.data), time.time() + given.seconds
     stored = {line["run"]["hash"] for line in load_lines(study.records)}
     wanted = given.only.split(",") if given.only else None
-    planned = [config for config in runs_of(study, root) if wanted is None or config.algorithm in wanted]
+    try:
+        planned = [config for config in runs_of(study, root) if wanted is None or config.algorithm in wanted]
+    except FileNotFoundError as error:
+        parser.error(str(error))
     left = [config for config in planned if not is_done(config, given.out / config.hash(), stored)]
     print(f"{len(left)} of {len(planned)} runs are left.", flush=True)
     part, parts = given.share

@@ -47,8 +47,11 @@ def test_an_average_is_a_share_of_the_step_without_it(tmp_path: Path) -> None:
     assert averaging.main([*options, "--out", str(tmp_path / "averaging.jsonl")]) == 0
     lines = list(json_lines(tmp_path / "averaging.jsonl"))
     assert [(line["algorithm"], line["average"]) for line in lines] == list(averaging.KINDS)
+    assert all((line["addition"] > 0) == (line["average"] != "none") for line in lines)
     for line in lines:
         line["median"], line["fastest"] = (2.0, 1.0) if line["average"] == "none" else (2.02, 0.99)
+        line["addition"], line["device"] = 0.002, "GPU"
     rows = averaging_table(lines).splitlines()[2:]
-    assert rows[0] == "| ERM | 2.000 | +1.00 / −1.00 | +1.00 / −1.00 | +1.00 / −1.00 |"
-    assert rows[1] == "| CMA | 2.000 | – | +1.00 / −1.00 | – |"
+    added = "+1.00 / −1.00 / +0.20"
+    assert rows[0] == f"| ERM, colored-digits, GPU | 2.000 | {added} | {added} | {added} |"
+    assert rows[1] == f"| CMA, colored-digits, GPU | 2.000 | – | {added} | – |"

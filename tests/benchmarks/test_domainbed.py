@@ -60,6 +60,13 @@ def test_shares_of_the_runs_make_up_the_whole(
     assert "should be a part such as 2/4, but is a/b." in capsys.readouterr().err
 
 
+def test_a_data_set_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["pacs", "--list", "--data", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert f"error: {tmp_path / 'PACS'} does not exist. Run" in capsys.readouterr().err
+
+
 def test_a_set_is_shown_by_its_last_record_over_trials() -> None:
     def line(algorithm: str, trial: int, number: int, test: list[float], trained: float) -> dict[str, object]:
         config = {"algorithm": algorithm, "trial": trial, "hparams_seed": number, "test_domains": ["c"]}
