@@ -104,7 +104,8 @@ def spreads(
     _, weights = closed_form.index_domains(batch.domains, num_domains, batch.features.dtype)
     present = weights.sum(0) > 0
     grams = grams_by_route(route, orders, batch, weights, loss=loss, bias=bias)
-    means = mean_energies(orders, batch, loss=loss, bias=bias) if with_energies else []
+    samples = energies(orders, batch, loss=loss, bias=bias) if with_energies else []
+    means = [weights.sum(1) @ values / present.sum() for values in samples]
     return divided([closed_form.present_spread(gram, present) for gram in grams], divisors), means
 
 

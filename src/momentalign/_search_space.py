@@ -15,7 +15,7 @@ from momentalign._validation import check_choice, check_count
 
 Draw = Callable[[np.random.RandomState], Any]
 
-TRAINING_RECIPES = ("mnist", "image", "text", "table")
+TRAINING_RECIPES = ("mnist", "digits", "image", "text", "table")
 """Kinds of data set, which learning rate, batch size and the like depend on."""
 
 PROTOCOL_STEPS = 5001

@@ -11,12 +11,10 @@ from typing import Any
 
 from momentalign._format import suggest
 from momentalign._search_space import (
-    TRAINING_RECIPES,
     Hyperparameter,
     SearchSpace,
     check_hyperparameters,
     fixed_arguments,
-    power_of_ten,
 )
 from momentalign._validation import check_choice, check_count
 from momentalign.algorithms._base import Algorithm, Network
@@ -25,6 +23,7 @@ from momentalign.algorithms._domain_gradients import IGA, ANDMask
 from momentalign.algorithms._erm import ERM, declares
 from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
+from momentalign.algorithms._recipes import find_recipe
 from momentalign.algorithms._selfreg import SelfReg
 from momentalign.penalties import PENALTIES, DomainPenalty
 
@@ -63,7 +62,7 @@ class AlgorithmSpec:
         """All hyper-parameters: the shared ones, then the algorithm's own.
 
         Args:
-            recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
+            recipe: Kind of data set: `"mnist"`, `"digits"`, `"image"`, `"text"` or `"table"`.
             steps: Length of the run, which annealing is scaled to.
             preset: `"published"`; `"safe"` for data and encoders that the paper has no weights for; `"released"` for
                 what the public code searches where that differs. Without its own space a preset is the published one.
@@ -73,7 +72,9 @@ class AlgorithmSpec:
         """
         check_count("steps", steps, 1)
         check_choice("preset", preset, PRESETS)
-        return {**_shared_space(recipe), **self._own_space(recipe, steps, preset)}
+        found = find_recipe(recipe)
+        own = self._own_space(recipe, steps, preset)
+        return {**found.shared, **(found.adapt(self.name, own, steps) if preset == "published" else own)}
 
     def build(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> Algorithm:
         """Make the algorithm.
@@ -172,27 +173,6 @@ def find_algorithm(name: str) -> AlgorithmSpec:
         f"There is no algorithm '{name}'. There are: {', '.join(_CATALOGUE)}; write your own as 'package.module:Name'."
         + suggest(name.lower(), _CATALOGUE)
     )
-
-
-def _shared_space(recipe: str) -> SearchSpace:
-    """Hyper-parameters of every algorithm; `clip` is the largest norm of the gradient, 0 for no limit."""
-    check_choice("recipe", recipe, TRAINING_RECIPES)
-    small, text = recipe in ("mnist", "table"), recipe == "text"
-    rates = {
-        "mnist": Hyperparameter(1e-3, power_of_ten(-4.5, -2.5), low=0),
-        "table": Hyperparameter(1e-3, power_of_ten(-4.5, -2.5), low=0),
-        "image": Hyperparameter(5e-5, power_of_ten(-5, -3.5), low=0),
-        "text": Hyperparameter(2e-5, power_of_ten(-5, -4), low=0),
-    }
-    return {
-        "lr": rates[recipe],
-        "weight_decay": Hyperparameter(0.0, None if recipe == "mnist" else power_of_ten(-6, -2), low=0),
-        "batch_size": Hyperparameter(64 if small else 32, low=1),
-        "dropout": Hyperparameter(0.0 if small else 0.1, low=0, high=1),
-        "optimizer": Hyperparameter("adamw" if text else "adam", choices=("adam", "adamw")),
-        "schedule": Hyperparameter("linear" if text else "constant", choices=("constant", "linear")),
-        "clip": Hyperparameter(1.0 if text else 0.0, low=0),
-    }
 
 
 def _import_class(path: str) -> type[Algorithm] | type[DomainPenalty]:

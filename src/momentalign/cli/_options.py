@@ -27,14 +27,17 @@ EncoderOption = Annotated[
     typer.Option(
         "--encoder",
         help="mnist-cnn, mlp, pixels, hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or a run.",
-        show_default="mnist-cnn for small images, mlp for tables",
+        show_default="mnist-cnn for small images, mlp for tables and colored-digits",
     ),
 ]
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: set a hyper-parameter; repeatable.", show_default=False)
 ]
 StepsOption = Annotated[
-    int | None, typer.Option("--steps", help="Training steps.", show_default="5001; three epochs for texts")
+    int | None,
+    typer.Option(
+        "--steps", help="Training steps.", show_default="5001; 800 for colored-digits, three epochs for texts"
+    ),
 ]
 ReachOption = Annotated[
     float | None,
@@ -52,10 +55,11 @@ HoldoutOption = Annotated[
 ]
 PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.", rich_help_panel=MACHINE)]
 AverageOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--average",
         help="Average of the weights to record beside them: none, ema, sma or swad.",
+        show_default="sma for colored-digits, else none",
         rich_help_panel=TRAINING,
     ),
 ]

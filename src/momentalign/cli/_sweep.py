@@ -81,7 +81,7 @@ def sweep(
     precision: PrecisionOption = "32",
     preset: PresetOption = "auto",
     augment: AugmentOption = "auto",
-    average: AverageOption = "none",
+    average: AverageOption = None,
     holdout: HoldoutOption = 0.2,
     out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the runs' folders.")] = Path("runs/sweep"),
     root: RootOption = None,

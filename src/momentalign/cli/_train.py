@@ -69,7 +69,7 @@ def train_command(
     precision: PrecisionOption = "32",
     preset: PresetOption = "auto",
     augment: AugmentOption = "auto",
-    average: AverageOption = "none",
+    average: AverageOption = None,
     record_every: RecordEveryOption = None,
     train_accuracy: TrainAccuracyOption = True,
     keep: Annotated[

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from momentalign._search_space import TRAINING_RECIPES
 from momentalign._seeds import holdout_rows
-from momentalign._validation import check_choice
+from momentalign._validation import check_choice, check_count
 from momentalign.data._items import ImageFiles, Items, Texts
 
 _SMALL = 64
@@ -74,8 +74,8 @@ class DomainDataset:
         domains: Splits by name, for each domain by name. The order of the domains is the order of table columns.
         classes: Names of the classes; "0", "1", ... if not given.
         group_names: Names of the groups, if rows have groups.
-        training_recipe: Defaults of search and training loop: "mnist", "image", "text" or "table". By default chosen
-            by the inputs: "mnist" for small images, "image" for image files and for colour images as tensors with a
+        training_recipe: Defaults of search and training loop: "mnist", "digits", "image", "text" or "table". By default
+            chosen by the inputs: "mnist" for small images, "image" for image files and for colour images as tensors with a
             side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
         notes: What was done to the rows, one sentence each.
 
@@ -230,16 +230,21 @@ def holdout_indices(n: int, trial: int, domain: int, *, fraction: float = 0.2) -
     return torch.from_numpy(inside), torch.from_numpy(outside)
 
 
-def split_in_out(domains: Mapping[str, Split], trial: int, *, fraction: float = 0.2) -> dict[str, dict[str, Split]]:
+def split_in_out(
+    domains: Mapping[str, Split], trial: int, *, fraction: float = 0.2, copies: int = 1
+) -> dict[str, dict[str, Split]]:
     """Divide every domain into its "in" and "out" split.
 
     Args:
         domains: All rows of each domain, by name; a domain's index seeds its shuffle.
         trial: The trial's seed.
         fraction: Share of each domain to hold out.
+        copies: Number of successive rows that show the same item and stay together.
     """
+    check_count("trial", trial, 0)
     divided = {}
     for index, (name, rows) in enumerate(domains.items()):
-        inside, outside = holdout_indices(len(rows), trial, index, fraction=fraction)
+        items = holdout_indices(len(rows) // copies, trial, index, fraction=fraction)
+        inside, outside = ((copies * part[:, None] + torch.arange(copies)).flatten() for part in items)
         divided[name] = {"in": rows.rows(inside), "out": rows.rows(outside)}
     return divided

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from momentalign._seeds import seed_hash
+from momentalign._validation import check_count
 from momentalign.data._dataset import DomainDataset, Split, split_in_out
 from momentalign.data._sources import data_folder
 
@@ -30,12 +31,14 @@ _ANGLES = {"0": 0.0, "15": 15.0, "30": 30.0, "45": 45.0, "60": 60.0, "75": 75.0}
 class ColoredDigits(DomainDataset):
     """ColoredMNIST's recipe on the 1,797 digits of 8×8 pixels that scikit-learn bundles.
 
-    Three domains of 599 images, ``"+90%"``, ``"+80%"`` and ``"-90%"``, each with an ``"in"`` split (80%) and an
-    ``"out"`` split (20%). Colours and label noise have their own seed, so that every method of a trial sees
-    the same data.
+    Three domains of 599 digits, ``"+90%"``, ``"+80%"`` and ``"-90%"``, each with an ``"in"`` split (80%) and an
+    ``"out"`` split (20%). Every digit is drawn several times, each time with its own label noise and colour: with one
+    draw a network memorises the noise within a few hundred steps. All draws of a digit are in one split of one domain.
+    Every method of a trial sees the same data.
 
     Args:
         trial: The trial's seed; another trial has other colours, other label noise and another split.
+        draws: How often each digit is drawn.
         holdout: Share of each domain in its "out" split.
 
     Example:
@@ -43,18 +46,19 @@ class ColoredDigits(DomainDataset):
         >>> data.names
         ('+90%', '+80%', '-90%')
         >>> data.split("-90%", "in")
-        Split(480 rows of shape (2, 8, 8))
+        Split(9600 rows of shape (2, 8, 8))
     """
 
-    def __init__(self, trial: int = 0, *, holdout: float = 0.2) -> None:
-        colored = color_domains(*embedded_digits(), seed=seed_hash("data", trial))
-        super().__init__("colored-digits", 2, split_in_out(colored, trial, fraction=holdout), _COLOR_CLASSES)
+    def __init__(self, trial: int = 0, *, draws: int = 20, holdout: float = 0.2) -> None:
+        colored = color_domains(*embedded_digits(), seed=seed_hash("data", trial), draws=draws)
+        divided = split_in_out(colored, trial, fraction=holdout, copies=draws)
+        super().__init__("colored-digits", 2, divided, _COLOR_CLASSES, training_recipe="digits")
 
 
 class ColoredMNIST(DomainDataset):
     """MNIST with colours that predict the label: three domains of 23,333 images of shape (2, 28, 28) or one more.
 
-    Arguments are those of :class:`ColoredDigits`; MNIST's files are in the folder "mnist" of the data folder `root`.
+    Arguments are those of :class:`RotatedDigits`; MNIST's files are in the folder "mnist" of the data folder `root`.
     """
 
     def __init__(self, trial: int = 0, root: str | Path | None = None, *, holdout: float = 0.2) -> None:
@@ -96,7 +100,7 @@ class RotatedMNIST(DomainDataset):
         super().__init__("rotated-mnist", 10, split_in_out(rotated, trial, fraction=holdout))
 
 
-def color_domains(images: Tensor, labels: Tensor, *, seed: int) -> dict[str, Split]:
+def color_domains(images: Tensor, labels: Tensor, *, seed: int, draws: int = 1) -> dict[str, Split]:
     """Build the three domains of ColoredMNIST out of any grey digits.
 
     The images are shuffled once and dealt out in turn, so that no two domains share one. The target is whether the
@@ -108,10 +112,12 @@ def color_domains(images: Tensor, labels: Tensor, *, seed: int) -> dict[str, Spl
         images: Grey images scaled to [0, 1], shape (n, height, width).
         labels: Digits 0 to 9, shape (n,).
         seed: Seed of the shuffle, the label noise and the colours.
+        draws: How often each image is drawn, in successive rows, with its own noise and colour.
 
     Returns:
         All rows of each domain, by name; inputs have shape (m, 2, height, width), targets are 0 or 1.
     """
+    check_count("draws", draws, 1)
     if images.ndim != 3:
         raise ValueError(f"'images' should have shape (n, height, width), but has shape {tuple(images.shape)}.")
     if labels.shape != images.shape[:1]:
@@ -122,7 +128,7 @@ def color_domains(images: Tensor, labels: Tensor, *, seed: int) -> dict[str, Spl
     order = torch.from_numpy(random.permutation(len(images)))
     domains = {}
     for index, (name, color_flip) in enumerate(_COLOR_FLIPS.items()):
-        rows = order[index :: len(_COLOR_FLIPS)]
+        rows = order[index :: len(_COLOR_FLIPS)].repeat_interleave(draws)
         targets = (labels[rows] < 5).long() ^ _flips(random, len(rows), _LABEL_NOISE)
         colors = targets ^ _flips(random, len(rows), color_flip)
         inputs = torch.zeros(len(rows), 2, *images.shape[1:], dtype=images.dtype)

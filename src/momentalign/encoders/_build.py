@@ -40,7 +40,7 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
             `hf:NAME@REVISION`; a folder in Hugging Face format, or `hf:FOLDER`; `hf-config:FOLDER` for that
             architecture with random weights; the folder of a finished run. `?size=112` after a vision model's name or
             folder, `mnist-cnn` or `pixels` sets the size of its images. None for the default of the data set:
-            `mnist-cnn` for small images, `mlp` for tables.
+            `mnist-cnn` for small images, `mlp` for tables and coloured digits.
         dataset: Gives the shape of the inputs.
         training: The rows it will be trained on, from which the columns of a table are learned; None takes the "train"
             or "in" split of every domain.
@@ -72,7 +72,7 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
 
 def default_encoder(name: str, recipe: str) -> str:
     """Default encoder of a data set by its training recipe; large images and texts have none."""
-    specs = {"mnist": "mnist-cnn", "table": "mlp"}
+    specs = {"mnist": "mnist-cnn", "digits": "mlp", "table": "mlp"}
     if recipe in specs:
         return specs[recipe]
     example = "bert-base-uncased" if recipe == "text" else "google/vit-base-patch16-224"
@@ -197,10 +197,14 @@ def _size_suffix(path: str, spec: str) -> tuple[str, int | None]:
 
 
 def _row_shape(spec: str, inputs: Tensor | Items) -> tuple[int, ...]:
-    ndim = 1 if spec == "mlp" else 3
-    if isinstance(inputs, Items) or inputs.ndim - 1 != ndim:
+    sizes = (1, 3) if spec == "mlp" else (3,)
+    if isinstance(inputs, Items) or inputs.ndim - 1 not in sizes:
         kind = inputs.kind if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
-        wanted = "image files, or tensors (channels, height, width)" if ndim == 3 else "rows of numbers"
+        wanted = (
+            "rows of numbers, or images as tensors"
+            if spec == "mlp"
+            else "image files, or tensors (channels, height, width)"
+        )
         raise ValueError(f"Encoder '{spec}' takes {wanted}, but the rows are {kind}.")
     return tuple(inputs.shape[1:])
 
@@ -208,6 +212,6 @@ def _row_shape(spec: str, inputs: Tensor | Items) -> tuple[int, ...]:
 # Shape of a row, size that image files are resized to -> encoder.
 _SMALL_NETWORKS: Mapping[str, Callable[[tuple[int, ...], int | None], Encoder]] = {
     "mnist-cnn": lambda shape, size: MNIST_CNN(shape[0], 16 if max(shape[1:]) < _SMALL else 64, size),
-    "mlp": lambda shape, size: MLP(shape[0]),
+    "mlp": lambda shape, size: MLP(shape[0]) if len(shape) == 1 else MLP(shape, width=128),
     "pixels": lambda shape, size: Pixels(shape, files=size is not None),
 }

@@ -118,7 +118,7 @@ class MLP(Encoder):
     """Linear layers, each followed by ReLU.
 
     Args:
-        in_features: Numbers per row.
+        in_features: Numbers per row, or the shape of images (channels, height, width), whose pixels are its numbers.
         width: Units of each layer, and width of the features.
         depth: Number of layers, at least 1.
         preprocessing: Converts rows of a table; None for rows that are tensors already.
@@ -132,24 +132,30 @@ class MLP(Encoder):
     capturable = True
 
     def __init__(
-        self, in_features: int, width: int = 256, depth: int = 2, preprocessing: TablePreprocessing | None = None
+        self,
+        in_features: int | Sequence[int],
+        width: int = 256,
+        depth: int = 2,
+        preprocessing: TablePreprocessing | None = None,
     ) -> None:
-        for name, value in (("in_features", in_features), ("width", width), ("depth", depth)):
+        shape = tuple(in_features) if isinstance(in_features, Sequence) else (in_features,)
+        for name, value in (*(("in_features", side) for side in shape), ("width", width), ("depth", depth)):
             check_count(name, value, 1)
         super().__init__()
         self.in_features, self.width, self.depth = in_features, width, depth
         self.num_features = width
-        self.preprocessing: Preprocessing = preprocessing or TensorPreprocessing((in_features,))
+        self.preprocessing: Preprocessing = preprocessing or TensorPreprocessing(shape)
         self.source = "mlp"
-        sizes = pairwise([in_features, *[width] * depth])
+        sizes = pairwise([math.prod(shape), *[width] * depth])
         self.layers = nn.Sequential(*(layer for a, b in sizes for layer in (nn.Linear(a, b), nn.ReLU())))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Compute the features of rows of numbers, shape (n, in_features)."""
-        return cast(Tensor, self.layers(inputs))
+        """Compute the features of rows of numbers, shape (n, in_features), or of images."""
+        return cast(Tensor, self.layers(inputs.flatten(1)))
 
     def config(self) -> dict[str, Any]:
-        config = {"kind": "mlp", "in_features": self.in_features, "width": self.width, "depth": self.depth}
+        in_features = self.in_features if isinstance(self.in_features, int) else list(self.in_features)
+        config = {"kind": "mlp", "in_features": in_features, "width": self.width, "depth": self.depth}
         if isinstance(self.preprocessing, TablePreprocessing):
             config["preprocessing"] = self.preprocessing.config()
         return config

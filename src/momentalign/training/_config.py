@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._format import join_names
-from momentalign._search_space import PROTOCOL_STEPS
 from momentalign._table_spec import resolve_spec
 from momentalign._validation import check_choice, check_count, check_holdout, check_names
-from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm
+from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm, find_recipe
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
 from momentalign.runs import RunConfig
@@ -17,7 +16,6 @@ from momentalign.training._presets import resolve_augmentation, resolve_preset, 
 
 TEXT_EPOCHS = 3
 PRECISIONS = ("32", "bf16")
-_RECORD_EVERY = {"mnist": 100, "image": 300, "table": 100}
 
 
 def make_config(
@@ -34,7 +32,7 @@ def make_config(
     holdout: float = 0.2,
     precision: str = "32",
     pool: bool | None = None,
-    average: str = "none",
+    average: str | None = None,
     preset: str = "auto",
     augment: str = "auto",
     root: str | Path | None = None,
@@ -49,14 +47,16 @@ def make_config(
         trial: Seed of data, split, initialisation, batches and augmentation.
         hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
         hparams: Values that override the draw.
-        steps: Number of steps; 5001 if not given, three epochs for texts.
-        record_every: Steps between records; 100 if not given, 300 for images, a third of the steps for texts.
+        steps: Number of steps; 5001 if not given, 800 for coloured digits, three epochs for texts.
+        record_every: Steps between records; 100 if not given, 20 for coloured digits, 300 for images, a third of the
+            steps for texts.
         encoder: As people type it; None for the default of the data set.
         holdout: Share of each domain in its "out" split.
         precision: "32" or "bf16".
         pool: Draw batches from all training domains together. If not given, only plain ERM on texts does, which is
             how text encoders are usually fine-tuned.
-        average: "none", or the average of the weights to record beside them: "ema", "sma" or "swad".
+        average: "none", or the average of the weights to record beside them: "ema", "sma" or "swad". If not given,
+            "sma" for coloured digits and "none" for others.
         preset: "published" for the paper's search spaces; "safe" for relative scaling and small weights of alignment
             penalties, which does no harm to a pretrained network; "released" for the annealing of CMA's public code;
             "auto" for the published one where the paper has weights for the data set with its encoder, and the safe
@@ -98,16 +98,17 @@ def make_config(
         pool = data.recipe == "text" and algorithm == "erm"
     if pool and algorithm != "erm":
         raise ValueError(f"'pool' makes one domain of all: it goes with 'erm', but not with '{algorithm}'.")
+    recipe = find_recipe(data.recipe)
     if steps is None:
-        steps = PROTOCOL_STEPS
-        if data.recipe == "text":
-            batch = (hparams or {}).get("batch_size", spec.space("text", 1)["batch_size"].default)
-            steps = _steps_of_epochs(data, held_out, batch * (1 if pool else len(data.names) - len(held_out)))
+        steps = recipe.steps
+    if steps is None:
+        batch = (hparams or {}).get("batch_size", recipe.shared["batch_size"].default)
+        steps = _steps_of_epochs(data, held_out, batch * (1 if pool else len(data.names) - len(held_out)))
     check_count("steps", steps, 1)
     if record_every is None:
-        record_every = _RECORD_EVERY.get(data.recipe, -(-steps // TEXT_EPOCHS))
+        record_every = recipe.record_every or -(-steps // TEXT_EPOCHS)
     check_holdout(holdout)
-    preset = resolve_preset(preset, spec, data.name, trained)
+    preset = resolve_preset(preset, spec, data, trained)
     drawn = draw_hyperparameters(spec.space(data.recipe, steps, preset), hparams_seed, hparams)
     warn_large_weights(drawn)
     check_count("batch_size", drawn["batch_size"], 1)
@@ -126,7 +127,7 @@ def make_config(
         holdout=holdout,
         precision=check_choice("precision", precision, PRECISIONS),
         pool=pool,
-        average=check_choice("average", average, AVERAGES),
+        average=check_choice("average", recipe.average if average is None else average, AVERAGES),
         preset=preset,
         augment=resolve_augmentation(augment, data),
     )

@@ -116,11 +116,12 @@ class DatasetRows:
     @property
     def evaluation_batch(self) -> int:
         """Rows to evaluate at a time: thousands of small ones on a GPU; few on a CPU, so that its caches hold them."""
-        small = isinstance(self.raw, Tensor) and self.raw.is_floating_point() and self.raw[0].numel() <= 4096
+        numbers = self.raw[0].numel() if isinstance(self.raw, Tensor) and self.raw.is_floating_point() else None
+        small = numbers is not None and numbers <= 4096
         if self.targets.is_cuda:
             return 4096 if small else 256
-        flat = small and isinstance(self.raw, Tensor) and self.raw.ndim == 2
-        return 1024 if flat else 64 if small else 16
+        tiny = numbers is not None and numbers <= 256
+        return 1024 if tiny else 64 if small else 16
 
     def read(self, batches: Sequence[Tensor] | Iterator[Tensor], workers: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Prefetch batches of row indices through a loader; yields indices and raw rows on the host."""

@@ -122,9 +122,10 @@ class _HeldOutSample:
         if not self.usable or not bool(features.isfinite().all()):
             return []
         domains = self.domains.to(features.device)
-        gaps = tensor_moment_gaps(features.double(), domains, int(self.domains.max()) + 1)
+        number = int(self.domains.max()) + 1
+        gaps = tensor_moment_gaps(features.double(), domains, number)
         rows = self.thinned.to(features.device)
-        terms = CMA(scaling="relative", gather=False)
+        terms = CMA(scaling="relative", gather=False, num_domains=number)
         derivatives = terms.terms(features[rows], logits[rows], self.targets[rows], domains[rows])
         values = {
             "moment_gap_1": gaps.average_mean,

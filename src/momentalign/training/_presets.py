@@ -8,13 +8,13 @@ from typing import Any
 from momentalign._format import join_first
 from momentalign._table_spec import spec_path
 from momentalign._validation import check_choice
-from momentalign.algorithms import PRESETS, AlgorithmSpec
+from momentalign.algorithms import PRESETS, AlgorithmSpec, find_recipe
 from momentalign.encoders import AUGMENTATIONS
 from momentalign.published import FINE_TUNED_ENCODERS
 from momentalign.runs import RunConfig
 from momentalign.training._data import DataFacts
 
-_STAND_INS = {"colored-digits": "colored-mnist", "rotated-digits": "rotated-mnist"}
+_STAND_INS = {"rotated-digits": "rotated-mnist"}
 """Small sets that have the search space of the paper's set that they stand for (docs/results)."""
 
 _LARGE_WEIGHT = 100.0
@@ -26,13 +26,14 @@ _CHARACTERS = 10
 _DIGITS = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 
 
-def resolve_preset(asked: str, spec: AlgorithmSpec, dataset: str, encoder: str) -> str:
-    """The preset of a run: "auto" is "published" where the paper has weights for the data set and its encoder.
+def resolve_preset(asked: str, spec: AlgorithmSpec, data: DataFacts, encoder: str) -> str:
+    """The preset of a run: "auto" is "published" where the paper, or the data set's recipe, has weights for it.
 
     Algorithms without a search space of their own for a preset have the published one.
     """
     if check_choice("preset", asked, ("auto", *PRESETS)) == "auto":
-        asked = "published" if FINE_TUNED_ENCODERS.get(_STAND_INS.get(dataset, dataset)) == encoder else "safe"
+        known = FINE_TUNED_ENCODERS.get(_STAND_INS.get(data.name, data.name)) == encoder
+        asked = "published" if known or find_recipe(data.recipe).weights else "safe"
     return asked if spec.has_space(asked) else "published"
 
 

@@ -1,0 +1,76 @@
+"""Defaults of each kind of data set: length of a run, its records, and the hyper-parameters of every algorithm."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from momentalign._search_space import PROTOCOL_STEPS, Draw, Hyperparameter, SearchSpace, power_of_ten
+from momentalign._validation import check_choice
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Defaults of a kind of data set.
+
+    Args:
+        shared: Hyper-parameters of every algorithm.
+        record_every: Steps between records; None for a third of the run.
+        steps: Length of a run; None for three epochs.
+        average: Average of the weights that is recorded beside them.
+        halved: Whether penalties that are annealed start at half of the steps.
+        weights: Hyper-parameters whose default differs from the algorithm's own, by algorithm.
+    """
+
+    shared: SearchSpace
+    record_every: int | None
+    steps: int | None = PROTOCOL_STEPS
+    average: str = "none"
+    halved: bool = False
+    weights: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def adapt(self, algorithm: str, space: SearchSpace, steps: int) -> SearchSpace:
+        """An algorithm's own space with this recipe's defaults."""
+        own = self.weights.get(algorithm, {})
+        adapted = {name: replace(space[name], default=own[name]) if name in own else space[name] for name in space}
+        if self.halved and "anneal_steps" in adapted:
+            adapted["anneal_steps"] = Hyperparameter(steps // 2, low=0)
+        return adapted
+
+
+def _shared(
+    lr: float, rates: Draw, batch_size: int, *, decay: Draw | None, dropout: float = 0.0, text: bool = False
+) -> SearchSpace:
+    """Hyper-parameters of every algorithm; `clip` is the largest norm of the gradient, 0 for no limit."""
+    return {
+        "lr": Hyperparameter(lr, rates, low=0),
+        "weight_decay": Hyperparameter(0.0, decay, low=0),
+        "batch_size": Hyperparameter(batch_size, low=1),
+        "dropout": Hyperparameter(dropout, low=0, high=1),
+        "optimizer": Hyperparameter("adamw" if text else "adam", choices=("adam", "adamw")),
+        "schedule": Hyperparameter("linear" if text else "constant", choices=("constant", "linear")),
+        "clip": Hyperparameter(1.0 if text else 0.0, low=0),
+    }
+
+
+_SMALL_RATES, _DECAY = power_of_ten(-4.5, -2.5), power_of_ten(-6, -2)
+
+_RECIPES = {
+    "mnist": Recipe(_shared(1e-3, _SMALL_RATES, 64, decay=None), 100),
+    # Small images whose labels are noisy: measured in docs/results/colored-digits.md.
+    "digits": Recipe(
+        _shared(3e-3, power_of_ten(-3, -2), 128, decay=None),
+        20,
+        steps=800,
+        average="sma",
+        halved=True,
+        weights={"vrex": {"weight": 100.0}},
+    ),
+    "image": Recipe(_shared(5e-5, power_of_ten(-5, -3.5), 32, decay=_DECAY, dropout=0.1), 300),
+    "text": Recipe(_shared(2e-5, power_of_ten(-5, -4), 32, decay=_DECAY, dropout=0.1, text=True), None, steps=None),
+    "table": Recipe(_shared(1e-3, _SMALL_RATES, 64, decay=_DECAY), 100),
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe "mnist", "digits", "image", "text" or "table"."""
+    return _RECIPES[check_choice("recipe", name, tuple(_RECIPES))]
