@@ -11,7 +11,6 @@ from typing import Any
 
 from momentalign._format import suggest
 from momentalign._search_space import (
-    Hyperparameter,
     SearchSpace,
     check_hyperparameters,
     fixed_arguments,

@@ -75,8 +75,8 @@ class DomainDataset:
         classes: Names of the classes; "0", "1", ... if not given.
         group_names: Names of the groups, if rows have groups.
         training_recipe: Defaults of search and training loop: "mnist", "digits", "image", "text" or "table". By default
-            chosen by the inputs: "mnist" for small images, "image" for image files and for colour images as tensors with a
-            side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
+            chosen by the inputs: "mnist" for small images, "image" for image files and for colour images as tensors
+            with a side of more than 64 pixels, "text" for texts, "table" for rows of numbers.
         notes: What was done to the rows, one sentence each.
 
     Attributes:
