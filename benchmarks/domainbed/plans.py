@@ -23,6 +23,21 @@ _ROTATED = ("0", "15", "30", "45", "60", "75")
 _PACS = ("art_painting", "cartoon", "photo", "sketch")
 
 
+_DIGITS = ("erm", "cma-momentum", "fishr", "vrex", "irm", "cma", "coral", "hgp", "groupdro")
+_SETTLING = [
+    *[Part([name], 1, 10, ["-90%"], first_trial=10) for name in _DIGITS],
+    *[
+        Part([name], 1, 10, ["-90%"], overrides, first_trial=10)
+        for name, overrides in (
+            ("cma-momentum", {"hessian_weight": 0.0}),
+            ("cma-momentum", {"gradient_weight": 30.0, "hessian_weight": 3.0}),
+            ("cma", {"gradient_weight": 100.0, "hessian_weight": 10.0}),
+            ("vrex", {"weight": 30.0}),
+        )
+    ],
+]
+
+
 def _coloured(part: Part) -> Study:
     return Study("colored-mnist", COLOURED, "colored-mnist", [part], MNIST_OPTIONS)
 
@@ -44,6 +59,8 @@ STUDIES = {
         [Part(("erm", "cma-momentum", "cma", "fishr", "coral"), 5, 1)],
         MNIST_OPTIONS,
     ),
+    "colored-digits": Study("colored-digits", COLOURED, "colored-digits", [Part(_DIGITS, 1, 10)], {}),
+    "colored-digits-settling": Study("colored-digits", COLOURED, "colored-digits", _SETTLING, {}),
     "ablation": ABLATION,
     "pacs": _fine_tuned(("erm", "cma", "cma-momentum", "coral", "fishr"), "safe"),
     "pacs-published": _fine_tuned(("erm", "cma"), "published"),

@@ -23,6 +23,7 @@ class Part:
         test_domains: Those to leave out in turn; None for all.
         overrides: Hyper-parameters that are set.
         preset: Search space; algorithms without one of that name have the published one.
+        first_trial: The first seed.
     """
 
     algorithms: Sequence[str]
@@ -31,6 +32,12 @@ class Part:
     test_domains: Sequence[str] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     preset: str = "published"
+    first_trial: int = 0
+
+    @property
+    def seeds(self) -> range:
+        """Trials."""
+        return range(self.first_trial, self.first_trial + self.trials)
 
     def preset_of(self, algorithm: str) -> str:
         """The search space that an algorithm has."""
@@ -73,7 +80,7 @@ class Study:
         return all(settings[name] == value for name, value in self.options.items()) and any(
             settings["algorithm"] in part.algorithms
             and settings["hparams_seed"] < part.hparams
-            and settings["trial"] < part.trials
+            and settings["trial"] in part.seeds
             and set(settings["test_domains"]) <= set(part.test_domains or self.domains)
             and settings["preset"] == part.preset_of(settings["algorithm"])
             and all(settings["hparams"][name] == value for name, value in part.overrides.items())
@@ -94,7 +101,7 @@ def runs_of(study: Study, root: Path) -> list[RunConfig]:
     ordered: list[tuple[tuple[int, ...], RunConfig]] = []
     for number, part in enumerate(study.parts):
         tests = part.test_domains or study.domains
-        cells = itertools.product(range(part.trials), range(part.hparams), enumerate(part.algorithms), tests)
+        cells = itertools.product(part.seeds, range(part.hparams), enumerate(part.algorithms), tests)
         for trial, seed, (rank, algorithm), test in cells:
             config = make_config(
                 data,

@@ -80,7 +80,7 @@ def test_settings_are_compared_with_erm_on_the_same_domain_and_seed() -> None:
 
 def test_terms_of_the_first_step_by_scaling() -> None:
     data = load_dataset("colored-digits")
-    lines = list(first_terms(data, "-90%", None, rows=64))
+    lines = list(first_terms(data, "-90%", None, rows=128))
     assert [line["case"] for line in lines] == ["none", "published", "safe"]
     assert lines[0]["cross_entropy"] == lines[2]["cross_entropy"]  # the same batch and weights
     assert lines[0]["gradient"] == pytest.approx(2 * lines[1]["gradient"])  # two classes

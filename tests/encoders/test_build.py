@@ -113,7 +113,7 @@ def test_the_encoder_of_a_run(tmp_path: Path) -> None:
         assert again.source == str(tmp_path / "run")
         images = torch.rand(3, 2, 8, 8)
         assert torch.equal(again(images), encoder(images))
-    with pytest.raises(ValueError, match=r"does not fit rows. The encoder takes rows of shape \(2, any, any\)"):
+    with pytest.raises(ValueError, match=r"does not fit rows. The encoder takes rows of shape \(2, 8, 8\)"):
         build_encoder(str(tmp_path / "run"), tensors(1, 28, 28))
 
 
@@ -198,7 +198,6 @@ def test_a_run_that_was_killed_between_two_checkpoints_still_has_an_encoder(tmp_
         ("hf:/no/such/folder", "should be a folder, but /no/such/folder does not exist"),
         ("hf-config:/no/such/folder", "should be a folder, but /no/such/folder does not exist"),
         ("hf:name?length=3", r"only a size after '\?', as in 'name\?size=112', but has 'length=3'"),
-        ("mlp", r"Encoder 'mlp' takes rows of numbers, but the rows are of shape \(2, 8, 8\)"),
     ],
 )
 def test_unknown_names(spec: str, message: str) -> None:

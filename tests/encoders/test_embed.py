@@ -125,7 +125,7 @@ def names(rows: Split) -> list[str]:
 
 
 def test_tensors_have_no_file_names(tmp_path: Path) -> None:
-    data = ColoredDigits()
+    data = ColoredDigits(draws=1)
     encoder = MNIST_CNN(2, 8)
     table = read_table(embed(data, encoder, tmp_path / "features.npz", batch_size=500))
     assert len(table.target) == 1797

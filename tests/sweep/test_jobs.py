@@ -175,7 +175,7 @@ def test_nothing_is_loaded_to_be_counted(tmp_path, monkeypatch):
 
 
 def test_weights_and_records_of_a_network_of_ours(tmp_path):
-    config = make_config("colored-digits", "cma", test_domains=["-90%"], steps=3)
+    config = make_config("colored-digits", "cma", test_domains=["-90%"], steps=3, average="none")
     cost = measure_run(Job(config, tmp_path / "none", ()))
     assert cost.weights > 10_000
     assert cost.records == 2 * (12 + 2 * 3 * 2) * 100

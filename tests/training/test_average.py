@@ -10,7 +10,7 @@ from torch import Tensor
 from momentalign.algorithms import AVERAGES, Algorithm, algorithm_names, start_step
 from momentalign.data import DomainDataset
 from momentalign.runs import read_records, read_run
-from momentalign.training import evaluate, run
+from momentalign.training import evaluate, make_config, run
 from tests.training.problems import (
     assert_same_weights,
     capture_on_the_host,
@@ -81,7 +81,19 @@ def test_the_saved_weights_are_the_mean_of_those_after_every_step(tmp_path: Path
         if tensor.is_floating_point():
             mean = torch.stack([state[name] for state in seen[start:]]).mean(0)
             torch.testing.assert_close(tensor.double(), mean, rtol=1e-5, atol=1e-6)
-    assert averaged_steps(tmp_path / "run") == [step for step in (0, 4, 8, 12, 16, 19) if step >= start]
+    before = metrics(tmp_path / "run", 4)  # the average of no step yet is the network itself
+    for split in ("in", "out"):
+        assert before["a", split, None, "averaged_accuracy"] == before["a", split, None, "accuracy"]
+        assert before["a", split, None, "averaged_cross_entropy"] == before["a", split, None, "cross_entropy"]
+
+
+def test_every_method_of_a_set_with_a_boundary_is_averaged_from_there_on(tmp_path: Path) -> None:
+    for name in ("erm", "vrex"):
+        config = make_config("colored-digits", name, test_domains=["-90%"], steps=8, record_every=1)
+        run(config, tmp_path / name, save=False)
+        numbers = {step: metrics(tmp_path / name, step) for step in range(8)}
+        keys = [("+90%", "out", None, f"{prefix}cross_entropy") for prefix in ("averaged_", "")]
+        assert [step for step in range(8) if numbers[step][keys[0]] != numbers[step][keys[1]]] == [5, 6, 7]
 
 
 @pytest.mark.parametrize("kind", KINDS)

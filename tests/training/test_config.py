@@ -19,10 +19,19 @@ def test_the_hash_is_of_every_setting_and_of_no_machine() -> None:
 
 
 def test_defaults_are_the_protocols() -> None:
-    config = make_config("colored-digits", "cma", test_domains=["-90%"])
+    config = make_config("rotated-digits", "cma", test_domains=["15"])
     assert (config.steps, config.record_every, config.hparams["batch_size"]) == (5001, 100, 64)
-    assert (config.hparams["lr"], config.hparams["anneal_steps"]) == (1e-3, 2500)
-    assert make_config("colored-digits", "cma", steps=500).hparams["anneal_steps"] == 250
+    assert (config.hparams["lr"], config.hparams["anneal_steps"], config.average) == (1e-3, 2500, "none")
+    assert make_config("rotated-digits", "cma", steps=500).hparams["anneal_steps"] == 250
+
+
+@pytest.mark.parametrize("algorithm", ["vrex", "fishr", "cma-momentum"])
+@pytest.mark.parametrize("steps", [1, 7, 800])
+def test_coloured_digits_have_a_recipe_of_their_own(algorithm: str, steps: int) -> None:
+    config = make_config("colored-digits", algorithm, test_domains=["-90%"], steps=steps)
+    assert (config.record_every, config.hparams["batch_size"], config.hparams["lr"]) == (40, 128, 3e-3)
+    assert (config.hparams["anneal_steps"], config.average, config.preset) == (steps // 2, "sma", "published")
+    assert make_config("colored-digits", algorithm).steps == 800
 
 
 def test_what_is_set_stands_in_every_draw() -> None:

@@ -91,7 +91,7 @@ def test_sizes_and_settings(folder: Path, tmp_path: Path) -> None:
         (("train", "{folder}", "--encoder", "mnist-cnn?side=4"), "should have only a size after '\\?'"),
         (
             ("train", "{folder}", "--encoder", "mlp"),
-            "Encoder 'mlp' takes rows of numbers, but the rows are image files",
+            "Encoder 'mlp' takes rows of numbers, or images as tensors, but the rows are image files",
         ),
         (("embed", "colored-digits", "--encoder", "pixels?size=4"), "'\\?size=' sets the size of image files, but"),
     ],

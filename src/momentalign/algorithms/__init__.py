@@ -19,7 +19,7 @@ from momentalign.algorithms._domain_gradients import IGA, ANDMask
 from momentalign.algorithms._erm import ERM
 from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
-from momentalign.algorithms._recipes import Recipe, find_recipe
+from momentalign.algorithms._recipes import Recipe, find_training_recipe
 from momentalign.algorithms._selfreg import SelfReg
 from momentalign.algorithms._weight_average import WeightAverage, start_step
 
@@ -51,7 +51,7 @@ __all__ = [
     "check_hyperparameters",
     "draw_hyperparameters",
     "find_algorithm",
-    "find_recipe",
+    "find_training_recipe",
     "make_average",
     "reset_optimizer",
     "start_step",

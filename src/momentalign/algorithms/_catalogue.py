@@ -22,7 +22,7 @@ from momentalign.algorithms._domain_gradients import IGA, ANDMask
 from momentalign.algorithms._erm import ERM, declares
 from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
-from momentalign.algorithms._recipes import find_recipe
+from momentalign.algorithms._recipes import find_training_recipe
 from momentalign.algorithms._selfreg import SelfReg
 from momentalign.penalties import PENALTIES, DomainPenalty
 
@@ -71,7 +71,7 @@ class AlgorithmSpec:
         """
         check_count("steps", steps, 1)
         check_choice("preset", preset, PRESETS)
-        found = find_recipe(recipe)
+        found = find_training_recipe(recipe)
         own = self._own_space(recipe, steps, preset)
         return {**found.shared, **(found.adapt(self.name, own, steps) if preset == "published" else own)}
 

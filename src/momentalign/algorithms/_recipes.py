@@ -32,9 +32,14 @@ class Recipe:
         """An algorithm's own space with this recipe's defaults."""
         own = self.weights.get(algorithm, {})
         adapted = {name: replace(space[name], default=own[name]) if name in own else space[name] for name in space}
-        if self.halved and "anneal_steps" in adapted:
-            adapted["anneal_steps"] = Hyperparameter(steps // 2, low=0)
+        boundary = self.boundary(steps)
+        if boundary is not None and "anneal_steps" in adapted:
+            adapted["anneal_steps"] = Hyperparameter(boundary, low=0)
         return adapted
+
+    def boundary(self, steps: int) -> int | None:
+        """Step from which annealed penalties count and, for every algorithm, shortly after which averages begin."""
+        return steps // 2 if self.halved else None
 
 
 def _shared(
@@ -59,7 +64,7 @@ _RECIPES = {
     # Small images whose labels are noisy: measured in docs/results/colored-digits.md.
     "digits": Recipe(
         _shared(3e-3, power_of_ten(-3, -2), 128, decay=None),
-        20,
+        40,
         steps=800,
         average="sma",
         halved=True,
@@ -71,6 +76,6 @@ _RECIPES = {
 }
 
 
-def find_recipe(name: str) -> Recipe:
+def find_training_recipe(name: str) -> Recipe:
     """The recipe "mnist", "digits", "image", "text" or "table"."""
     return _RECIPES[check_choice("recipe", name, tuple(_RECIPES))]

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from momentalign._format import format_duration, join_names, pluralize
-from momentalign._table_spec import is_table, spec_path
 from momentalign.cli._options import (
     MACHINE,
     TRAINING,
@@ -114,7 +113,6 @@ def train_command(
     from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.data import table_spec
-    from momentalign.encoders import default_encoder
     from momentalign.runs import read_records, read_run, saved_records, weights_note
     from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_note, run
 
@@ -140,9 +138,8 @@ def train_command(
         out = Path("runs", config.hash()) if out is None else out
         held_out = f", without {join_names(config.test_domains)}" if config.test_domains else ""
         length = f"{pluralize(config.steps, 'step')}, a record every {config.record_every}"
-        # Only small images and tables have a default.
-        network = encoder or default_encoder(dataset, "table" if is_table(spec_path(config.dataset)) else "mnist")
-        console.print(f"{algorithm} on {dataset}{held_out}: {length}, encoder {network}.")
+        network = f", encoder {encoder}" if encoder else ""
+        console.print(f"{algorithm} on {dataset}{held_out}: {length}{network}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
         print_lines(console, (preset_note(config, preset), augmentation_note(config, augment)))
         options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}

@@ -155,7 +155,7 @@ class MLP(Encoder):
 
     def config(self) -> dict[str, Any]:
         in_features = self.in_features if isinstance(self.in_features, int) else list(self.in_features)
-        config = {"kind": "mlp", "in_features": in_features, "width": self.width, "depth": self.depth}
+        config: dict[str, Any] = {"kind": "mlp", "in_features": in_features, "width": self.width, "depth": self.depth}
         if isinstance(self.preprocessing, TablePreprocessing):
             config["preprocessing"] = self.preprocessing.config()
         return config

@@ -7,7 +7,7 @@ from typing import Any
 from momentalign._format import join_names
 from momentalign._table_spec import resolve_spec
 from momentalign._validation import check_choice, check_count, check_holdout, check_names
-from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm, find_recipe
+from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm, find_training_recipe
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network
 from momentalign.runs import RunConfig
@@ -48,7 +48,7 @@ def make_config(
         hparams_seed: Which draw of hyper-parameters; 0 is the defaults.
         hparams: Values that override the draw.
         steps: Number of steps; 5001 if not given, 800 for coloured digits, three epochs for texts.
-        record_every: Steps between records; 100 if not given, 20 for coloured digits, 300 for images, a third of the
+        record_every: Steps between records; 100 if not given, 40 for coloured digits, 300 for images, a third of the
             steps for texts.
         encoder: As people type it; None for the default of the data set.
         holdout: Share of each domain in its "out" split.
@@ -98,7 +98,7 @@ def make_config(
         pool = data.recipe == "text" and algorithm == "erm"
     if pool and algorithm != "erm":
         raise ValueError(f"'pool' makes one domain of all: it goes with 'erm', but not with '{algorithm}'.")
-    recipe = find_recipe(data.recipe)
+    recipe = find_training_recipe(data.recipe)
     if steps is None:
         steps = recipe.steps
     if steps is None:

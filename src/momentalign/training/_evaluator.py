@@ -32,6 +32,11 @@ def step_record(step: int, metric: str, value: float) -> Record:
     return {"step": step, "domain": None, "split": None, "metric": metric, "value": value}
 
 
+def as_averaged(records: Iterable[Record]) -> list[Record]:
+    """Records of a split's rows by the names that they have for averaged weights."""
+    return [{**row, "metric": f"{AVERAGED}{row['metric']}"} for row in records if row["split"] is not None]
+
+
 def count_held_out(rows: DatasetRows, held_out: Sequence[tuple[str, str]], option: str) -> list[int]:
     """Number of held-out rows of each training domain; raises ValueError where one has none."""
     numbers = [len(rows.indices(*part)) for part in held_out]
@@ -187,11 +192,8 @@ class Evaluator:
         self.replayed = Replayed(self._predict, rows.targets.device) if capture and rows.on_device else None
 
     @torch.no_grad()
-    def __call__(self, step: int, report_share: Callable[[float], None], *, averaged: bool = False) -> list[Record]:
-        """Evaluate the network as it is; returns the same records on all ranks.
-
-        With `averaged` weights the names of the metrics begin with "averaged_", and gaps are left out.
-        """
+    def __call__(self, step: int, report_share: Callable[[float], None], *, gaps: bool = True) -> list[Record]:
+        """Evaluate the network as it is; returns the same records on all ranks."""
         found = self._predict(report_share) if self.replayed is None else self.replayed()
         if self.fabric.world_size > 1:
             found = _Predictions(*(self.fabric.all_reduce(tensor, reduce_op="sum") for tensor in found))
@@ -204,9 +206,7 @@ class Evaluator:
             probabilities=found.probabilities.cpu().numpy() if len(found.probabilities) else None,
         )
         records += domain_records(self.rows, "cross_entropy", found.losses.double().cpu().numpy(), step, self.without)
-        if averaged:
-            return [{**record, "metric": f"{AVERAGED}{record['metric']}"} for record in records]
-        return records + self.sample.records(found.features, found.outputs, step)
+        return records + self.sample.records(found.features, found.outputs, step) if gaps else records
 
     def _predict(self, report_share: Callable[[float], None] = lambda _: None) -> _Predictions:
         """Predictions of this rank's rows, zeros elsewhere."""

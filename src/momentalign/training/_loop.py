@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from momentalign.algorithms import WeightAverage, make_average, reset_optimizer
+from momentalign.algorithms import WeightAverage, find_training_recipe, make_average, reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.runs import AVERAGED, Record, RunConfig, RunFolder
 from momentalign.training._batch_moments import batch_moments
@@ -27,7 +27,7 @@ from momentalign.training._devices import (
     warn_other_threads,
     wrap_network,
 )
-from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean, step_record
+from momentalign.training._evaluator import Evaluator, as_averaged, count_held_out, held_out_mean, step_record
 from momentalign.training._keep import KeptRecord, check_keep
 from momentalign.training._loggers import RunLog
 from momentalign.training._model import (
@@ -64,7 +64,8 @@ def train(
     rows = open_rows(data, encoder.preprocessing, device)
     to_device(algorithm, device).train()
     optimizers = algorithm.optimizers()
-    average = make_average(config.average, network, config.steps, algorithm.reset_step)
+    boundary = algorithm.reset_step or find_training_recipe(data.training_recipe).boundary(config.steps)
+    average = make_average(config.average, network, config.steps, boundary)
     if config.average == "swad":
         count_held_out(rows, held_out, "--average swad")
     parts: dict[str, Part] = {} if average is None else {"average": average}
@@ -160,7 +161,9 @@ def train(
                     average.record(step, held_out_mean(records, held_out, "cross_entropy"))
                 with _averaged(average) as applied:
                     if applied:
-                        records += evaluator(step, partial(report.evaluation, step), averaged=True)
+                        records += as_averaged(evaluator(step, partial(report.evaluation, step), gaps=False))
+                    elif average is not None:
+                        records += as_averaged(records)
                     if kept is not None:
                         kept.record(step, records, network.state_dict())
                 options.clock.lap("evaluation")

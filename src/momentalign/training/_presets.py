@@ -8,7 +8,7 @@ from typing import Any
 from momentalign._format import join_first
 from momentalign._table_spec import spec_path
 from momentalign._validation import check_choice
-from momentalign.algorithms import PRESETS, AlgorithmSpec, find_recipe
+from momentalign.algorithms import PRESETS, AlgorithmSpec, find_training_recipe
 from momentalign.encoders import AUGMENTATIONS
 from momentalign.published import FINE_TUNED_ENCODERS
 from momentalign.runs import RunConfig
@@ -33,7 +33,7 @@ def resolve_preset(asked: str, spec: AlgorithmSpec, data: DataFacts, encoder: st
     """
     if check_choice("preset", asked, ("auto", *PRESETS)) == "auto":
         known = FINE_TUNED_ENCODERS.get(_STAND_INS.get(data.name, data.name)) == encoder
-        asked = "published" if known or find_recipe(data.recipe).weights else "safe"
+        asked = "published" if known or find_training_recipe(data.recipe).weights else "safe"
     return asked if spec.has_space(asked) else "published"
 
 
