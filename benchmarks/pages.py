@@ -21,6 +21,7 @@ from momentalign._files import atomic_write
 
 MODULES: Mapping[str, str] = {
     "ablation": "benchmarks.ablation.page",
+    "colored-digits": "benchmarks.domainbed.digits",
     "costs": "benchmarks.costs.page",
     "domainbed": "benchmarks.domainbed.page",
     "estimators": "benchmarks.estimators.page",

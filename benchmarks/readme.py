@@ -1,62 +1,62 @@
-"""Numbers and the figure of README.md and docs/index.md."""
+"""Numbers of README.md and docs/index.md, and the demo's table."""
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
-import altair as alt
 import pandas as pd
 
 from benchmarks.costs.page import PAGE as COSTS
 from benchmarks.costs.page import cma_span
 from benchmarks.costs.performance import small_step
 from benchmarks.costs.rows import PERFORMANCE
-from benchmarks.domainbed.page import select_runs
+from benchmarks.domainbed.page import read_lines, select_runs, subset
 from benchmarks.domainbed.plans import STUDIES
+from benchmarks.domainbed.study import Part
 from benchmarks.estimators.page import PAGE as ESTIMATORS
 from benchmarks.estimators.page import mean_gains
 from benchmarks.estimators.sets import SETS
-from benchmarks.figures import Figure
 from benchmarks.groups.facts import sentence_numbers
 from benchmarks.groups.page import PAGE as GROUPS
 from benchmarks.groups.study import GroupStudy
 from benchmarks.markdown import number
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import SWEEP_RUNS, Line
-from momentalign.algorithms import algorithm_names, find_algorithm
-from momentalign.report._style import LIGHT
+from momentalign.report import accuracy_table
 
-STUDY = STUDIES["colored-mnist"]
-TRAINING, NEW = ("+90%", "+80%"), "-90%"
-METHODS = ("erm", "cma", "cma-momentum", "fishr")
-"""Methods that the figure shows."""
-RULES = {
-    "training-domain": "selected by accuracy on the training domains",
-    "extrapolated": "selected by the rule extrapolated",
-}
-GUESSING, SHAPE = 50, 75
-"""Accuracies of a guess, and of the best classifier that ignores colour."""
+STUDY, NEW = STUDIES["colored-mnist"], "-90%"
+RULES = ("training-domain", "extrapolated")
+DEMO = Part(("erm", "fishr", "cma-momentum"), 1, 6)
+"""The sweep of `make demo`: runs of the study of coloured digits."""
+SET_UP, DEMO_TIME, TESTS = "half a minute", "a minute and a half", "ten minutes"
+"""How long the commands take on two cores."""
+DIGITS = STUDIES["colored-digits"]
+METHODS = {"momentum": "cma-momentum", "fishr": "fishr", "erm": "erm"}
 
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
-    """Accuracies on ColoredMNIST's domain -90%, what the estimators gain, and what a penalty costs."""
-    chosen = chosen_runs(records["colored-mnist"])
+    """The demo's table, accuracies on ColoredMNIST's domain -90%, what estimators gain, and what a penalty costs."""
+    chosen = select_runs(records["colored-mnist"], STUDY, RULES[1])
+    assert chosen is not None
     groups = sentence_numbers(GroupStudy(records["groups"]))
-    small = small_step(records["performance"])
+    gains, small = table_gains(records["estimators"]), small_step(records["performance"])
     blocks = {
+        "demo": demo_block(records["colored-digits"]),
         "vit-time": cma_span(records["costs"], "seconds", "vit"),
         "small-step": "?" if small is None else number(small),
-        "methods": str(len(algorithm_names())),
-        "erm-training": _text(chosen, "erm", "training-domain", "training"),
-        "erm-mean": _text(chosen, "erm", "training-domain"),
-        "erm-extrapolated": _text(chosen, "erm", "extrapolated"),
-        "momentum-extrapolated": _text(chosen, "cma-momentum", "extrapolated"),
-        "momentum-training": _text(chosen, "cma-momentum", "extrapolated", "training"),
-        "fishr-extrapolated": _text(chosen, "fishr", "extrapolated"),
-        **table_gains(records["estimators"]),
+        **{f"{name}-mnist": _text(chosen, algorithm) for name, algorithm in METHODS.items()},
+        **{name: gains[name] for name in ("tables", "tables-loss", "tables-gain")},
         **{name: groups[name] for name in ("subsampled-gain", "subsampled-cost")},
     }
-    return PageContent(blocks, {"unseen": Figure(_figure_rows(chosen), _draw)})
+    return PageContent(blocks)
+
+
+def demo_block(lines: Sequence[Line]) -> str:
+    """The README's two commands with what the first prints."""
+    names = {line["run"]["hash"] for line in lines if replace(DIGITS, parts=[DEMO]).covers(line["run"]["config"])}
+    table = accuracy_table(subset(read_lines(lines), names), RULES[1]).to_text()
+    set_up = f"# {SET_UP} of set-up, then {DEMO_TIME}; ends with runs/report.html"
+    return f"```console\n$ make demo    {set_up}\n{table.strip()}\n$ make test    # {TESTS}\n```"
 
 
 def table_gains(lines: Sequence[Line]) -> dict[str, str]:
@@ -79,86 +79,16 @@ def table_gains(lines: Sequence[Line]) -> dict[str, str]:
     }
 
 
-def chosen_runs(lines: Sequence[Line]) -> pd.DataFrame:
-    """What each rule chose in each trial: accuracy in % on the new domain, and on held-out rows of the others."""
-    curves = {line["run"]["hash"]: line for line in lines}
-    frames = []
-    for rule in RULES:
-        found = select_runs(lines, STUDY, rule)
-        assert found is not None
-        found = found[found["algorithm"].isin(METHODS) & (found["test_domain"] == NEW)]
-        training = [_training(curves[run], step) for run, step in zip(found["run"], found["step"], strict=True)]
-        frames.append(found.assign(rule=rule, training=training, new=100 * found["test"]))
-    return pd.concat(frames)
-
-
-def _training(line: Line, step: int) -> float:
-    """Mean accuracy in % on held-out rows of the training domains at a record."""
-    at = line["steps"].index(step)
-    return 100 * statistics.fmean(line["curves"][f"accuracy|out|{domain}"][at] for domain in TRAINING)
-
-
-def _mean(chosen: pd.DataFrame, method: str, rule: str, column: str) -> tuple[float, float]:
-    """Mean over trials, and population standard deviation / √trials."""
-    values = chosen.loc[(chosen["algorithm"] == method) & (chosen["rule"] == rule), column].tolist()
-    return statistics.fmean(values), statistics.pstdev(values) / len(values) ** 0.5
-
-
-def _text(chosen: pd.DataFrame, method: str, rule: str, column: str = "new") -> str:
-    return " ± ".join(number(value) for value in _mean(chosen, method, rule, column))
-
-
-def _figure_rows(chosen: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = []
-    for method in METHODS:
-        for rule, name in RULES.items():
-            (new, error), (training, _) = (_mean(chosen, method, rule, column) for column in ("new", "training"))
-            ends = {"low": round(new - error, 3), "high": round(new + error, 3)}
-            numbers = {"new": round(new, 3), "training": round(training, 3), **ends}
-            rows.append({"row": find_algorithm(method).label, "name": name, **numbers})
-    return rows
-
-
-def _draw(data: alt.Data) -> Any:
-    names = list(RULES.values())
-    scale = alt.Scale(domain=[0, 100])
-    base = alt.Chart(data).encode(
-        y=alt.Y(
-            "row:N",
-            sort=[find_algorithm(name).label for name in METHODS],
-            title=None,
-            axis=alt.Axis(grid=True, tickBand="extent", labelLimit=240, labelFontSize=13),
-        ),
-        yOffset=alt.YOffset("name:N", sort=names),
-        color=alt.Color(
-            "name:N",
-            scale=alt.Scale(domain=names, range=[LIGHT[1], LIGHT[0]]),
-            sort=names,
-            legend=alt.Legend(title=None, orient="top", columns=1, labelFontSize=12, symbolOpacity=1),
-        ),
-    )
-    title = "accuracy in %: ● new domain, ○ held-out rows of the training domains"
-    new = alt.X("new:Q", title=title, scale=scale)
-    marks = [{"at": GUESSING, "text": "guessing"}, {"at": SHAPE, "text": "best without colour"}]
-    lines = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("at:Q", scale=scale))
-    layers = [
-        lines.mark_rule(color="#4a5058", strokeDash=[3, 3]),
-        lines.mark_text(align="left", baseline="top", dx=4, dy=-14, fontSize=11, color="#4a5058").encode(
-            y=alt.value(0), text="text:N"
-        ),
-        base.mark_rule(strokeWidth=2, opacity=0.35).encode(x=new, x2="training:Q"),
-        base.mark_rule(strokeWidth=5, opacity=0.5).encode(x=alt.X("low:Q", title=title, scale=scale), x2="high:Q"),
-        base.mark_point(filled=True, size=80, opacity=1).encode(x=new),
-        base.mark_point(filled=False, size=60, opacity=1, fill="white", strokeWidth=2).encode(
-            x=alt.X("training:Q", title=title, scale=scale)
-        ),
-    ]
-    return alt.layer(*layers).properties(width=460, height=46 * len(METHODS))
+def _text(chosen: pd.DataFrame, algorithm: str) -> str:
+    """Mean over trials in %, and population standard deviation / √trials."""
+    values = 100 * chosen.loc[(chosen["algorithm"] == algorithm) & (chosen["test_domain"] == NEW), "test"]
+    return f"{number(values.mean())} ± {number(statistics.pstdev(values) / len(values) ** 0.5)}"
 
 
 PAGE = StudyPage(
     {
         "colored-mnist": SWEEP_RUNS,
+        "colored-digits": SWEEP_RUNS,
         "estimators": ESTIMATORS.files["estimators"],
         "costs": COSTS.files["costs"],
         "performance": PERFORMANCE,

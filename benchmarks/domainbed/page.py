@@ -20,7 +20,7 @@ from momentalign.runs import Sweep
 from momentalign.selection import read_runs, select
 
 RULES = ("training-domain", "extrapolated", "oracle")
-SHOWN = {name: study for name, study in STUDIES.items() if name != "ablation"}
+SHOWN = {name: study for name, study in STUDIES.items() if study.records not in ("ablation", "colored-digits")}
 """Studies of this page; several may share a file of records."""
 _SWEEPS: dict[frozenset[str], Sweep] = {}  # reading takes seconds, and two pages read the same runs
 HARDEST = "-90%"

@@ -7,7 +7,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("script", ["plain_loop.py", "lightning_module.py", "huggingface_trainer.py"])
+@pytest.mark.parametrize("script", ["lightning_module.py", "huggingface_trainer.py"])
 def test_two_lines_are_new(script: str) -> None:
     lines = (EXAMPLES / script).read_text().splitlines()
     assert [line.partition("#")[2].strip() for line in lines if "new line" in line] == [
