@@ -59,14 +59,14 @@ def train(data: ColoredDigits, seed: int, *, aligned: bool) -> nn.Module:
     """Train a network on the training domains; returns it, or its averaged weights if aligned."""
     torch.manual_seed(seed)
     model = Network()
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     penalty = CMA(100, 10, scaling="classes", momentum=0.95, anneal_steps=BOUNDARY)
     average = AveragedModel(model)
     batches = draw_batches(data)
     for step in range(STEPS):
         inputs, targets, domains = next(batches)
         if aligned and step == BOUNDARY:  # new: Adam's averages belong to the loss without the penalty
-            optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+            optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
         features = model.encoder(inputs)
         logits = model.head(features)
         loss = F.cross_entropy(logits, targets)

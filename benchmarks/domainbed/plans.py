@@ -29,6 +29,7 @@ _SETTLING = [
     *[
         Part([name], 1, 10, ["-90%"], overrides, first_trial=10)
         for name, overrides in (
+            ("cma-momentum", {"lr": 3e-3}),
             ("cma-momentum", {"hessian_weight": 0.0}),
             ("cma-momentum", {"gradient_weight": 30.0, "hessian_weight": 3.0}),
             ("cma", {"gradient_weight": 100.0, "hessian_weight": 10.0}),

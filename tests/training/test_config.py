@@ -29,7 +29,7 @@ def test_defaults_are_the_protocols() -> None:
 @pytest.mark.parametrize("steps", [1, 7, 800])
 def test_coloured_digits_have_a_recipe_of_their_own(algorithm: str, steps: int) -> None:
     config = make_config("colored-digits", algorithm, test_domains=["-90%"], steps=steps)
-    assert (config.record_every, config.hparams["batch_size"], config.hparams["lr"]) == (40, 128, 3e-3)
+    assert (config.record_every, config.hparams["batch_size"], config.hparams["lr"]) == (40, 128, 2e-3)
     assert (config.hparams["anneal_steps"], config.average, config.preset) == (steps // 2, "sma", "published")
     assert make_config("colored-digits", algorithm).steps == 800
 

@@ -63,7 +63,7 @@ _RECIPES = {
     "mnist": Recipe(_shared(1e-3, _SMALL_RATES, 64, decay=None), 100),
     # Small images whose labels are noisy: measured in docs/results/colored-digits.md.
     "digits": Recipe(
-        _shared(3e-3, power_of_ten(-3, -2), 128, decay=None),
+        _shared(2e-3, power_of_ten(-3, -2), 128, decay=None),
         40,
         steps=800,
         average="sma",
