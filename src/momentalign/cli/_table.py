@@ -28,6 +28,12 @@ def table(
         ),
     ] = "training-domain",
     reach: ReachOption = None,
+    with_chosen: Annotated[
+        bool,
+        typer.Option(
+            "--chosen", help="Add which set of hyper-parameters and which step each cell shows; in csv only these."
+        ),
+    ] = False,
     form: Annotated[
         str | None,
         typer.Option(
@@ -52,10 +58,12 @@ def table(
         check_choice("--format", form, tuple(_FORMATS.values()))
     if out is not None:
         check_output(out, tuple(_FORMATS))
-    chosen = form or _FORMATS.get(out.suffix if out is not None else "", "text")
+    form = form or _FORMATS.get(out.suffix if out is not None else "", "text")
+    if with_chosen and form == "latex":
+        raise ValueError("'--chosen' is written as text, markdown or csv, but --format is latex. Omit it.")
     sweep = read_runs(folders)
     print_lines(make_console(stderr=True), sweep.problems)
-    from momentalign.report import accuracy_table  # takes seconds
+    from momentalign.report import accuracy_table, chosen_table  # takes seconds
 
     result = accuracy_table(sweep, rule, reach=reach)
     if not result.sections:
@@ -65,7 +73,10 @@ def table(
             f"None of the {len(sweep.runs)} runs can be selected by {rule}, which needs runs with {needed}."
             + (f" Use --select {fitting[0]}." if fitting else "")
         )
-    content: str = getattr(result, f"to_{chosen}")()
+    content: str = getattr(result, f"to_{form}")()
+    if with_chosen:
+        choices = chosen_table(sweep, rule, form, reach=reach)
+        content = choices if form == "csv" else f"{content}\n{choices}"
     if out is None:
         print_block(make_console(), content.removesuffix("\n"))
         return

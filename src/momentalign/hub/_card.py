@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from momentalign._hub import hub_library
 from momentalign._saved import MODEL, checkpoint_of, read_values
 from momentalign._sealed import unseal
 from momentalign._table_spec import spec_path
-from momentalign.report import algorithm_label, escape_markdown
+from momentalign.report import algorithm_label, escape_markdown, markdown_table
 from momentalign.runs import Record, read_records, read_run, saved_records, weights_note
 from momentalign.tables import TableModel
 
@@ -80,7 +80,7 @@ def model_card(folder: str | Path, name: str, *, licence: str | None = None) -> 
     lines += ["", "## Use", "", *content.usage, "", "## Training", "", "| | |", "|---|---|"]
     lines += [f"| {escape_markdown(key)} | {escape_markdown(value)} |" for key, value in content.facts]
     if content.rows:
-        lines += ["", "## Results", "", *_table(content.heads, content.rows)]
+        lines += ["", "## Results", "", *markdown_table(content.heads, content.rows)]
     return "\n".join([*lines, "", content.note, ""])
 
 
@@ -251,12 +251,6 @@ def _usage(name: str, result: str, comment: str) -> list[str]:
 def _versions(info: Mapping[str, Any]) -> str:
     versions = {"momentalign": info.get("momentalign"), **(info.get("versions") or {})}
     return ", ".join(f"{package} {version}" for package, version in versions.items()) + f"; {info.get('device')}"
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    names = [escape_markdown(head) for head in heads]
-    lines = [f"| {' | '.join(names)} |", "|---|" + "--:|" * (len(names) - 1)]
-    return [*lines, *(f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)]
 
 
 def public_name(name: str) -> str:
