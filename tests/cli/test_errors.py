@@ -11,6 +11,7 @@ import typer
 import momentalign
 from momentalign import cli
 from momentalign._signals import Terminated
+from tests.runs.fake_sweep import write_fake_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -166,6 +167,59 @@ def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
         cli.main()
     assert stopped.value.code == 0
     assert capsys.readouterr().out == f"momentalign {momentalign.__version__}\n"
+
+
+_TRAIN = ["train", "colored-digits", "--algorithm", "erm", "--steps", "2"]
+_SWEEP = ["sweep", "colored-digits", "--algorithms", "erm", "--trials", "1", "--hparams", "1", "--steps", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*_TRAIN, "--seed", "-1"], "'--seed' should be at least 0, but is -1"),
+        ([*_TRAIN, "--seed", "0.5"], "'--seed'"),
+        ([*_SWEEP, "--trials=-1"], "'--trials' should be at least 1, but is -1"),
+        (_TRAIN, "runs is a file"),  # where the folder of all runs should be
+        (_SWEEP, "runs is a file"),
+        ([*_SWEEP, "--dry-run"], "runs is a file"),
+        (["table", "sweep", "-o", "runs/table.csv"], "runs is a file"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "runs").write_text("not a folder")
+    write_fake_sweep(tmp_path / "sweep", algorithms=("erm",), trials=1, hparams=1)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["momentalign", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_plan_is_the_same_in_a_narrow_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["momentalign", *_SWEEP, "--dry-run"])
+    printed = []
+    for columns in ("60", "300"):
+        monkeypatch.setenv("COLUMNS", columns)
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        assert stopped.value.code == 0
+        plan, cost, end = capsys.readouterr().out.splitlines()
+        printed.append((plan, cost.partition(":")[0], end))
+    assert printed[0] == printed[1]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

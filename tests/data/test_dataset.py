@@ -1,5 +1,7 @@
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,7 +83,7 @@ def test_recipe_follows_the_inputs(tmp_path: Path) -> None:
     chosen = DomainDataset("d", 1, {"a": {"in": Split(inputs["mnist"], targets)}}, training_recipe="image")
     assert chosen.training_recipe == "image"
     assert chosen.recipe_is_chosen
-    with pytest.raises(ValueError, match=r"should be one of 'mnist', 'image', 'text', 'table', but is 'vision'"):
+    with pytest.raises(ValueError, match=r"should be one of 'mnist', .*, but is 'vision'"):
         DomainDataset("d", 1, {}, training_recipe="vision")
 
 
@@ -149,6 +151,25 @@ def test_holdout_rounds_down(n: int, held_out: int) -> None:
 def test_holdout_rejects_a_percentage() -> None:
     with pytest.raises(ValueError, match=r"'fraction' should be between 0 and 1, but is 20\."):
         holdout_indices(10, trial=0, domain=0, fraction=20)
+
+
+@pytest.mark.parametrize("make", [lambda: holdout_indices(10, -1, 0), lambda: split_in_out({"a": ROWS}, -1)])
+def test_a_negative_trial(make: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="'trial' should be at least 0, but is -1"):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("copies", "kind", "message"),
+    [
+        (0, ValueError, "'copies' should be at least 1"),
+        (1.5, TypeError, "'copies' should be an integer"),
+        (2, ValueError, r"Domain 'a' should have a multiple of 'copies' \(2\) rows, but has 3"),
+    ],
+)
+def test_copies_that_do_not_fit(copies: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        split_in_out({"a": ROWS}, 0, copies=copies)
 
 
 def test_split_in_out_keeps_rows_together_and_seeds_by_position() -> None:

@@ -2,11 +2,13 @@ import gzip
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy import ndimage
+from sklearn.datasets import load_digits
 from torch import Tensor
 
 from momentalign.data import (
@@ -16,9 +18,12 @@ from momentalign.data import (
     RotatedMNIST,
     Split,
     color_domains,
+    holdout_indices,
     load_dataset,
     rotate,
     rotate_domains,
+    seed_hash,
+    split_in_out,
     verify,
 )
 from momentalign.data._digits import embedded_digits, mnist_digits, read_idx
@@ -79,13 +84,74 @@ def test_colored_digits() -> None:
     assert data.num_classes == 2
     for name in data.names:
         inside, outside = data.split(name, "in"), data.split(name, "out")
-        assert (len(inside), len(outside)) == (480, 119)
+        assert (len(inside), len(outside)) == (20 * 480, 20 * 119)
         assert inside.inputs.shape[1:] == (2, 8, 8)
         assert inside.inputs.dtype == torch.float32
         assert inside.targets.dtype == torch.int64
         assert inside.inputs.amin() == 0
         assert inside.inputs.amax() == 1
-    assert repr(data).startswith("ColoredDigits('colored-digits', 2 classes; +90%: 480 in + 119 out")
+    assert repr(data).startswith("ColoredDigits('colored-digits', 2 classes; +90%: 9600 in + 2380 out")
+
+
+@pytest.mark.parametrize("trial", [0, 3])
+def test_digits_that_are_drawn_once(trial: int) -> None:
+    """The recipe row by row: what the set was before digits were drawn several times."""
+    images, labels = load_digits(return_X_y=True)
+    random = np.random.RandomState(seed_hash("data", trial))
+    order = random.permutation(len(images))
+    data = ColoredDigits(trial, draws=1)
+    for index, (name, flip) in enumerate(FLIPS.items()):
+        rows = order[index::3]
+        noise, contradicts = random.random_sample(len(rows)) < 0.25, random.random_sample(len(rows)) < flip
+        inputs, targets = np.zeros((len(rows), 2, 8, 8), dtype=np.float32), []
+        for row, (digit, noisy, other) in enumerate(zip(rows, noise, contradicts, strict=True)):
+            targets.append(int((labels[digit] < 5) != noisy))
+            inputs[row, int(targets[-1] != other)] = images[digit].reshape(8, 8) / 16
+        for split, indices in zip(("in", "out"), holdout_indices(599, trial, index), strict=True):
+            found = data.split(name, split)
+            assert torch.equal(found.tensor, torch.from_numpy(inputs)[indices])
+            assert torch.equal(found.targets, torch.tensor(targets)[indices])
+
+
+@pytest.mark.parametrize(("draws", "holdout", "held_out"), [(7, 0.2, 19), (20, 0.5, 49), (3, 0.0, 0)])
+def test_draws_of_an_image_are_in_one_split_of_one_domain(draws: int, holdout: float, held_out: int) -> None:
+    numbered = (torch.arange(297) + 1.0)[:, None, None].expand(-1, 1, 2)  # an image is its own number
+    colored = color_domains(numbered, torch.arange(297) % 10, seed=0, draws=draws)
+    divided = split_in_out(colored, 0, fraction=holdout, copies=draws)
+    seen: list[int] = []
+    for splits in divided.values():
+        assert (len(splits["in"]), len(splits["out"])) == (draws * (99 - held_out), draws * held_out)
+        for rows in splits.values():
+            shown = rows.tensor.amax((1, 2, 3)).reshape(-1, draws)
+            assert torch.equal(shown, shown[:, :1].expand(-1, draws))
+            seen += shown[:, 0].int().tolist()
+    assert sorted(seen) == list(range(1, 298))
+
+
+def test_every_draw_has_its_own_noise_and_colour() -> None:
+    # 599 digits of 20 draws: five standard errors of a share are at most 0.023, of draws that agree by chance far less.
+    for name, flip in FLIPS.items():
+        rows = ColoredDigits().domains[name]
+        targets, shown = (torch.cat([find(part) for part in rows.values()]) for find in (lambda r: r.targets, colors))
+        assert (targets != shown).double().mean().item() == pytest.approx(flip, abs=0.023)
+        shares = targets.reshape(-1, 20).double().mean(1)
+        assert torch.minimum(shares, 1 - shares).mean().item() == pytest.approx(0.25, abs=0.023)
+        assert ((targets != shown).reshape(-1, 20).double().mean(1) - flip).std().item() == pytest.approx(
+            (flip * (1 - flip) / 20) ** 0.5, rel=0.15
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"draws": 0}, ValueError, "'draws' should be at least 1, but is 0"),
+        ({"draws": 2.5}, TypeError, r"'draws' should be an integer, but is 2\.5"),
+        ({"trial": -1}, ValueError, "'trial' should be at least 0, but is -1"),
+    ],
+)
+def test_numbers_that_are_no_counts(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        ColoredDigits(**options)
 
 
 def test_trials_differ() -> None:

@@ -15,7 +15,7 @@ def test_embedded_sets_need_nothing(name: str, tmp_path: Path) -> None:
     data = load_dataset(name, root=tmp_path / "nowhere", trial=3, holdout=0.5)
     assert data.name == name
     splits = data.domains[data.names[0]]
-    assert abs(len(splits["in"]) - len(splits["out"])) <= 1
+    assert len(splits["in"]) == pytest.approx(len(splits["out"]), rel=0.01)
 
 
 def test_unknown_name_suggests_the_nearest() -> None:

@@ -21,6 +21,7 @@ from momentalign.hub import files_to_upload, from_pretrained, model_card, push_t
 from momentalign.tables import Column, TableEncoder, TableModel
 from momentalign.training import Predictor, make_config, run
 from tests.encoders.hub import Hub
+from tests.encoders.models import save_model, write_images
 
 pytestmark = pytest.mark.slow
 
@@ -191,16 +192,40 @@ def test_names_of_the_data_cannot_break_the_card(finished: Path) -> None:
     assert "<b>" not in card
 
 
-def test_absolute_paths_stay_here(finished: Path, tmp_path: Path) -> None:
-    for file, keys in (("run.json", ("config", "dataset")), ("checkpoint/model.json", ("dataset",))):
-        content = unseal(finished / file)
-        inner = content if len(keys) == 1 else content[keys[0]]
-        inner[keys[-1]] = "/home/ada/secret/digits"
-        (finished / file).write_text(seal(content))
-    contents = files_to_upload(finished)
-    for content in (*contents.values(), model_card(finished, "ada/digits").encode()):
-        assert b"secret" not in (content if isinstance(content, bytes) else content.read_bytes())
-    assert b'"dataset": "digits"' in contents["run.json"]  # type: ignore[operator]
+@pytest.mark.parametrize("encoder", ["hf:{}/vit", "hf-config:private/clip", "./private/vit?size=32", None])
+def test_paths_stay_here(encoder: str | None, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    private = tmp_path / "private"
+    dataset, name = str(private / "animals"), "animals"
+    if encoder is None:
+        dataset, name = "private/patients.csv?target=ill/well", "patients.csv?target=ill/well"
+        private.mkdir()
+        rows = {"age": range(40), "ill/well": [*"yn"] * 20, "domain": [*"aabb"] * 10}
+        pd.DataFrame(rows).to_csv(private / "patients.csv", index=False)
+    else:
+        write_images(private / "animals", per_class=5)
+        for model in ("vit", "clip"):
+            save_model(model, private / model)
+    spec = None if encoder is None else encoder.format(private)
+    config = make_config(dataset, encoder=spec, steps=1, hparams={"batch_size": 2})
+    run(config, tmp_path / "done", workers=0, accelerator="cpu")
+    push_to_hub(tmp_path / "done", "ada/model", token="hf_x")
+    assert uploaded(tmp_path, "ada/model") == RUN_FILES
+    for file in RUN_FILES:
+        content = (tmp_path / "uploads/ada/model" / file).read_bytes()
+        assert b"private" not in content, file
+        assert str(tmp_path).encode() not in content, file
+    assert unseal(tmp_path / "uploads/ada/model/run.json")["config"]["dataset"] == name
+    assert isinstance(from_pretrained("ada/model", cache_dir=tmp_path / "cache"), Predictor)
+
+
+def test_paths_of_the_runs_of_a_soup_stay_here(finished: Path) -> None:
+    info = unseal(finished / "run.json")
+    soup = {"kind": "uniform-soup", "runs": ["/home/ada/a/0c1d"], "of": ["/home/ada/a/0c1d", "/home/ada/b/0c1d"]}
+    (finished / "run.json").write_text(seal(info | {"soup": soup}))
+    content = files_to_upload(finished)["run.json"]
+    assert isinstance(content, bytes)
+    assert json.loads(content)["soup"] == {"kind": "uniform-soup", "runs": ["0c1d"], "of": ["0c1d", "0c1d"]}
 
 
 def test_only_whole_models_are_uploaded(finished: Path, tmp_path: Path) -> None:

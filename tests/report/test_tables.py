@@ -162,6 +162,22 @@ def test_text_is_aligned_and_complete_in_a_narrow_terminal(tmp_path, monkeypatch
     assert erm.index("*") == cma.index("90.0 ± 0.0") + len("90.0 ± 0.0")
 
 
+def test_columns_that_do_not_fit_stand_below(tmp_path):
+    domains = ("a name that is long", "b", "c", "d")
+    sweep_of(tmp_path, [(0.5, 0.9, 0.6, 1.0), (0.7, None, 0.6, 0.6)], domains=domains)
+    table = accuracy_table(read_runs(tmp_path), "oracle")
+    blocks = table.to_text(50).split("\n\n")[1:-1]
+    assert [re.split(r" {2,}", block.splitlines()[0].strip()) for block in blocks] == [[*domains[:3]], ["d", "average"]]
+    rows = [block.splitlines() for block in blocks]
+    assert all(len(line) <= 50 for lines in rows for line in lines)
+    assert re.split(r" {2,}", f"{rows[0][2]}  {rows[1][2].removeprefix('ERM').strip()}") == [
+        "ERM", *(cells(table.sections[0], "erm")[name] for name in (*domains, "average"))
+    ]  # fmt: skip
+    for width, expected in ((None, table.to_text()), ("50", table.to_text(50)), ("1", table.to_text(1))):
+        done = CliRunner().invoke(app, ["table", str(tmp_path), "--select", "oracle"], env={"COLUMNS": width})
+        assert done.stdout == expected, width
+
+
 def test_digits_are_not_mnist(tmp_path):
     write_fake_sweep(tmp_path, dataset="colored-digits", trials=1, hparams=1)
     assert not any(row.published for row in accuracy_table(read_runs(tmp_path), "oracle").sections[0].rows)

@@ -172,6 +172,8 @@ def test_numbers_as_text_with_missing_values(kind: str) -> None:
         (["1,5", "2", "3,25", "4"], "1,5"),
         (["2", "-1,5e3", None, "4"], "-1,5e3"),
         (["1,500", "2,500.5", "3", "4"], "1,500"),
+        (["1.234,56", "12,50", "980", "1.000.000,1"], "1.234,56"),
+        (["37.3", "37,3", "36.9", "38"], "37,3' and '37.3"),
     ],
 )
 def test_decimal_commas_are_noticed(column: list[str | None], found: str, tmp_path: Path) -> None:
@@ -180,6 +182,49 @@ def test_decimal_commas_are_noticed(column: list[str | None], found: str, tmp_pa
         message = f"Column '{name}' should hold numbers with decimal points, but holds '{found}'"
         with pytest.raises(ValueError, match=message):
             fit_encoder(read_table(tmp_path / "t.csv").features)
+
+
+SURVEY = """id;visit;temperature;batch;score;y;domain
+1;06.12.2022;37,3;37.3;1,25;a;s
+2;07.12.2022;36,9;36.9;2;b;s
+3;31.01.2023;38;36.10;3,5;a;t
+4;;36,6;40.1;;b;t
+"""
+
+
+def test_the_advice_on_decimal_commas_keeps_other_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("OLD.csv").write_text(SURVEY)
+    with pytest.raises(ValueError, match="'temperature' should hold numbers") as error:
+        fit_encoder(read_table("OLD.csv", sep=";").features)
+    eval("pd." + str(error.value).partition("with pandas: ")[2].removesuffix("."))
+    table = read_table("NEW.csv").features
+    assert table["visit"].tolist()[:3] == ["06.12.2022", "07.12.2022", "31.01.2023"]
+    assert table["temperature"].tolist() == [37.3, 36.9, 38, 36.6]
+    assert table["batch"].tolist() == [37.3, 36.9, 36.1, 40.1]
+    fit_encoder(table)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["37.3", "37,3", "36.9", "38"],  # both marks
+        ["1.234,56", "12,50", "980", "7"],  # pandas needs `thousands` for these, which changes other columns
+        ["1,500", "12,750", "980", "7"],  # thousands or decimals
+        ["1,500,000", "12,5", "980", "7"],
+    ],
+)
+def test_no_command_is_advised_that_changes_values(column: list[str], tmp_path: Path) -> None:
+    pd.DataFrame({**ROWS, "x": column}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match="'x' should hold numbers with decimal points") as error:
+        fit_encoder(read_table(tmp_path / "t.csv").features)
+    assert "read_csv" not in str(error.value)
+
+
+@pytest.mark.parametrize("column", [["06.12.2022", "1,5", "2", "3"], ["1.23,5", "1,5", "2", "3"]])
+def test_points_that_separate_no_thousands_are_text(column: list[str], tmp_path: Path) -> None:
+    pd.DataFrame({**ROWS, "kind": column}).to_csv(tmp_path / "t.csv", index=False)
+    fit_encoder(read_table(tmp_path / "t.csv").features)  # not refused as numbers with decimal commas
 
 
 def test_text_with_commas_is_text(tmp_path: Path) -> None:

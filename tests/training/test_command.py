@@ -263,7 +263,7 @@ def test_the_preset_and_its_reason_are_printed(tmp_path: Path) -> None:
     words = ("train", "colored-digits", "--algorithm", "cma", *SHORT, "--preset", "safe", "--out", tmp_path / "one")
     done = invoke(*words)
     assert "scaling relative" in done.output
-    assert "Preset safe for cma: relative scaling." in done.output
+    assert "Preset safe for cma: relative scaling; its weights" in done.output
     assert read_run(tmp_path / "one")["config"]["preset"] == "safe"
 
 

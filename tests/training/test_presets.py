@@ -1,14 +1,18 @@
 import warnings
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
+from typer.testing import CliRunner
 
 from momentalign.algorithms import ERM, Network, find_algorithm
+from momentalign.cli import app
 from momentalign.data import DomainDataset, Split
 from momentalign.penalties import CMA, GradientMatching, HessianMatching, MomentAlignment
 from momentalign.published import VIT_SMALL
-from momentalign.training import augmentation_note, make_config, preset_note
+from momentalign.training import augmentation_note, make_config, preset_notes
 from tests.training.problems import three_domains
 
 ALIGNMENT = ("cma", "cma-momentum", "gradient-matching", "hessian-matching", "moment-alignment")
@@ -80,20 +84,36 @@ def test_weights_of_published_size_are_noticed_with_relative_scaling() -> None:
 
 
 def test_notes_say_what_was_chosen_and_why() -> None:
-    config = make_config(three_domains(), "cma")
-    assert preset_note(config) == (
-        "Preset safe for cma: relative scaling, because the paper has no weights for three; --preset published takes "
-        "the paper's."
-    )
-    assert preset_note(config, "safe") == "Preset safe for cma: relative scaling."
-    averaged = make_config(three_domains(), "cma-momentum")
-    assert preset_note(averaged, "safe") == "Preset safe for cma-momentum: relative scaling and momentum 0.95."
-    assert preset_note(make_config("colored-digits", "cma")) is None
+    runs = [make_config(three_domains(), name, hparams_seed=seed) for name in ("erm", *ALIGNMENT) for seed in range(3)]
+    (note,) = preset_notes(runs)
+    assert all(name in note for name in (*ALIGNMENT, "no weights for three", "close to ERM", "--preset published"))
+    assert "erm" not in note
+    assert not any("no weights" in note for note in preset_notes(runs, "safe"))  # it was asked for
+    stronger = make_config(three_domains(), "cma", hparams={"gradient_weight": 30.0})
+    assert not any("close to ERM" in note for note in preset_notes([stronger]))
+    assert preset_notes([make_config("colored-digits", "cma")]) == []
     digits = make_config(pictures([str(k) for k in range(10)]), encoder="hf:vit")
-    note = augmentation_note(digits)
-    assert note is not None
+    note = augmentation_note(digits) or ""
     assert note.startswith("Images are not flipped")
     assert augmentation_note(digits, "no-flip") is None
+
+
+@pytest.mark.parametrize("algorithm", ["cma", "cma-momentum"])
+def test_the_command_says_that_safe_weights_do_little(algorithm: str, tmp_path: Path) -> None:
+    rows = {"x": range(60), "y": [*"ab"] * 30, "domain": [*"rst"] * 20}
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    common = [str(tmp_path / "rows.csv"), "--steps", "4", "-o", str(tmp_path / "runs")]
+    sweep = ["sweep", *common, "--algorithms", f"erm,{algorithm}", "--trials", "1", "--hparams", "2", "--no-baselines"]
+    for words in (["train", *common, "--algorithm", algorithm, "--dry-run"], [*sweep, "--jobs", "1"]):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        (line,) = [line for line in done.output.splitlines() if line.startswith("Preset safe")]
+        assert algorithm in line
+        assert "close to ERM" in line
+    table = CliRunner().invoke(app, ["table", str(tmp_path / "runs")])
+    (line,) = [line for line in table.output.splitlines() if "safe preset" in line]
+    assert line.startswith(f"{find_algorithm(algorithm).label} ran with the safe preset")
+    assert "--preset published" in line
 
 
 @pytest.mark.parametrize(

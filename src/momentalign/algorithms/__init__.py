@@ -13,7 +13,15 @@ from momentalign.algorithms._averaging import (
     make_average,
 )
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
-from momentalign.algorithms._catalogue import PLAIN_MODELS, PRESETS, AlgorithmSpec, algorithm_names, find_algorithm
+from momentalign.algorithms._catalogue import (
+    PLAIN_MODELS,
+    PRESETS,
+    SAFE_WEIGHTS,
+    AlgorithmSpec,
+    algorithm_names,
+    find_algorithm,
+    has_safe_weights,
+)
 from momentalign.algorithms._dann import CDANN, DANN
 from momentalign.algorithms._domain_gradients import IGA, ANDMask
 from momentalign.algorithms._erm import ERM
@@ -31,6 +39,7 @@ __all__ = [
     "IGA",
     "PLAIN_MODELS",
     "PRESETS",
+    "SAFE_WEIGHTS",
     "ANDMask",
     "Algorithm",
     "AlgorithmSpec",
@@ -52,6 +61,7 @@ __all__ = [
     "draw_hyperparameters",
     "find_algorithm",
     "find_training_recipe",
+    "has_safe_weights",
     "make_average",
     "reset_optimizer",
     "start_step",

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,12 @@ _SPACES = {"published": "search_space", "safe": "safe_search_space", "released":
 
 PRESETS = tuple(_SPACES)
 """Search spaces of an algorithm: the paper's, one that is safe for any data and encoder, and the public code's."""
+
+SAFE_WEIGHTS = (
+    "so small (0.1; 0.01 to 1 are searched) that results are close to ERM's; --preset published searches the paper's, "
+    "which gained on small networks trained from scratch and ruined a pretrained one"
+)
+"""What the weights of the preset "safe" do, as measured in docs/results/fine-tuning.md."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,12 @@ class AlgorithmSpec:
             recipe, steps
         )
         return space
+
+
+def has_safe_weights(preset: str, hparams: Mapping[str, Any]) -> bool:
+    """Whether a run's penalty has weights that :data:`SAFE_WEIGHTS` describes, and not larger ones by `--set`."""
+    weights = [value for name, value in hparams.items() if name.endswith("_weight")]
+    return preset == "safe" and hparams.get("scaling") == "relative" and max(weights, default=math.inf) <= 1
 
 
 _CLASSES: tuple[type[Algorithm] | type[DomainPenalty], ...] = (

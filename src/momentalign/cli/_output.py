@@ -1,6 +1,7 @@
 """Output shared by several commands: console, progress bars, warnings, interrupts, tables of accuracy."""
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,11 @@ def make_console(*, stderr: bool = False) -> Console:
     A string is printed as one line, its line breaks escaped; :func:`print_block` prints several lines.
     """
     return _PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def terminal_width(console: Console) -> int | None:
+    """Width of the terminal, or what `COLUMNS` says; None for a file or a pipe."""
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else None
 
 
 def print_block(console: Console, text: str) -> None:

@@ -121,7 +121,7 @@ def sweep(
     from momentalign._validation import check_choice, check_nonnegative
     from momentalign.data import table_spec
     from momentalign.sweep import make_plan, make_probe_plan
-    from momentalign.training import augmentation_note, preset_note
+    from momentalign.training import augmentation_note, preset_notes
 
     check_folder(out)
     check_choice("--setting", setting, ("finetune", "probe"))
@@ -185,8 +185,8 @@ def sweep(
         if added:
             console.print(f"Added for comparison: {join_names(list(added))}; --no-baselines omits them.")
         if setting == "finetune":
-            notes = [(preset_note(run, preset), augmentation_note(run, augment)) for run in plan.all_runs]
-            print_lines(console, dict.fromkeys(note for pair in notes for note in pair))
+            print_lines(console, preset_notes(plan.all_runs, preset))
+            print_lines(console, dict.fromkeys(augmentation_note(run, augment) for run in plan.all_runs))
         executor = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
         options["train_accuracy"] = train_accuracy

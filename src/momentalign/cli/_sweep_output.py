@@ -16,6 +16,7 @@ from momentalign.cli._output import (
     exit_on_interrupt,
     print_block,
     print_lines,
+    terminal_width,
 )
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def print_tables(console: Console, results: "Sweep", rules: Iterable[str], *, re
 
     for rule in rules:
         console.print()
-        text = accuracy_table(results, rule, reach=REACH if reach is None else reach).to_text()
+        text = accuracy_table(results, rule, reach=REACH if reach is None else reach).to_text(terminal_width(console))
         print_block(console, text.removesuffix("\n"))
     console.print()
 

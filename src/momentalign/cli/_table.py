@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from momentalign.cli._options import ReachOption
-from momentalign.cli._output import make_console, print_block, print_lines
+from momentalign.cli._output import make_console, print_block, print_lines, terminal_width
 
 _FORMATS = {".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 _NEEDS = {
@@ -28,6 +28,12 @@ def table(
         ),
     ] = "training-domain",
     reach: ReachOption = None,
+    with_chosen: Annotated[
+        bool,
+        typer.Option(
+            "--chosen", help="Add which set of hyper-parameters and which step each cell shows; in csv only these."
+        ),
+    ] = False,
     form: Annotated[
         str | None,
         typer.Option(
@@ -53,9 +59,11 @@ def table(
     if out is not None:
         check_output(out, tuple(_FORMATS))
     chosen = form or _FORMATS.get(out.suffix if out is not None else "", "text")
+    if with_chosen and chosen == "latex":
+        raise ValueError("'--chosen' is written as text, markdown or csv, but --format is latex. Omit it.")
     sweep = read_runs(folders)
     print_lines(make_console(stderr=True), sweep.problems)
-    from momentalign.report import accuracy_table  # takes seconds
+    from momentalign.report import accuracy_table, chosen_table  # takes seconds
 
     result = accuracy_table(sweep, rule, reach=reach)
     if not result.sections:
@@ -65,10 +73,15 @@ def table(
             f"None of the {len(sweep.runs)} runs can be selected by {rule}, which needs runs with {needed}."
             + (f" Use --select {fitting[0]}." if fitting else "")
         )
-    content: str = getattr(result, f"to_{chosen}")()
+    console = make_console()
+    width = {"width": terminal_width(console)} if out is None and chosen == "text" else {}
+    content: str = getattr(result, f"to_{chosen}")(**width)
+    if with_chosen:
+        choices = chosen_table(sweep, rule, chosen, reach=reach)
+        content = choices if chosen == "csv" else f"{content}\n{choices}"
     if out is None:
-        print_block(make_console(), content.removesuffix("\n"))
+        print_block(console, content.removesuffix("\n"))
         return
     write_output(out, content)
     following = f"momentalign report {shlex.join(map(str, folders))} -o report.html"
-    make_console().print(f"Saved the table to {out}. Next: {following}")
+    console.print(f"Saved the table to {out}. Next: {following}")

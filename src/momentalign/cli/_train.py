@@ -114,7 +114,7 @@ def train_command(
     from momentalign._validation import check_count
     from momentalign.data import table_spec
     from momentalign.runs import read_records, read_run, saved_records, weights_note
-    from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_note, run
+    from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_notes, run
 
     console = make_console()
     with print_warnings(console):
@@ -141,7 +141,7 @@ def train_command(
         network = f", encoder {encoder}" if encoder else ""
         console.print(f"{algorithm} on {dataset}{held_out}: {length}{network}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
-        print_lines(console, (preset_note(config, preset), augmentation_note(config, augment)))
+        print_lines(console, (*preset_notes([config], preset), augmentation_note(config, augment)))
         options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
         options |= {"loggers": tuple(logger or ())}
         options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}

@@ -226,7 +226,7 @@ def holdout_indices(n: int, trial: int, domain: int, *, fraction: float = 0.2) -
         domain: Index of the domain in its data set.
         fraction: Share of the rows to hold out, rounded down.
     """
-    inside, outside = holdout_rows(n, trial, domain, fraction=fraction)
+    inside, outside = holdout_rows(n, check_count("trial", trial, 0), domain, fraction=fraction)
     return torch.from_numpy(inside), torch.from_numpy(outside)
 
 
@@ -241,9 +241,13 @@ def split_in_out(
         fraction: Share of each domain to hold out.
         copies: Number of successive rows that show the same item and stay together.
     """
-    check_count("trial", trial, 0)
+    check_count("copies", copies, 1)
     divided = {}
     for index, (name, rows) in enumerate(domains.items()):
+        if len(rows) % copies:
+            raise ValueError(
+                f"Domain {name!r} should have a multiple of 'copies' ({copies}) rows, but has {len(rows)}."
+            )
         items = holdout_indices(len(rows) // copies, trial, index, fraction=fraction)
         inside, outside = ((copies * part[:, None] + torch.arange(copies)).flatten() for part in items)
         divided[name] = {"in": rows.rows(inside), "out": rows.rows(outside)}

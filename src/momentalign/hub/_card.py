@@ -2,9 +2,9 @@
 
 import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from momentalign._csv import plain_cell
@@ -13,10 +13,12 @@ from momentalign._format import join_first, pluralize, slug
 from momentalign._hub import hub_library
 from momentalign._saved import MODEL, checkpoint_of, read_values
 from momentalign._sealed import unseal
-from momentalign.report import algorithm_label, escape_markdown
+from momentalign._table_spec import spec_path
+from momentalign.report import algorithm_label, escape_markdown, markdown_table
 from momentalign.runs import Record, read_records, read_run, saved_records, weights_note
 from momentalign.tables import TableModel
 
+_HUB_MODEL = re.compile(r"hf:(\w[\w.-]*/[\w.-]+)([@?].*)?")
 _TASKS = {"image": "image-classification", "text": "text-classification", "table": "tabular-classification"}
 """The hub's names of tasks, by the kind of preprocessing."""
 _INPUTS = {
@@ -78,7 +80,7 @@ def model_card(folder: str | Path, name: str, *, licence: str | None = None) -> 
     lines += ["", "## Use", "", *content.usage, "", "## Training", "", "| | |", "|---|---|"]
     lines += [f"| {escape_markdown(key)} | {escape_markdown(value)} |" for key, value in content.facts]
     if content.rows:
-        lines += ["", "## Results", "", *_table(content.heads, content.rows)]
+        lines += ["", "## Results", "", *markdown_table(content.heads, content.rows)]
     return "\n".join([*lines, "", content.note, ""])
 
 
@@ -118,7 +120,7 @@ def _of_run(folder: Path, name: str) -> CardContent:
     dataset, test = public_name(config["dataset"]), list(config["test_domains"])
     encoder = public_name(config.get("encoder") or description["encoder"]["kind"])
     algorithm = algorithm_label(config["algorithm"])
-    hub_model = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)(@.*)?", encoder)
+    hub_model = _HUB_MODEL.fullmatch(encoder)
     facts = [
         ("algorithm", algorithm),
         ("data", dataset),
@@ -251,22 +253,14 @@ def _versions(info: Mapping[str, Any]) -> str:
     return ", ".join(f"{package} {version}" for package, version in versions.items()) + f"; {info.get('device')}"
 
 
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    names = [escape_markdown(head) for head in heads]
-    lines = [f"| {' | '.join(names)} |", "|---|" + "--:|" * (len(names) - 1)]
-    return [*lines, *(f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)]
-
-
 def public_name(name: str) -> str:
-    """Cut an absolute path, which may name people and machines, to its last part; other names are unchanged.
+    """Cut a path, which may name people and machines, to its last part; names of models on the hub are unchanged.
 
     Example:
         >>> public_name("/home/ada/patients.csv"), public_name("hf:google/vit"), public_name("hf:/models/vit")
         ('patients.csv', 'hf:google/vit', 'hf:vit')
     """
-    kind, colon, rest = name.partition(":")
-    prefix, path = (f"{kind}:", rest) if colon and kind in ("hf", "hf-config") else ("", name)
-    if Path(path).expanduser().is_absolute() or PureWindowsPath(path).is_absolute():
-        windows = PureWindowsPath(path).is_absolute()
-        return prefix + (PureWindowsPath(path) if windows else PurePosixPath(path)).name
-    return name
+    if _HUB_MODEL.fullmatch(name):
+        return name
+    path = spec_path(name)  # names of columns after it may have slashes
+    return re.sub(r"^(hf:|hf-config:)?.*[/\\]", r"\1", path.rstrip("/\\"), flags=re.DOTALL) + name[len(path) :]

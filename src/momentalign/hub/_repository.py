@@ -32,7 +32,7 @@ def push_to_hub(
     """Upload a finished run or a probe, with a model card, as one commit.
 
     Creates the repository if it does not exist. Uploads weights, descriptions, records and the card, replacing those of
-    an earlier model; training state is not uploaded. Absolute paths of data and encoders are cut to their last part.
+    an earlier model; training state is not uploaded. Paths of data and encoders are cut to their last part.
     Names of columns, domains and classes are part of a model.
 
     Args:
@@ -139,12 +139,20 @@ def files_to_upload(folder: str | Path) -> dict[str, Path | bytes]:
         raise ValueError(f"{folder / 'records.jsonl'} does not match its checksum. Remove {folder} and train again.")
     momentalign.load(folder)
     description = read_values(checkpoint_of(folder) / MODEL)
-    config = {**info["config"], "dataset": public_name(info["config"]["dataset"])}
-    if config.get("encoder"):
-        config["encoder"] = public_name(config["encoder"])
+    soup = info.get("soup", {})  # runs of the same name are named by their paths
+    for values, key in (
+        (info["config"], "dataset"),
+        (info["config"], "encoder"),
+        (description, "dataset"),
+        (description["encoder"], "source"),
+        (soup, "runs"),
+        (soup, "of"),
+    ):
+        if value := values.get(key):
+            values[key] = public_name(value) if isinstance(value, str) else [*map(public_name, value)]
     return {
-        "run.json": seal({**info, "config": config}).encode(),
+        "run.json": seal(info).encode(),
         "records.jsonl": folder / "records.jsonl",
-        f"checkpoint/{MODEL}": seal({**description, "dataset": public_name(description["dataset"])}).encode(),
+        f"checkpoint/{MODEL}": seal(description).encode(),
         f"checkpoint/{WEIGHTS}": checkpoint_of(folder) / WEIGHTS,
     }

@@ -9,18 +9,20 @@ from momentalign._extras import require
 
 if TYPE_CHECKING:
     from momentalign.report._accuracy_table import accuracy_table
+    from momentalign.report._chosen import chosen_table
     from momentalign.report._comparison import PairedDifference, paired_differences
     from momentalign.report._diagnosis_page import write_diagnosis
-    from momentalign.report._escape import escape_markdown
+    from momentalign.report._escape import escape_markdown, markdown_table
     from momentalign.report._names import algorithm_label
     from momentalign.report._page import write_report
     from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
 
 _MODULES = {
     "_accuracy_table": ("accuracy_table",),
+    "_chosen": ("chosen_table",),
     "_comparison": ("PairedDifference", "paired_differences"),
     "_diagnosis_page": ("write_diagnosis",),
-    "_escape": ("escape_markdown",),
+    "_escape": ("escape_markdown", "markdown_table"),
     "_names": ("algorithm_label",),
     "_page": ("write_report",),
     "_table": ("ResultCell", "ResultRow", "ResultTable", "TableSection"),
@@ -35,7 +37,9 @@ __all__ = [
     "TableSection",
     "accuracy_table",
     "algorithm_label",
+    "chosen_table",
     "escape_markdown",
+    "markdown_table",
     "paired_differences",
     "write_diagnosis",
     "write_report",

@@ -21,6 +21,7 @@ from momentalign.report._sections import (
     list_algorithms,
     mark_notes,
     plain_note,
+    safe_note,
     trial_cell,
 )
 from momentalign.report._table import ResultCell, ResultRow, ResultTable, TableSection
@@ -73,7 +74,8 @@ def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTa
             sections.append(group_section(key, rule, frames, key.filter(sweep.runs), own))
         else:
             unknown = _without_rows(sweep.runs, frames.candidates) if rule == "extrapolated" else []
-            sections.append(_domain_section(key, SectionRule(rule, reach), frames, unknown))
+            more = [*safe_note(key.filter(sweep.runs)), *unknown]
+            sections.append(_domain_section(key, SectionRule(rule, reach), frames, more))
     if len(sections) > 1 and rule not in GROUP_RULES:
         sections.append(_section_over_datasets(SectionRule(rule, reach), keys, sections))
     return ResultTable(rule, tuple(sections))

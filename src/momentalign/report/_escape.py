@@ -1,6 +1,7 @@
 """Text as LaTeX and as Markdown: names from data cannot add markup."""
 
 import re
+from collections.abc import Iterable, Sequence
 
 from momentalign._format import printable
 
@@ -51,3 +52,9 @@ def escape_markdown(text: str) -> str:
     """
     safe = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN.sub(r"\\\1", safe)
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Lines of a pipe table, its text escaped; all columns but the first are aligned to the right."""
+    lines = ["| " + " | ".join(map(escape_markdown, cells)) + " |" for cells in (heads, *rows)]
+    return [lines[0], "|---|" + "--:|" * (len(heads) - 1), *lines[1:]]

@@ -20,6 +20,7 @@ from momentalign.report._sections import (
     list_algorithms,
     mark_notes,
     plain_note,
+    safe_note,
     trial_cell,
 )
 from momentalign.report._table import ResultCell, ResultRow, TableSection
@@ -88,8 +89,8 @@ def group_section(
     notes.append(" ".join(_NOTES[column] for column in columns if column in _NOTES))
     published, identified = published_for_probes(key.dataset, key.label, begun) if key.setting == "probe" else ({}, [])
     rows, source = with_published(rows, columns, published, PUBLISHED_PROBING, decimals=2)
-    notes += [*plain_note(rows), *mark_notes(rows, pluralize(trials, "trial")), *diverged_note(frames.diverged)]
-    notes += [*source, *identified]
+    notes += [*plain_note(rows), *safe_note(begun), *mark_notes(rows, pluralize(trials, "trial"))]
+    notes += [*diverged_note(frames.diverged), *source, *identified]
     title = f"{key.title}: test accuracy in %, of the worst group and on average, {rule} selection"
     return TableSection(*key, title, tuple(notes), tuple(columns), tuple(columns), tuple(rows))
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from momentalign._format import join_names, pluralize
-from momentalign.algorithms import PLAIN_MODELS
-from momentalign.report._names import algorithm_order
+from momentalign.algorithms import PLAIN_MODELS, SAFE_WEIGHTS, has_safe_weights
+from momentalign.report._names import algorithm_label, algorithm_order
 from momentalign.report._table import INCOMPLETE_MARK, MISSING_MARK, ResultCell, ResultRow
 
 RULE_NOTES = {
@@ -102,6 +102,16 @@ def plain_note(rows: Sequence[ResultRow]) -> list[str]:
     """Note on the rows of plain models, if any."""
     labels = [row.label for row in rows if row.algorithm in PLAIN_MODELS]
     return [f"{join_names(labels)}: scikit-learn's, fitted to the same training rows; one set each."] if labels else []
+
+
+def safe_note(runs: pd.DataFrame) -> list[str]:
+    """Note on methods that can only be close to ERM, by the weights of their runs."""
+    safe = [
+        has_safe_weights(config.get("preset", ""), hparams)
+        for config, hparams in zip(runs["config"], runs["hparams"], strict=True)
+    ]
+    labels = dict.fromkeys(algorithm_label(name.partition("+")[0]) for name in list_algorithms(runs[safe]))
+    return [f"{join_names(list(labels))} ran with the safe preset, whose weights are {SAFE_WEIGHTS}."] if labels else []
 
 
 def diverged_note(diverged: pd.DataFrame) -> list[str]:

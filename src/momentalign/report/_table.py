@@ -3,8 +3,9 @@
 import io
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pandas as pd
 
@@ -136,9 +137,9 @@ class ResultTable:
     rule: str
     sections: tuple[TableSection, ...]
 
-    def to_text(self) -> str:
-        """Aligned columns for a terminal, never wrapped or truncated."""
-        return "\n".join(map(_text, self.sections))
+    def to_text(self, width: int | None = None) -> str:
+        """Aligned columns, never wrapped or truncated: those that do not fit in `width` characters stand below."""
+        return "\n".join(_text(section, width) for section in self.sections)
 
     def to_markdown(self) -> str:
         """Pipe tables; names are escaped, so they cannot add markup or HTML."""
@@ -185,27 +186,43 @@ class ResultTable:
         return self.to_text()
 
 
-def _text(section: TableSection) -> str:
+def _text(section: TableSection, width: int | None) -> str:
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    body = [[_label(row), *(cell.text for cell in row.cells)] for row in section.rows]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(no_wrap=True)
-    for index, head in enumerate(section.heads, start=1):
-        table.add_column(Text("\n".join(_head_lines(head))), justify="right", vertical="bottom", no_wrap=True)
+    labels = [_label(row) for row in section.rows]
+    columns = []
+    for index, head in enumerate(section.heads):
+        texts = [row.cells[index].text for row in section.rows]
         # Pad unmarked numbers, so that the digits line up and marks hang to the right.
-        if any(line[index].endswith(_MARKS) for line in body):
-            for line in body:
-                line[index] += "" if line[index].endswith(_MARKS) else _PAD
-    for line in body:
-        table.add_row(*map(Text, line))
+        marked = any(text.endswith(_MARKS) for text in texts)
+        texts = [text + _PAD * (marked and not text.endswith(_MARKS)) for text in texts]
+        columns.append(("\n".join(_head_lines(head)), texts))
+    sizes = [max(map(cell_len, (*head.split("\n"), *texts))) for head, texts in columns]
     file = io.StringIO()
-    Console(file=file, width=100_000, color_system=None, legacy_windows=False).print(table)
+    for block in _blocks(max(map(cell_len, labels), default=0), sizes, width):
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column(no_wrap=True)
+        for head, _ in columns[block]:
+            table.add_column(Text(head), justify="right", vertical="bottom", no_wrap=True)
+        for cells in zip(labels, *(texts for _, texts in columns[block]), strict=True):
+            table.add_row(*map(Text, cells))
+        Console(file=file, width=100_000, color_system=None, legacy_windows=False).print(table, "", sep="\n")
     lines = [line.replace(_PAD, " ").rstrip() for line in file.getvalue().splitlines()]
-    return "\n".join([printable(section.title), "", *lines, "", *map(printable, section.notes), ""])
+    return "\n".join([printable(section.title), "", *lines, *map(printable, section.notes), ""])
+
+
+def _blocks(label: int, sizes: Sequence[int], width: int | None) -> list[slice]:
+    """The columns that fit beside the labels in `width` characters, block by block."""
+    starts, used = [0], label
+    for index, size in enumerate(sizes):
+        used += 2 + size
+        if width is not None and used > width and index > starts[-1]:
+            starts, used = [*starts, index], label + 2 + size
+    return [slice(*ends) for ends in pairwise([*starts, len(sizes)])]
 
 
 def _markdown(section: TableSection) -> str:

@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from momentalign._format import join_ends, join_first, pluralize
+from momentalign._format import join_ends, join_first, join_names, pluralize
 from momentalign._types import Array
 from momentalign.tables._labels import FEW_VALUES, is_mostly_distinct, label_name
 
 _MISSING = "missing"
-_COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
+_COMMA_NUMBER = re.compile(r"[+-]?(\d+(,\d+)*(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 _LARGEST = 1e150
 """Larger numbers have squares that overflow."""
 _MANY, _ROWS_PER_VALUE = 50, 10
@@ -270,11 +271,14 @@ def check_decimal_points(values: Any, name: str) -> None:
     texts = [str(value).strip() for value in values[values.notna()]]
     commas = [text for text in texts if "," in text]
     if commas and all(map(_COMMA_NUMBER.fullmatch, texts)):
-        raise ValueError(
-            f"Column '{name}' should hold numbers with decimal points, but holds '{commas[0]}'. Save the file with "
-            "points and without separators of thousands, for instance with pandas: "
-            "read_csv('OLD.csv', sep=';', decimal=',', thousands='.').to_csv('NEW.csv', index=False)."
-        )
+        points = [text for text in texts if "." in text]
+        found = join_names([f"'{text}'" for text in dict.fromkeys([*commas[:1], *points[:1]])])
+        advice = "Save the file with points for decimals and nothing between thousands"
+        # Only where a comma cannot separate thousands. pandas' `thousands` drops every point, those of dates included.
+        if not points and max(text.count(",") for text in texts) == 1 and not all(map(_THOUSANDS.fullmatch, commas)):
+            advice += ", for instance with pandas: "
+            advice += "read_csv('OLD.csv', sep=';', decimal=',').to_csv('NEW.csv', index=False)"
+        raise ValueError(f"Column '{name}' should hold numbers with decimal points, but holds {found}. {advice}.")
 
 
 def _too_large(name: str, count: int) -> ValueError:

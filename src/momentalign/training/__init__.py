@@ -17,7 +17,7 @@ from momentalign.training._export import EXPORT_KINDS, export_model
 from momentalign.training._options import Clock, Options, Progress
 from momentalign.training._plain import make_plain_config, run_plain
 from momentalign.training._predictor import Predictor, is_linear_model, load_model, load_run
-from momentalign.training._presets import augmentation_note, preset_note
+from momentalign.training._presets import augmentation_note, preset_notes
 from momentalign.training._run import run
 from momentalign.training._soup import SoupPlan, SoupScore, make_soup, plan_soups
 
@@ -48,7 +48,7 @@ __all__ = [
     "make_soup",
     "peak_memory",
     "plan_soups",
-    "preset_note",
+    "preset_notes",
     "run",
     "run_plain",
 ]

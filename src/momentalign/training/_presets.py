@@ -1,14 +1,15 @@
 """Defaults by data and encoder: published or safe weights, and the augmentation of images."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from momentalign._format import join_first
+from momentalign._format import join_first, join_names
 from momentalign._table_spec import spec_path
 from momentalign._validation import check_choice
-from momentalign.algorithms import PRESETS, AlgorithmSpec, find_training_recipe
+from momentalign.algorithms import PRESETS, SAFE_WEIGHTS, AlgorithmSpec, find_training_recipe, has_safe_weights
 from momentalign.encoders import AUGMENTATIONS
 from momentalign.published import FINE_TUNED_ENCODERS
 from momentalign.runs import RunConfig
@@ -47,19 +48,22 @@ def resolve_augmentation(asked: str, data: DataFacts) -> str:
     return "no-flip" if _are_characters(data.classes) else "domainbed"
 
 
-def preset_note(config: RunConfig, asked: str = "auto") -> str | None:
-    """One line on a preset that is not the published one."""
-    if config.preset == "published":
-        return None
-    if config.preset == "released":
-        return f"Preset released for {config.algorithm}: annealing as in the public code of CMA."
-    why = ""
-    if asked == "auto":
-        name = Path(spec_path(config.dataset)).name
-        encoder = f" with {config.encoder}" if config.encoder else ""
-        why = f", because the paper has no weights for {name}{encoder}; --preset published takes the paper's"
-    momentum = f" and momentum {config.hparams['momentum']:.3g}" if config.hparams["momentum"] else ""
-    return f"Preset safe for {config.algorithm}: {config.hparams['scaling']} scaling{momentum}{why}."
+def preset_notes(runs: Iterable[RunConfig], asked: str = "auto") -> list[str]:
+    """One sentence on each preset other than the published one: for which algorithms, why, and what it does."""
+    algorithms = defaultdict[tuple[str, str], dict[str, None]](dict)
+    for run in runs:
+        if run.preset == "published":
+            continue
+        what = "annealing as in the public code of CMA"
+        if run.preset == "safe":
+            what = f"{run.hparams['scaling']} scaling"
+            if asked == "auto":
+                encoder = f" with {run.encoder}" if run.encoder else ""
+                what += f", because the paper has no weights for {Path(spec_path(run.dataset)).name}{encoder}"
+            if has_safe_weights(run.preset, run.hparams):
+                what += f"; its weights are {SAFE_WEIGHTS}"
+        algorithms[run.preset, what][run.algorithm] = None
+    return [f"Preset {preset} for {join_names(list(names))}: {what}." for (preset, what), names in algorithms.items()]
 
 
 def augmentation_note(config: RunConfig, asked: str = "auto") -> str | None:
