@@ -24,7 +24,7 @@ from torch.optim.swa_utils import AveragedModel
 from momentalign import CMA
 from momentalign.data import ColoredDigits
 
-STEPS, BOUNDARY, BATCH = 800, 400, 128
+STEPS, BOUNDARY, AVERAGED, BATCH = 800, 400, 500, 128
 TRAINING, NEW = ("+90%", "+80%"), "-90%"
 
 
@@ -75,7 +75,7 @@ def train(data: ColoredDigits, seed: int, *, aligned: bool) -> nn.Module:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step > BOUNDARY:  # new: steadier than the last step's weights
+        if step >= AVERAGED:  # new: steadier than the last step's weights
             average.update_parameters(model)
     return average if aligned else model
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from momentalign.algorithms import AVERAGES, WeightAverage, make_average, start_step
+from momentalign.algorithms import AVERAGES, WeightAverage, make_average
 from momentalign.algorithms._weight_average import split_small
 
 STEPS, EVERY = 60, 7
@@ -57,8 +57,8 @@ def walk(
     return seen, means
 
 
-def make(name: str, network: nn.Module, boundary: int | None = None) -> WeightAverage:
-    average = make_average(name, network, STEPS, boundary)
+def make(name: str, network: nn.Module, start: int = 0) -> WeightAverage:
+    average = make_average(name, network, STEPS, start)
     assert average is not None
     return average
 
@@ -66,11 +66,10 @@ def make(name: str, network: nn.Module, boundary: int | None = None) -> WeightAv
 FLAT = [1.0] * len(RECORDS)
 
 
-@pytest.mark.parametrize("boundary", [None, 20, 58, 1000])
-def test_a_simple_average_is_the_mean_of_the_weights_of_all_steps(boundary: int | None) -> None:
+@pytest.mark.parametrize("start", [0, 1, 22, 59, 1000])
+def test_a_simple_average_is_the_mean_of_the_weights_of_all_steps(start: int) -> None:
     network = Walk()
-    seen, means = walk(make("sma", network, boundary), network, FLAT)
-    start = start_step(STEPS, boundary)
+    seen, means = walk(make("sma", network, start), network, FLAT)
     for step, mean in means.items():
         if step < start:
             assert mean is None
@@ -147,7 +146,7 @@ def test_swad_averages_the_steps_of_the_valley(losses: list[float], expected: tu
 def test_swad_looks_for_its_valley_after_the_boundary() -> None:
     network = Walk()
     losses = [0.1] * 4 + [5.0, 4.0, 3.0, 3.0, 3.0, 3.0]
-    average = make("swad", network, boundary=20)
+    average = make("swad", network, start=22)
     seen, means = walk(average, network, losses)
     final = means[STEPS - 1]
     assert final is not None

@@ -29,7 +29,7 @@ from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._recipes import Recipe, find_training_recipe
 from momentalign.algorithms._selfreg import SelfReg
-from momentalign.algorithms._weight_average import WeightAverage, start_step
+from momentalign.algorithms._weight_average import WeightAverage
 
 __all__ = [
     "AVERAGES",
@@ -64,5 +64,4 @@ __all__ = [
     "has_safe_weights",
     "make_average",
     "reset_optimizer",
-    "start_step",
 ]

@@ -25,8 +25,8 @@ class ExponentialAverage(WeightAverage):
 
     name = "ema"
 
-    def __init__(self, network: nn.Module, steps: int, boundary: int | None = None) -> None:
-        super().__init__(network, steps, boundary)
+    def __init__(self, network: nn.Module, steps: int, start: int = 0) -> None:
+        super().__init__(network, steps, start)
         self.first = 0
         self.decay = max(0.0, min(EMA_DECAY, 1 - 5 / steps))
         self.number = 0
@@ -52,12 +52,12 @@ class ExponentialAverage(WeightAverage):
 
 
 class SimpleAverage(WeightAverage):
-    """Arithmetic mean of the weights after every step from :func:`start_step` on."""
+    """Arithmetic mean of the weights after every step from `start` on."""
 
     name = "sma"
 
-    def __init__(self, network: nn.Module, steps: int, boundary: int | None = None) -> None:
-        super().__init__(network, steps, boundary)
+    def __init__(self, network: nn.Module, steps: int, start: int = 0) -> None:
+        super().__init__(network, steps, start)
         self.average = RunningMean()
 
     def record(self, step: int, loss: float) -> None:
@@ -84,14 +84,14 @@ class ValleyAverage(WeightAverage):
     segment whose record has the lowest loss of it and the :data:`N_CONVERGE` − 1 following ones. Their mean loss times
     1 + :data:`TOLERANCE_RATIO` is the height. The valley ends with the last record at or below it, before
     :data:`N_TOLERANCE` records in a row are above. Where no valley began, the average at the end of the run is that of
-    the last segment, as in the authors' code. The search begins at :func:`start_step`, so that a penalty that is
+    the last segment, as in the authors' code. The search begins at `start`, so that a penalty that is
     switched on does not end a valley of the loss without it; the authors' begins with the run.
     """
 
     name = "swad"
 
-    def __init__(self, network: nn.Module, steps: int, boundary: int | None = None) -> None:
-        super().__init__(network, steps, boundary)
+    def __init__(self, network: nn.Module, steps: int, start: int = 0) -> None:
+        super().__init__(network, steps, start)
         self.recent: list[tuple[Tensors, int, float]] = []  # segments before the valley: mean, number, loss
         self.height: float | None = None
         self.valley = RunningMean()
@@ -171,15 +171,15 @@ AVERAGES = ("none", *_AVERAGES)
 """Values of `--average`."""
 
 
-def make_average(name: str, network: nn.Module, steps: int, boundary: int | None = None) -> WeightAverage | None:
+def make_average(name: str, network: nn.Module, steps: int, start: int = 0) -> WeightAverage | None:
     """Make an average by its name; None for "none".
 
     Args:
         name: One of :data:`AVERAGES`.
         network: The network, on its device.
         steps: Number of steps of the run.
-        boundary: Step at which annealing switches a penalty on, or None.
+        start: First step of a simple average, and of the search for a valley.
     """
     if check_choice("average", name, AVERAGES) == "none":
         return None
-    return _AVERAGES[name](network, steps, boundary)
+    return _AVERAGES[name](network, steps, start)

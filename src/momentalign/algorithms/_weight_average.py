@@ -28,13 +28,13 @@ class WeightAverage(ABC):
     Args:
         network: The network, on its device; its tensors are changed in place only.
         steps: Number of steps of the run.
-        boundary: Step at which annealing switches a penalty on, or None.
+        start: First step of a simple average, and of the search for a valley.
     """
 
     name: str = ""
     """Name on the command line."""
 
-    def __init__(self, network: nn.Module, steps: int, boundary: int | None = None) -> None:
+    def __init__(self, network: nn.Module, steps: int, start: int = 0) -> None:
         trained = {name: tensor for name, tensor in network.named_parameters() if tensor.requires_grad}
         floating = {name: tensor for name, tensor in network.named_buffers() if tensor.is_floating_point()}
         moving = trained | floating
@@ -45,7 +45,7 @@ class WeightAverage(ABC):
         on_device = self.same_kind and all(tensor.is_cuda for tensor in self.live)
         self.parts = (split_small(self.total), split_small(self.live)) if on_device else None
         self.steps = steps
-        self.first = start_step(steps, boundary)  # of the steps that are accumulated
+        self.first = start  # of the steps that are accumulated
 
     @torch.no_grad()
     def add(self) -> None:
@@ -161,18 +161,3 @@ def split_small(tensors: Sequence[Tensor]) -> Tensors:
 
 def _is_channels_last(tensor: Tensor) -> bool:
     return tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-
-
-def start_step(steps: int, boundary: int | None = None) -> int:
-    """First step of a simple average, and of the search for a valley.
-
-    After 2% of the steps; with a penalty that annealing switches on, 4% of the steps after that boundary, but at most
-    half of what is left. Of 5,001 steps these are 100 and 200.
-
-    Example:
-        >>> start_step(5001), start_step(5001, boundary=500)
-        (100, 700)
-    """
-    if boundary is None or not 0 < boundary < steps:
-        return steps // 50
-    return boundary + min(steps // 25, (steps - boundary) // 2)

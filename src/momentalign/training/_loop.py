@@ -64,8 +64,8 @@ def train(
     rows = open_rows(data, encoder.preprocessing, device)
     to_device(algorithm, device).train()
     optimizers = algorithm.optimizers()
-    boundary = algorithm.reset_step or find_training_recipe(data.training_recipe).boundary(config.steps)
-    average = make_average(config.average, network, config.steps, boundary)
+    start = find_training_recipe(data.training_recipe).average_start(config.steps, algorithm.reset_step)
+    average = make_average(config.average, network, config.steps, start)
     if config.average == "swad":
         count_held_out(rows, held_out, "--average swad")
     parts: dict[str, Part] = {} if average is None else {"average": average}
