@@ -83,13 +83,15 @@ def test_folders_with_and_without_prefix(tmp_path: Path) -> None:
 def test_a_folder_in_the_data_folder_is_named_from_there(kind: str, tmp_path: Path) -> None:
     data = image_dataset(tmp_path / "images")
     name = f"{kind}models/small?size=48"
+    save_model("resnet", tmp_path / "one" / "models" / "small")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "models").symlink_to(tmp_path / "one" / "models")
     for root in (tmp_path / "one", tmp_path / "other"):
-        save_model("resnet", root / "models" / "small")
         for typed in (name, f"{kind}{root / 'models' / 'small'}?size=48"):
             assert make_config(data, encoder=typed, root=root).encoder == name
     assert build_encoder(name, data, root=tmp_path / "other").source == name
     outside = f"{kind}{tmp_path / 'one' / 'models' / 'small'}"
-    assert make_config(data, encoder=outside, root=tmp_path / "other").encoder == outside
+    assert make_config(data, encoder=outside, root=tmp_path / "images").encoder == outside
 
 
 def test_a_run_finds_its_encoder_in_another_data_folder(tmp_path: Path) -> None:

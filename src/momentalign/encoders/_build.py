@@ -97,10 +97,11 @@ def default_encoder(name: str, recipe: str) -> str:
 def name_encoder(spec: str, root: str | Path | None = None) -> str:
     """Name an encoder in a run's configuration: a folder by its path in the data folder, or else its absolute path."""
     kind, path, option = _parts(spec)
-    folder, data = _folder(path, root).resolve(), data_folder(root).resolve()
+    folder, data = _folder(path, root).absolute(), data_folder(root).absolute()
     if kind + path in _SMALL_NETWORKS or not folder.is_dir():
         return spec
-    return f"{kind}{folder.relative_to(data).as_posix() if folder.is_relative_to(data) else folder}{option}"
+    inside = folder.is_relative_to(data)  # a link in the data folder is in it
+    return f"{kind}{folder.relative_to(data).as_posix() if inside else folder.resolve()}{option}"
 
 
 def is_small_network(spec: str, root: str | Path | None = None) -> bool:
