@@ -9,6 +9,7 @@ from benchmarks.domainbed import __main__ as command
 from benchmarks.domainbed import page, plans
 from benchmarks.domainbed.study import Part, Study, runs_of
 from benchmarks.records import load_lines, rounded, sweep_lines
+from momentalign.runs import Claims
 
 SMALL = Study(
     "rotated-digits",
@@ -43,21 +44,15 @@ def test_what_is_stored_or_finished_is_not_run_again(
     assert "0 of 5 runs are left." in capsys.readouterr().out
 
 
-def test_shares_of_the_runs_make_up_the_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_another_process_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(command.STUDIES, "colored-mnist", SMALL)
     monkeypatch.setattr(command, "run", lambda config, folder, **options: done.append(config.hash()))
     done: list[str] = []
-    words = ["colored-mnist", "--out", str(tmp_path / "runs"), "--data", str(tmp_path), "--share"]
-    for share in ("1/2", "2/2"):
-        assert command.main([*words, share]) == 0
-    assert sorted(done) == sorted(config.hash() for config in runs_of(SMALL, Path()))
-    for wrong in ("0/2", "3/2", "2", "a/b"):
-        with pytest.raises(SystemExit) as stopped:
-            command.main([*words, wrong])
-        assert stopped.value.code == 2
-    assert "should be a part such as 2/4, but is a/b." in capsys.readouterr().err
+    first, *others = [config.hash() for config in runs_of(SMALL, Path())]
+    other_process = Claims(tmp_path)
+    assert other_process.acquire(first)
+    assert command.main(["colored-mnist", "--out", str(tmp_path), "--data", str(tmp_path)]) == 0
+    assert done == others
 
 
 def test_a_data_set_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

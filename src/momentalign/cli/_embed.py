@@ -70,7 +70,7 @@ def embed_command(
                 f"'--encoder' should have trained weights, but those of {encoder} are random. Train it with "
                 "'momentalign train' and name the run's folder, or use pixels."
             )
-        model = build_encoder(encoder, data)
+        model = build_encoder(encoder, data, root=root)
         if workers is None:
             workers = 0 if device == "cpu" else min(8, available_cores())
         embedding = Embedding(

@@ -127,7 +127,7 @@ def make_features(
             check_features(target, dataset, spec)
             return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    model = build_encoder(spec, data)
+    model = build_encoder(spec, data, root=root)
     rows = data if recipe.rows is None else _first_rows(data, recipe.rows)
     workers = 0 if device == "cpu" else min(8, available_cores())
     work = Embedding(rows, model, target, device=device, workers=workers, fewer_rows=skip_bad_files)
