@@ -25,7 +25,7 @@ from momentalign.cli._output import (
     print_warnings,
     share_bar,
 )
-from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
+from momentalign.cli._sweep_output import make_engine, print_notes, print_table, run_plan
 
 if TYPE_CHECKING:
     from momentalign.reproduce import PaperRecipe, ProbingRecipe, SweepRecipe
@@ -169,7 +169,8 @@ def _run_sweep(
     if tally is None:
         return
     results = results_of(plan, out)
-    print_tables(console, results, recipe.rules)
+    for rule in recipe.rules:
+        print_table(console, results, rule)
     figures = out / "figures" / recipe.name if recipe.figure else None
     with share_bar(console) as progress:
         page = write_report(results, out / f"{recipe.name}.html", figures, title=recipe.what, progress=progress)[0]

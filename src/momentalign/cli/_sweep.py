@@ -33,7 +33,7 @@ from momentalign.cli._options import (
     split_names,
 )
 from momentalign.cli._output import make_console, print_lines, print_warnings
-from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
+from momentalign.cli._sweep_output import make_engine, print_notes, print_table, run_plan
 from momentalign.cli._table_options import TableOptions, check_dataset, table_options
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def sweep(
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
 ) -> None:
-    """Compare algorithms: train every run that the selection rules need, resuming if interrupted, and print tables."""
+    """Compare algorithms: train every run that the selection rules need, resuming if interrupted, and print a table."""
     for dataset in datasets:
         check_dataset(dataset, table)
     from momentalign._outputs import check_folder
@@ -204,7 +204,12 @@ def _print_results(
     if tally.finished or tally.before:
         results = read_runs(out)
         problems = results.problems
-        print_tables(console, results, plan.rules, reach=reach)
+        first, *others = plan.rules
+        print_table(console, results, first, reach=reach)
+        if others:
+            more = f" --reach {reach:g}" if reach is not None and others[0] == "extrapolated" else ""
+            more += f" (or {', '.join(others[1:])})" if others[1:] else ""
+            console.print(f"Other rules: momentalign table {shlex.quote(str(out))} --select {others[0]}{more}")
     print_notes(console, tally, problems)
     errors = dict.fromkeys(tally.failed.values())
     print_lines(console, (error for error in errors if not any(error in problem for problem in problems)))

@@ -170,16 +170,14 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
         yield update
 
 
-def print_tables(console: Console, results: "Sweep", rules: Iterable[str], *, reach: float | None = None) -> None:
-    """Print the accuracies of finished runs, a table for each selection rule."""
+def print_table(console: Console, results: "Sweep", rule: str, *, reach: float | None = None) -> None:
+    """Print the accuracies of finished runs under a selection rule."""
     from momentalign.report import accuracy_table
     from momentalign.selection import REACH
 
-    for rule in rules:
-        console.print()
-        text = accuracy_table(results, rule, reach=REACH if reach is None else reach).to_text(terminal_width(console))
-        print_block(console, text.removesuffix("\n"))
     console.print()
+    table = accuracy_table(results, rule, reach=REACH if reach is None else reach)
+    print_block(console, table.to_text(terminal_width(console)))
 
 
 def print_notes(console: Console, tally: "Tally", problems: Iterable[str]) -> None:

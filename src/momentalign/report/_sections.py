@@ -8,7 +8,7 @@ import pandas as pd
 
 from momentalign._format import join_names, pluralize
 from momentalign.algorithms import PLAIN_MODELS, SAFE_WEIGHTS, has_safe_weights
-from momentalign.report._names import algorithm_label, algorithm_order
+from momentalign.report._names import algorithm_label, list_algorithms
 from momentalign.report._table import INCOMPLETE_MARK, MISSING_MARK, ResultCell, ResultRow
 
 RULE_NOTES = {
@@ -71,11 +71,6 @@ class SectionFrames(NamedTuple):
     candidates: pd.DataFrame
     set_aside: pd.DataFrame
     diverged: pd.DataFrame
-
-
-def list_algorithms(runs: pd.DataFrame) -> list[str]:
-    """Algorithms of the runs, in the order of a table."""
-    return sorted(set(runs["algorithm"]), key=algorithm_order)
 
 
 def trial_cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1) -> ResultCell:
