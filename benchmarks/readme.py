@@ -54,7 +54,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
 def demo_block(lines: Sequence[Line]) -> str:
     """The README's two commands with what the first prints."""
     names = {line["run"]["hash"] for line in lines if replace(DIGITS, parts=[DEMO]).covers(line["run"]["config"])}
-    table = accuracy_table(subset(read_lines(lines), names), RULES[1]).to_text()
+    table = accuracy_table(subset(read_lines(lines), names), RULES[1]).to_text(width=100)
     set_up = f"# {SET_UP} of set-up, then {DEMO_TIME}; ends with runs/report.html"
     return f"```console\n$ make demo    {set_up}\n{table.strip()}\n$ make test    # {TESTS}\n```"
 
