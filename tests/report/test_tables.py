@@ -354,7 +354,6 @@ def test_the_command_prints_and_writes(tmp_path):
         (["-o", "."], "'--out' should name a file"),
         (["--select", "extrapolated", "--reach=-1"], "'--reach' should be finite and not below 0, but is -1.0."),
         (["--select", "extrapolated", "--reach", "nan"], "'--reach' should be finite and not below 0, but is nan."),
-        (["--reach", "3"], "'--reach' is for --select extrapolated, but --select is training-domain. Omit it."),
     ],
 )
 def test_bad_options_are_one_line(tmp_path, arguments, message):

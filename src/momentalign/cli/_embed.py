@@ -9,22 +9,16 @@ import typer
 from momentalign._format import format_duration
 from momentalign._machine import available_cores
 from momentalign._table_spec import spec_path
-from momentalign.cli._options import (
-    DatasetArgument,
-    DeviceOption,
-    RootOption,
-    SkipBadFilesOption,
-    WorkersOption,
-    find_device,
-)
+from momentalign.cli._options import DatasetArgument, DeviceOption, ReadingOptions, find_device, option_groups
 from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, progress_bar
-from momentalign.cli._table_options import TableOptions, check_dataset, table_options
+from momentalign.cli._table_options import TableOptions, check_dataset
 
 
-@table_options
+@option_groups
 def embed_command(
     dataset: DatasetArgument,
     table: TableOptions,
+    reading: ReadingOptions,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -37,12 +31,9 @@ def embed_command(
     ),
     batch_size: Annotated[int, typer.Option(help="Rows per batch.", min=1)] = 64,
     device: DeviceOption = "auto",
-    root: RootOption = None,
-    workers: WorkersOption = None,
     with_split: Annotated[
         bool, typer.Option("--with-split", help="Add the in and out splits of trial 0 of the protocol.")
     ] = False,
-    skip_bad_files: SkipBadFilesOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Load encoder and data, print the cost, and stop.")
     ] = False,
@@ -57,7 +48,8 @@ def embed_command(
     device = find_device(device)
     console = make_console()
     with print_warnings(console):
-        data = load_dataset(table_spec(dataset, **table), root=root, skip_bad=skip_bad_files)
+        skip_bad_files, workers = reading.get("skip_bad_files", False), reading.get("workers")
+        data = load_dataset(table_spec(dataset, **table), root=reading.get("root"), skip_bad=skip_bad_files)
         if encoder is None:
             if data.training_recipe != "mnist":
                 raise ValueError(

@@ -27,64 +27,37 @@ _MOST_NOTES = 20
 
 
 def make_engine(
-    name: str,
-    out: Path,
-    *,
-    jobs: int | None,
-    device: str,
-    per_gpu: int,
-    address: str | None = None,
-    cpus: int = 1,
+    name: str, out: Path, *, jobs: int | None, device: str, per_gpu: int, address: str | None = None, cpus: int = 1
 ) -> "Engine":
     """The engine "local" or "ray"; the caller closes it."""
-    from momentalign.sweep import LocalEngine
+    from momentalign.sweep import LocalEngine, RayEngine
 
     if name == "local":
         return LocalEngine(jobs, accelerator=device, per_gpu=per_gpu)
-    from momentalign.sweep import RayEngine
-
     return RayEngine(out, address, jobs=jobs, cpus=cpus, accelerator=device, per_gpu=per_gpu)
 
 
 def run_plan(
-    console: Console,
-    plan: "Plan",
-    engine: "Engine",
-    out: Path,
-    *,
-    weights: bool,
-    dry_run: bool,
-    brief: bool = False,
-    **options: Any,
+    console: Console, plan: "Plan", engine: "Engine", out: Path, *, dry_run: bool, brief: bool = False, **options: Any
 ) -> "Tally | None":
     """Print the cost of a plan, execute it with a progress bar, and close the engine; None after a dry run.
 
-    `brief` asks for a rough estimate of the cost within seconds. The options are `root`, `retry_failed`,
-    `skip_bad_files` and `train_accuracy` of :func:`momentalign.sweep.run_sweep`.
+    `brief` asks for a rough estimate of the cost within seconds. The options are those of
+    :func:`momentalign.sweep.run_sweep`.
     """
     from momentalign.sweep import run_sweep
 
     with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
-        print_cost(console, plan, engine, out, weights=weights, brief=brief, **options)
+        print_cost(console, plan, engine, out, brief=brief, **options)
         if dry_run:
             console.print("Nothing was run.")
             return None
         with _sweep_bar(console, plan) as update:
-            return run_sweep(plan, out, engine, keep_weights=weights, progress=update, **options)
+            return run_sweep(plan, out, engine, progress=update, **options)
 
 
 def print_cost(
-    console: Console,
-    plan: "Plan",
-    engine: "Engine",
-    out: Path,
-    *,
-    root: Path | None,
-    retry_failed: bool = False,
-    weights: bool = True,
-    skip_bad_files: bool = False,
-    train_accuracy: bool = True,
-    brief: bool = False,
+    console: Console, plan: "Plan", engine: "Engine", out: Path, *, retry_failed: bool = False, **options: Any
 ) -> None:
     """Print how many runs remain and their cost, measured on the engine.
 
@@ -121,12 +94,8 @@ def print_cost(
             left.runs,
             engine,
             out.absolute(),
-            root=root,
             finals=left.finals,
-            keep_weights=weights,
-            skip_bad_files=skip_bad_files,
-            train_accuracy=train_accuracy,
-            brief=brief,
+            **options,
             progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
         )
     console.print(f"On {engine.description}: {cost}.")
@@ -141,7 +110,7 @@ def print_cost(
     if cost.size > free:
         raise ValueError(
             f"The sweep needs about {format_size(cost.size)}, but {existing} has {format_size(free)} left. "
-            "Use another --out" + (", or --no-weights." if weights else ".")
+            "Use another --out" + (", or --no-weights." if options.get("keep_weights", True) else ".")
         )
 
 
