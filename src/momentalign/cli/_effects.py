@@ -3,6 +3,7 @@
 A need is another option, "--predict", an option with its value, "--engine ray", or a fact; "no --list" is the opposite.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from momentalign._table_spec import TABLE_OPTIONS, is_table, spec_path, table_sp
 Given = Mapping[str, Any]
 """Values of a command's parameters by their names, of options as they are typed."""
 
-_DATA = {"data from the data folder": "--root", "image files": "--workers --skip-bad-files --augment"}
+_DATA = {"anything in the data folder": "--root", "image files": "--workers --skip-bad-files --augment"}
 _RUN = {"an alignment penalty": "--preset", "a large encoder": "--augment", "rows to split": "--holdout"} | _DATA
 _GPU = {"no --device cpu": "--per-gpu", "no --jobs on this machine": "--per-gpu"}
 _NETWORK = "--encoder --precision --preset --augment --average --device --per-gpu --skip-bad-files"
@@ -26,9 +27,8 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     },
     "embed": {"rows to split": "--with-split"} | _DATA,
     "evaluate": {"a network": "--root --device --batch-size --workers --skip-bad-files --split"} | _DATA,
-    "fetch": {"a download": "--from --root --keep --dry-run"},
+    **{name: {"a download": "--from --root --keep --dry-run"} for name in ("fetch", "path", "verify")},
     "groups": _DATA,
-    "path": {"a download": "--root"},
     "probe": {"--predict": "--id", "no --predict": "path --split --test-domain --task --components --seed --overwrite"},
     "reproduce": {
         "no --list": "name --scale --preset --skip-bad-files --out --device --dry-run",
@@ -55,7 +55,6 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     | _RUN,
     "table": {"--select extrapolated": "--reach"},
     "train": {"--keep extrapolated": "--reach"} | _RUN,
-    "verify": {"a download": "--root"},
 }
 """Options of each command by what they need; others always have an effect."""
 
@@ -90,8 +89,11 @@ def _datasets(given: Given) -> Iterable[str]:
     return [table_spec(name, **reading) for name in given.get("datasets") or [given["dataset"]]]
 
 
-def _is_split(name: str, root: Path | None) -> bool:
-    return not {"in", "out"} >= set(_lib("data").load_dataset(name, root=root).split_names)
+def _reads_root(given: Given) -> bool:
+    encoder = re.sub(r"^hf(-config)?:|\?.*", "", given.get("--encoder") or "")
+    paths = {name: Path(spec_path(name)).expanduser() for name in _datasets(given) if name not in EMBEDDED}
+    named = any(name in DATASET_NAMES or not path.exists() for name, path in paths.items())
+    return named or (encoder != "" and Path(given["--root"], encoder).is_dir())
 
 
 def _methods(given: Given) -> set[str]:
@@ -116,12 +118,14 @@ FACTS: Mapping[str, Callable[[Given], object]] = {
         not is_table(spec_path(name)) and name not in (*EMBEDDED, "colored-mnist", "rotated-mnist", "multinli")
         for name in _datasets(given)
     ),
-    "data from the data folder": lambda given: any(
-        name not in EMBEDDED and (name in DATASET_NAMES or not Path(spec_path(name)).expanduser().exists())
+    "anything in the data folder": _reads_root,
+    "rows to split": lambda given: any(
+        {"in", "out"} >= set(_lib("data").load_dataset(name, root=given["--root"]).split_names)
         for name in _datasets(given)
     ),
-    "rows to split": lambda given: not all(_is_split(name, given["--root"]) for name in _datasets(given)),
-    "a large encoder": lambda given: given["--encoder"] and not _lib("encoders").is_small_network(given["--encoder"]),
+    "a large encoder": lambda given: (
+        given["--encoder"] and not _lib("encoders").is_small_network(given["--encoder"], given["--root"])
+    ),
     "an alignment penalty": _has_preset,
     "an algorithm to train": _methods,
     "a network": lambda given: not _lib("training").is_linear_model(given["run"]),

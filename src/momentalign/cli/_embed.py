@@ -48,8 +48,8 @@ def embed_command(
     device = find_device(device)
     console = make_console()
     with print_warnings(console):
-        skip_bad_files, workers = reading.get("skip_bad_files", False), reading.get("workers")
-        data = load_dataset(table_spec(dataset, **table), root=reading.get("root"), skip_bad=skip_bad_files)
+        root, workers, skip_bad_files = map(reading.get, ("root", "workers", "skip_bad_files"))
+        data = load_dataset(table_spec(dataset, **table), root=root, skip_bad=skip_bad_files or False)
         if encoder is None:
             if data.training_recipe != "mnist":
                 raise ValueError(
@@ -73,7 +73,7 @@ def embed_command(
             device=device,
             workers=workers,
             splits=True if with_split else None,
-            fewer_rows=skip_bad_files,
+            fewer_rows=skip_bad_files or False,
         )
     print_lines(console, model.notes)
     width = model.num_features
