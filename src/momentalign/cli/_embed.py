@@ -51,7 +51,7 @@ def embed_command(
         root, workers, skip_bad_files = map(reading.get, ("root", "workers", "skip_bad_files"))
         data = load_dataset(table_spec(dataset, **table), root=root, skip_bad=skip_bad_files or False)
         if encoder is None:
-            if data.training_recipe != "mnist":
+            if data.training_recipe not in ("mnist", "digits"):
                 raise ValueError(
                     f"{data.name} has no default encoder, which images of at most 64 pixels a side have: pixels. "
                     "Choose one, for instance '--encoder hf:openai/clip-vit-base-patch32', pixels, or a trained run."
