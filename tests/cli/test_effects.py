@@ -33,7 +33,7 @@ ALWAYS = {
     "soup": "folders --out --mix --device",
     "sweep": f"datasets --algorithms {READING} --trials --select --reach --setting --out --engine --jobs "
     "--retry-failed --dry-run",
-    "table": "folders --select --format --out",
+    "table": "folders --select --chosen --format --out",
     "train": f"dataset {READING} --algorithm --test-domain --steps --seed --hparams-seed --set --out --encoder "
     "--devices --device --precision --average --record-every --train-accuracy --keep --checkpoint-every --logger "
     "--compile --dry-run",
@@ -79,6 +79,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "split.csv").write_text("x,y,domain,split\n" + "".join(lines))
     write_images(folder / "photos")
     save_model("resnet", folder / "resnet")
+    save_model("resnet", folder / "data" / "encoders" / "resnet")
     runs = {"network": {}, "linear": {"setting": "probe", "test_domains": []}, "table": {"dataset": "t.csv"}}
     for name, changes in runs.items():
         write_run(folder / name, make_config(**changes), [record(299, "accuracy", 0.5, "-90%", "in")], name="run")
@@ -105,7 +106,7 @@ IGNORED = [
     "data groups t.csv --classes=0,1 --domains=a,b --out=g --root=.",
     "data path colored-digits --root=.",
     "data verify rotated-digits --root=.",
-    *(f"embed t.csv --encoder=network/run {option}" for option in ("--root=.", "--workers=1", "--skip-bad-files")),
+    *(f"embed t.csv --encoder=network/run {option}" for option in ("--root=data", "--workers=1", "--skip-bad-files")),
     *(f"embed colored-mnist {option}" for option in ("--workers=1", "--skip-bad-files")),
     "embed split.csv --encoder=network/run --with-split",
     *(
@@ -169,7 +170,7 @@ IGNORED = [
     "train colored-digits --reach=3",
     *(f"train colored-digits {option}" for option in ("--root=.", "--workers=0", "--skip-bad-files", "--augment=none")),
     "train photos --encoder=mnist-cnn --augment=none",
-    "train photos --encoder=resnet --root=.",
+    "train photos --encoder=resnet --root=data",
     "train split.csv --holdout=0.3",
     "train colored-digits --algorithm=vrex --preset=safe",
     "train colored-digits --preset=published",
@@ -224,6 +225,7 @@ def test_an_option_without_effect_is_an_error(words: str, here: Path, monkeypatc
         "train photos --encoder=resnet --augment=none --workers=1 --skip-bad-files --holdout=0.3",
         "train colored-digits --algorithm=vrex --preset=released --holdout=0.3",
         "train colored-digits --keep=extrapolated --reach=3",
+        "train photos --encoder=hf:encoders/resnet?size=32 --root=data --augment=none",
         "train nothing --root=.",
     ],
 )
