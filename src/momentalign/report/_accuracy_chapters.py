@@ -68,7 +68,9 @@ def _answer(grouped: GroupedSweep, case: Case, rule: str, comparison: Comparison
     chance = next(iter(100 / case.runs["num_classes"].dropna()), None)
     *lines, sentence = describe(comparison)
     return TableWithChart(
-        table, _interval_group(table, grouped.styles, chance), (f"Under {title}: {sentence}", *lines[1:], *lines[:1])
+        table,
+        _interval_group(table, grouped.styles, chance),
+        (f"{case.title}, {title}: {sentence}", *lines[1:], *lines[:1]),
     )
 
 

@@ -11,7 +11,6 @@ from momentalign._format import pluralize
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.published import AVERAGE, PublishedNumber, published_accuracy, published_averages
 from momentalign.report._comparison import compare
-from momentalign.report._frames import step_times
 from momentalign.report._group_table import group_measures, group_section
 from momentalign.report._names import (
     algorithm_label,
@@ -75,9 +74,7 @@ def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTa
     keys = [SectionKey(dataset, labels[dataset], setting) for dataset, setting in pairs]
     keys.sort(key=lambda key: (dataset_order(key.dataset), key.setting))
     measures = group_measures(sweep, chosen) if rule in GROUP_RULES else pd.DataFrame()
-    times = step_times(sweep.records).groupby("run", observed=True)["value"].mean()
-    times = times.groupby(sweep.runs["folder"]).mean()  # averaged weights share it
-    timed = sweep.runs.assign(step_seconds=sweep.runs["folder"].map(times))
+    timed = sweep.runs.assign(seconds=sweep.seconds())
     sections = []
     for key in keys:
         frames = SectionFrames(*map(key.filter, (runs, chosen, listed, aside, diverged)))

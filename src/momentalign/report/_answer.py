@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 from momentalign._format import join_first, join_names, pluralize
 from momentalign.published import WORST_GROUP
-from momentalign.report._comparison import LEVEL, MOST_TRIALS, Comparison, PairedDifference, Verdict
+from momentalign.report._comparison import LEVEL_POINTS, MOST_TRIALS, Comparison, Finding, PairedDifference
 from momentalign.report._names import algorithm_label
 
-_MOST_DOMAINS = 4  # that the sentence goes through; of more it has the mean, the best and the worst
+_MOST_DOMAINS = 4  # that the sentence goes through; of more it has the mean and those that differ most
 _MOST_LISTED = 24  # differences of other methods, by domain; of more the means over domains are listed
 _MOST_NAMED = 3  # in a line
 _LINES = {
-    Verdict.BETTER: "Better than ERM",
-    Verdict.WORSE: "Worse than ERM",
-    Verdict.UNCERTAIN: "Too uncertain to tell",
+    Finding.BETTER: "Better than ERM",
+    Finding.WORSE: "Worse than ERM",
+    Finding.UNCERTAIN: "Too uncertain to tell",
 }
 
 
@@ -43,7 +43,7 @@ def _note(comparison: Comparison) -> str:
     averaged = " (averaged weights with averaged weights)" * any("+" in each.baseline for each in differences)
     return (
         f"{made} with ERM{averaged}, paired by trial: of 20 between equal methods, one is expected to have a 95% "
-        f"interval that excludes 0. Not named: level, within {LEVEL:g} points of 0, or not run with the trials of ERM."
+        f"interval that excludes 0. Not named: level, within {LEVEL_POINTS:g} points of 0, or not in a trial with ERM."
     )
 
 
@@ -63,14 +63,14 @@ def _sentence(comparison: Comparison) -> str:
     if len(shown) > _MOST_DOMAINS:
         shown = [best, *(each for each in shown if each.found)][:_MOST_DOMAINS]
     label, start = algorithm_label(best.algorithm), ""
-    if best.error is None:
+    if all(each.error is None for each in shown):
         start = "With one trial there is no interval: "
-    elif not any(each.verdict == Verdict.BETTER for each in comparison.differences):
+    elif not any(each.verdict == Finding.BETTER for each in comparison.differences):
         start, label = "Nothing is better than ERM: ", f"{label}, with the largest mean,"
     clauses: list[str] = []
-    for verdict in Verdict:
+    for verdict in Finding:
         found = [each for each in shown if each.verdict == verdict]
-        for part in [found] if verdict == Verdict.LEVEL and found else [[each] for each in found]:
+        for part in [found] if verdict == Finding.LEVEL and found else [[each] for each in found]:
             clauses.append(_clause(part, "" if clauses else label))
     text = f"{start}{'; '.join(clauses)}{_cost(comparison)}."
     return text[0].upper() + text[1:]
@@ -83,11 +83,11 @@ def _clause(differences: Sequence[PairedDifference], label: str) -> str:
     if label and first.error is not None:
         details = f"95% interval {details}, {pluralize(first.trials, 'trial')}"
     what, than = f"{size} points {verdict}", "than"
-    if verdict == Verdict.LEVEL:
+    if verdict == Finding.LEVEL:
         what, than = "level", "with"
         within = math.ceil(max(abs(end) for each in differences for end in each.interval) - 1e-6)
         details = f"within {pluralize(within, 'point')}"
-    elif verdict == Verdict.UNCERTAIN:
+    elif verdict == Finding.UNCERTAIN:
         what, than, details = verdict, "apart from", f"{size} points, {details}{_needed(differences)}"
     if label:
         label, what = f", {label}", f"{what} {than} {algorithm_label(first.baseline)}"
@@ -101,10 +101,10 @@ def _cost(comparison: Comparison) -> str:
         points = comparison.costs[best]
         groups = comparison.differences[0].domain == WORST_GROUP
         rows = "all rows" if groups else "the training domains' held-out rows"
-        parts.append(f"{'gained' if points > 0 else 'cost'} {abs(points):.1f} points on {rows}")
+        parts.append(f"it {'gained' if points > 0 else 'cost'} {abs(points):.1f} points on {rows}")
     if best in comparison.times:
-        parts.append(f"took {comparison.times[best]:.1f} times ERM's time per step")
-    return f"; it {' and '.join(parts)}" if parts else ""
+        parts.append(f"its runs took about {comparison.times[best]:.1f} times as long")
+    return f"; {' and '.join(parts)}" if parts else ""
 
 
 def _where(*differences: PairedDifference) -> str:
@@ -114,7 +114,7 @@ def _where(*differences: PairedDifference) -> str:
 
 def _numbers(difference: PairedDifference) -> tuple[str, str]:
     """Points and interval, positive for a method that is worse."""
-    side = -1 if difference.verdict == Verdict.WORSE else 1
+    side = -1 if difference.verdict == Finding.WORSE else 1
     low, high = sorted(side * end for end in difference.interval)
     decimals = 2 if difference.found and low < 0.05 else 1
     size, *ends = (f"{number:z.{decimals}f}" for number in (side * difference.points, low, high))
@@ -122,9 +122,9 @@ def _numbers(difference: PairedDifference) -> tuple[str, str]:
 
 
 def _needed(differences: Sequence[PairedDifference]) -> str:
-    """How many trials would tell :data:`LEVEL` points; nothing if there are as many."""
-    number = max(each.trials_needed if each.verdict == Verdict.UNCERTAIN else 0 for each in differences)
+    """How many trials would tell :data:`LEVEL_POINTS` points; nothing if there are as many."""
+    number = max(each.trials_needed if each.verdict == Finding.UNCERTAIN else 0 for each in differences)
     if number <= max(each.trials for each in differences):
         return ""
     about = f"about {number}" if number <= MOST_TRIALS else f"more than {MOST_TRIALS}"
-    return f"; {about} trials would tell {LEVEL:g} points"
+    return f"; {about} trials would tell {LEVEL_POINTS:g} points"

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from momentalign.published import WORST_GROUP
 from momentalign.report._names import list_algorithms
 
-LEVEL = 2.0
+LEVEL_POINTS = 2.0
 """Points within which a method counts as level with ERM."""
 MOST_TRIALS = 50
 """Largest number of trials that is computed as needed."""
@@ -19,7 +19,7 @@ MOST_TRIALS = 50
 _ROUNDING = 1e-6  # points; smaller differences come from floating-point sums
 
 
-class Verdict(StrEnum):
+class Finding(StrEnum):
     """What a 95% interval says of a difference."""
 
     BETTER = "better"
@@ -55,30 +55,30 @@ class PairedDifference:
         return self.points - error, self.points + error
 
     @property
-    def verdict(self) -> Verdict:
-        """Better or worse if the interval excludes 0, level if it is within :data:`LEVEL` of 0."""
+    def verdict(self) -> Finding:
+        """Better or worse if the interval excludes 0, level if it is within :data:`LEVEL_POINTS` of 0."""
         low, high = self.interval
         if low > _ROUNDING:
-            return Verdict.BETTER
+            return Finding.BETTER
         if high < -_ROUNDING:
-            return Verdict.WORSE
-        return Verdict.LEVEL if max(-low, high) <= LEVEL else Verdict.UNCERTAIN
+            return Finding.WORSE
+        return Finding.LEVEL if max(-low, high) <= LEVEL_POINTS else Finding.UNCERTAIN
 
     @property
     def found(self) -> bool:
         """Whether the interval excludes 0."""
-        return self.verdict in (Verdict.BETTER, Verdict.WORSE)
+        return self.verdict in (Finding.BETTER, Finding.WORSE)
 
     @property
     def trials_needed(self) -> int:
-        """Smallest number of trials whose interval would reach no further than :data:`LEVEL` points to each side.
+        """Smallest number of trials whose interval would reach :data:`LEVEL_POINTS` points or less to each side.
 
         That is for the standard deviation of these trials; 0 for one trial, :data:`MOST_TRIALS` + 1 for any larger one.
         """
         if self.error is None:
             return 0
         deviation = self.error / _reach(self.trials)
-        enough = (number for number in range(2, MOST_TRIALS + 1) if deviation * _reach(number) <= LEVEL)
+        enough = (number for number in range(2, MOST_TRIALS + 1) if deviation * _reach(number) <= LEVEL_POINTS)
         return next(enough, MOST_TRIALS + 1)
 
 
@@ -89,7 +89,7 @@ class Comparison:
     Args:
         differences: Of each method that has runs in common with ERM, by test domain and for the domains' mean.
         costs: Mean difference on the training domains' held-out rows, for data with groups on all rows, by algorithm.
-        times: Time per step relative to ERM, by algorithm, where it is known.
+        times: Time of a run relative to ERM, by algorithm, where it is known.
     """
 
     differences: Sequence[PairedDifference]
@@ -115,7 +115,7 @@ def compare(chosen: pd.DataFrame, runs: pd.DataFrame) -> Comparison | None:
 
     Args:
         chosen: Result of :func:`momentalign.selection.select`.
-        runs: All runs, averaged weights as runs of their own, with a column `step_seconds`.
+        runs: All runs, averaged weights as runs of their own, with a column `seconds`.
     """
     if len({name.partition("+")[0] for name in chosen["algorithm"]}) < 2:
         return None
@@ -123,7 +123,7 @@ def compare(chosen: pd.DataFrame, runs: pd.DataFrame) -> Comparison | None:
     costs = paired_differences(chosen, column="average" if "average" in chosen else "held_out")
     baselines = {each.algorithm: each.baseline for each in differences}
     cells = ["test_domains", "trial", "hparams_seed", "device", "algorithm"]
-    seconds = runs.groupby(cells, dropna=False)["step_seconds"].mean().unstack()
+    seconds = runs.groupby(cells, dropna=False)["seconds"].mean().unstack().replace(0, math.nan)
     times = pd.Series({name: (seconds[name] / seconds[own]).median() for name, own in baselines.items()}, dtype=float)
     lost = {each.algorithm: each.points for each in costs if each.domain is None}
     return Comparison(differences, lost, times.dropna().to_dict())

@@ -90,13 +90,6 @@ def gap_curves(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
     return _curves(gaps, ["sample", "order", "method"])
 
 
-def step_times(records: pd.DataFrame) -> pd.DataFrame:
-    """Records of the seconds per step, without the first of each run, which is warm-up, if it has others."""
-    times = records[records["metric"] == "step_seconds"]
-    steps = times.groupby("run", observed=True)["step"]
-    return times[(times["step"] > steps.transform("min")) | (steps.transform("nunique") == 1)]
-
-
 def run_costs(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
     """Seconds per step and memory of all runs of a case, unfinished ones included.
 
@@ -109,15 +102,18 @@ def run_costs(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
     """
     records = grouped.sweep.records
     records = records[records["run"].isin(case.runs.index)]
-    times = step_times(records).groupby("run", observed=True)["value"].median()
+    times = records[records["metric"] == "step_seconds"]
+    steps = times.groupby("run", observed=True)["step"]
+    times = times[(times["step"] > steps.transform("min")) | (steps.transform("nunique") == 1)]  # the first is warm-up
+    times = times.groupby("run", observed=True)["value"].median()
     memory = records[records["metric"] == "memory_gib"].groupby("run", observed=True)["value"].max()
     costs = pd.concat({"step_seconds": times, "memory_gib": memory}, names=["metric"]).reset_index()
     costs = costs.astype({"run": object}).join(case.runs[["method", "device"]], on="run")
     costs = costs.fillna({"device": "device not known"})
     costs = costs[(costs["metric"] == "step_seconds") | (costs["device"] != "cpu")]
     values = costs.groupby(["device", "method", "metric"])["value"]
-    spread = values.quantile([0.25, 0.5, 0.75]).unstack().set_axis(["low", "value", "high"], axis="columns")
-    spread = spread.assign(runs=values.size()).reset_index()
+    ends = {"value": values.median(), "low": values.quantile(0.25), "high": values.quantile(0.75)}
+    spread = pd.DataFrame({**ends, "runs": values.size()}).reset_index()
     return spread[spread["value"] > 0].reset_index(drop=True)
 
 

@@ -96,7 +96,7 @@ def _tiles(grouped: GroupedSweep, problems: int) -> list[tuple[str, str]]:
     tiles = [(f"{finished:,}" if finished == total else f"{finished:,} / {total:,}", "runs finished")]
     counts = {"method": len(grouped.methods), "data set": len(grouped.cases), "trial": runs["trial"].nunique()}
     tiles += [(str(number), noun + "s" * (number != 1)) for noun, number in counts.items()]
-    if seconds := grouped.sweep.to_frame().loc[runs.index, "seconds"].sum():
+    if seconds := grouped.sweep.seconds()[runs.index].sum():
         tiles.append((format_duration(seconds), "total training time"))
     return [*tiles, (str(problems), "problem" + "s" * (problems != 1) + " found")]
 

@@ -162,5 +162,6 @@ def _best(run: FinishedRun, target: int, validation: Array) -> Iterator[_Candida
     test = run.inside[:, target]
     best = best_record(np.where(np.isnan(test), np.nan, validation))
     if best is not None:
-        held_out = float(np.delete(run.outside[best], target).mean())
+        others = np.delete(run.outside[best], target)
+        held_out = float(others.mean()) if others.size else float("nan")
         yield run, run.domains[target], int(run.steps[best]), float(validation[best]), float(test[best]), held_out
