@@ -20,7 +20,7 @@ from momentalign.runs import Sweep
 from momentalign.selection import read_runs, select
 
 RULES = ("training-domain", "extrapolated", "oracle")
-SHOWN = {name: study for name, study in STUDIES.items() if study.records not in ("ablation", "colored-digits")}
+SHOWN = {name: study for name, study in STUDIES.items() if study.records not in ("ablation", "colored-digits", "pacs")}
 """Studies of this page; several may share a file of records."""
 _SWEEPS: dict[frozenset[str], Sweep] = {}  # reading takes seconds, and two pages read the same runs
 HARDEST = "-90%"
@@ -126,7 +126,7 @@ def difference_table(sweep: Sweep) -> str:
     rows = []
     for name in dict.fromkeys(name for differences in chosen.values() for name in differences):
         cells = [difference_text(chosen[rule].get(name)) for rule in RULES]
-        rows.append([_label(name), *cells])
+        rows.append([method_label(name), *cells])
     return table(["difference from ERM", *RULES], rows, left=(0,)) if rows else "*Only ERM has runs.*"
 
 
@@ -144,7 +144,8 @@ def difference_text(difference: PairedDifference | None) -> str:
     return f"**{text}**" if difference.found else text
 
 
-def _label(name: str) -> str:
+def method_label(name: str) -> str:
+    """Name of a method in tables, with its average."""
     algorithm, plus, average = name.partition("+")
     return find_algorithm(algorithm).label + (f" + {average.upper()}" if plus else "")
 

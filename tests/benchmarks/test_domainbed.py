@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import pages
+from benchmarks import frozen, pages
 from benchmarks.domainbed import __main__ as command
-from benchmarks.domainbed import page, plans
+from benchmarks.domainbed import pacs, page, plans
 from benchmarks.domainbed.study import Part, Study, runs_of
 from benchmarks.records import load_lines, rounded, sweep_lines
 from momentalign.runs import Claims
@@ -106,3 +106,23 @@ def test_stored_runs_become_folders_again(
     assert pages.main(["expand", "colored-mnist", str(tmp_path / "runs")]) == 2
     assert pages.main(["expand", "estimators", str(tmp_path / "other")]) == 2
     assert "should hold runs of a sweep" in capsys.readouterr().err
+
+
+def test_tables_of_pacs_have_the_sets_that_all_methods_have() -> None:
+    study = Study("pacs", ("a", "b"), "none", [Part(("erm", "cma"), 2, 1)], {})
+    lines = [
+        {"run": {"config": {"algorithm": name, "hparams_seed": seed, "trial": 0, "test_domains": [test]}}}
+        for seed, names in enumerate((("erm", "cma"), ("erm",)))
+        for name in names
+        for test in "ab"
+    ]
+    assert pacs.complete_sets(lines, study) == lines[:4]
+
+
+def test_l2_of_frozen_features_is_chosen_without_the_test_domain() -> None:
+    results = [
+        {"l2_factor": 10, "inner": [0.5, 0.7], "test": 0.9},
+        {"l2_factor": 100, "inner": [0.6, 0.7], "test": 0.8},
+    ]
+    line = {"method": "logistic regression", "domain": "a", "results": results}
+    assert frozen.frozen_table([line]).splitlines()[-1] == "| logistic regression | 80.0 | 80.0 | 90.0 |"
