@@ -40,10 +40,10 @@ def _note(comparison: Comparison) -> str:
     differences = comparison.differences
     several = len({each.domain for each in differences}) > 2  # more than a domain and the mean, which equals it
     made = pluralize(sum(several or each.domain is not None for each in differences), "comparison")
-    averaged = " (averaged weights with averaged weights)" * any("+" in each.baseline for each in differences)
+    averaged = " (averages with averages)" * any("+" in each.baseline for each in differences)
     return (
-        f"{made} with ERM{averaged}, paired by trial: of 20 between equal methods, one is expected to have a 95% "
-        f"interval that excludes 0. Not named: level, within {LEVEL_POINTS:g} points of 0, or not in a trial with ERM."
+        f"{made} with ERM{averaged}, paired by trial; of 20 between equal methods, one 95% interval excludes 0. Level "
+        f"within {LEVEL_POINTS:g} points."
     )
 
 
@@ -86,7 +86,7 @@ def _clause(differences: Sequence[PairedDifference], label: str) -> str:
     if verdict == Finding.LEVEL:
         what, than = "level", "with"
         within = math.ceil(max(abs(end) for each in differences for end in each.interval) - 1e-6)
-        details = f"within {pluralize(within, 'point')}"
+        details = f"within {pluralize(within, 'point')}" if within else "the same"
     elif verdict == Finding.UNCERTAIN:
         what, than, details = verdict, "apart from", f"{size} points, {details}{_needed(differences)}"
     if label:

@@ -13,9 +13,8 @@ from momentalign.report._table import INCOMPLETE_MARK, MISSING_MARK, ResultCell,
 
 RULE_NOTES = {
     "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
-    "extrapolated": "Selected by the training domains for a domain unlike them, reach {reach:g}: best record by the "
-    "worst domain's accuracy - {reach:g} × its distance from the best domain's beyond 2 standard errors, on their out "
-    "splits.",
+    "extrapolated": "Selected on the training domains' out splits: best record by the worst domain's accuracy - "
+    "{reach:g} × its distance from the best domain's beyond 2 standard errors.",
     "leave-one-domain-out": "Selected by leave-one-domain-out: best step by mean accuracy on the other domains, "
     "each left out of training in turn.",
     "worst-group": "Selected by the worst group: last record, by the worst group's validation accuracy; the five best "
