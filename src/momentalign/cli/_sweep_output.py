@@ -48,7 +48,7 @@ def run_plan(
     from momentalign.sweep import run_sweep
 
     with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
-        print_cost(console, plan, engine, out, brief=brief, **options)
+        print_cost(console, plan, engine, out, brief=brief, measure=dry_run, **options)
         if dry_run:
             console.print("Nothing was run.")
             return None
@@ -57,9 +57,16 @@ def run_plan(
 
 
 def print_cost(
-    console: Console, plan: "Plan", engine: "Engine", out: Path, *, retry_failed: bool = False, **options: Any
+    console: Console,
+    plan: "Plan",
+    engine: "Engine",
+    out: Path,
+    *,
+    retry_failed: bool = False,
+    measure: bool = True,
+    **options: Any,
 ) -> None:
-    """Print how many runs remain and their cost, measured on the engine.
+    """Print how many runs remain and, with `measure`, their cost, measured on the engine.
 
     Raises ValueError if the disk space is insufficient, the folder is not writable or has runs on data that have
     changed, and ModuleNotFoundError if training needs a package that is not installed.
@@ -88,6 +95,9 @@ def print_cost(
     if isinstance(engine, LocalEngine) and any(config.setting == "finetune" for config in left.runs):
         check_installed()
         check_precision(left.runs[0].precision, engine.accelerator)
+    if not measure:
+        console.print(f"On {engine.description}.")
+        return
     with console.status("Measuring a few steps …") as status:
         cost = estimate_sweep(
             plan,
