@@ -26,7 +26,7 @@ from momentalign.report import accuracy_table
 
 STUDY, NEW = STUDIES["colored-mnist"], "-90%"
 RULES = ("training-domain", "extrapolated")
-DEMO = Part(("erm", "fishr", "cma-momentum"), 1, 6)
+DEMO = Part(("erm", "fishr", "cma-momentum"), 1, 5)
 """The sweep of `make demo`: runs of the study of coloured digits."""
 SET_UP, DEMO_TIME, TESTS = "half a minute", "a minute and a half", "ten minutes"
 """How long the commands take on two cores."""
