@@ -100,8 +100,10 @@ def _cost(comparison: Comparison) -> str:
     if best in comparison.costs:
         points = comparison.costs[best]
         groups = comparison.differences[0].domain == WORST_GROUP
-        rows = "all rows" if groups else "the training domains' held-out rows"
-        parts.append(f"it {'gained' if points > 0 else 'cost'} {abs(points):.1f} points on {rows}")
+        rows = "all rows" if groups else "the held-out rows of its training domains"
+        parts.append(
+            f"where it differs most it {'gained' if points > 0 else 'cost'} {abs(points):.1f} points on {rows}"
+        )
     if best in comparison.times:
         parts.append(f"its runs took about {comparison.times[best]:.1f} times as long")
     return f"; {' and '.join(parts)}" if parts else ""
