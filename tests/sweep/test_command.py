@@ -178,10 +178,10 @@ def test_bad_options_are_one_line(tmp_path, arguments, message):
     assert "\n" not in str(result.exception)
 
 
-def test_too_little_room_is_said_before_the_start(tmp_path, shared, monkeypatch):
+def test_a_dry_run_says_that_there_is_too_little_room(tmp_path, shared, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10))
-    result = command(ROWS, "--algorithms", "erm", *SMALL, "-o", tmp_path / "runs")
+    result = command(ROWS, "--algorithms", "erm", *SMALL, "-o", tmp_path / "runs", "--dry-run")
     assert isinstance(result.exception, ValueError)
     assert re.search("The sweep needs about .* left. Use another --out, or --no-weights.", str(result.exception))
     assert list(tmp_path.iterdir()) == []
