@@ -76,23 +76,9 @@ class SortedRows:
         lengths: Array = np.einsum("nd,nd->n", self.X, self.X)
         return lengths
 
-    def chunks(self) -> Iterator[tuple[slice, list[tuple[int, slice]]]]:
-        """Slices of rows over several small domains, with the blocks that they consist of."""
-        size, blocks = self._block_size, list[tuple[int, slice]]()
-        for domain, block in self.blocks():
-            if blocks and block.stop - blocks[0][1].start > size:
-                yield slice(blocks[0][1].start, block.start), blocks
-                blocks = []
-            blocks.append((domain, block))
-        yield slice(blocks[0][1].start, len(self.X)), blocks
-
-    @property
-    def _block_size(self) -> int:
-        return max(256, _NUMBERS // int(self.X.shape[1]))
-
     def blocks(self) -> Iterator[tuple[int, slice]]:
         """Slices of rows, each within one domain, with the domain's index."""
-        size = self._block_size
+        size = max(256, _NUMBERS // int(self.X.shape[1]))
         for domain in range(self.number):
             first, end = int(self.starts[domain]), int(self.starts[domain + 1])
             for start in range(first, end, size):

@@ -30,10 +30,8 @@ from momentalign.penalties import (
 )
 from momentalign.probing._group_methods import (
     fit_subsampled_groups,
-    refit_by_mistakes,
     refit_on_training_rows,
     refit_on_validation_rows,
-    train_twice,
 )
 
 Hparams = Mapping[str, float]
@@ -42,7 +40,7 @@ SOLVERS = ("converged", "sgd")
 PUBLISHED_SCALING = "parameters"
 """Units of the published weights of moment alignment: each spread divided by (dC)²."""
 
-_ORDERS = {"gradient_weight": 1, "hessian_weight": 2, "third_weight": 3}
+_ORDERS = {"gradient_weight": 1, "hessian_weight": 2}
 
 LEARNING_RATE = 1e-3
 
@@ -125,8 +123,8 @@ def _alignment(
 
     def penalty(**options: Any) -> DomainPenalty:
         weights = {_ORDERS[key]: options.pop(key) for key in grid}
-        route = "direct" if max(weights) < 3 else "gram"  # few features for the rows of a batch
-        return MomentAlignment(weights, scaling=scaling, bias=False, route=route, **options)
+        # Few features for the rows of a batch.
+        return MomentAlignment(weights, scaling=scaling, bias=False, route="direct", **options)
 
     return ProbeMethod(name, label, grid, penalty, scaling, note=dict.fromkeys(SOLVERS, note) if note else {})
 
@@ -184,15 +182,6 @@ METHODS: dict[str, ProbeMethod] = {
             scaling="relative",
             note="relative weights",
         ),
-        _alignment(
-            "moment-alignment",
-            MomentAlignment.label,
-            {
-                "gradient_weight": ALIGNMENT_GRID[::3],
-                "hessian_weight": ALIGNMENT_GRID[::3],
-                "third_weight": (1.0, 10.0, 100.0, 1e3),
-            },
-        ),
         ProbeMethod(
             "balanced",
             "Groups balanced",
@@ -231,20 +220,6 @@ METHODS: dict[str, ProbeMethod] = {
             solvers=("converged",),
             least={"train": 2, "val": 1},
         ),
-        ProbeMethod(
-            "afr",
-            "AFR",
-            {"gamma": (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), "distance_weight": (0.01, 0.1, 1.0)},
-            fit=refit_by_mistakes,
-            solvers=("converged",),
-        ),
-        ProbeMethod(
-            "jtt",
-            "JTT",
-            {"first_l2_factor": (1.0, 30.0, 1000.0), "upweight": (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)},
-            fit=train_twice,
-            solvers=("converged",),
-        ),
         replace(
             _alignment(
                 "cma-balanced",
@@ -259,8 +234,8 @@ METHODS: dict[str, ProbeMethod] = {
     )
 }
 
-GROUP_METHODS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "afr", "jtt", "cma-balanced")
-"""Methods that weigh groups or mistakes rather than domains."""
+GROUP_METHODS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "cma-balanced")
+"""Methods that weigh groups rather than domains."""
 
 PROTOCOL_METHODS = (
     "erm",
