@@ -156,8 +156,8 @@ def test_sgd_counts_groups_alike() -> None:
     assert value(heads["balanced"].coef) < value(heads["erm"].coef)
     worst = solver.fit_sgd(FEATURES, find_method("groupdro-groups"), {"eta": 0.1}, 0)
     assert worst.converged
-    with pytest.raises(ValueError, match="'dfr' is fitted by solver 'converged' only"):
-        make_probe_config("spurious", "dfr", solver="sgd", data=FEATURES.data)
+    with pytest.raises(ValueError, match="'subsampled' is fitted by solver 'converged' only"):
+        make_probe_config("spurious", "subsampled", solver="sgd", data=FEATURES.data)
 
 
 def test_groups_that_are_too_small_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,12 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, TypedDict
+from typing import ClassVar, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, checks_values
-from momentalign._search_space import SearchSpace, fixed_arguments
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._gather import gather_batch, is_distributed
@@ -35,7 +34,8 @@ class DomainPenalty(nn.Module, ABC):
     to compare: the penalty is 0, and a warning is given once.
 
     A subclass implements :meth:`compute_terms` and declares, as class attributes, what sweeps and reports need:
-    `name`, `label`, `term_labels`, `capturable`, and :meth:`search_space`.
+    `label`, `term_labels`, `capturable`. Without a class method `search_space(recipe, steps)` its hyper-parameters are
+    the constructor's arguments whose default is a number, fixed at it.
 
     Args:
         weights: Weight of each term, by the term's name.
@@ -48,11 +48,8 @@ class DomainPenalty(nn.Module, ABC):
             compiling or capturing.
     """
 
-    name: str = ""
-    """Name on the command line."""
-
     label: str = ""
-    """Name in tables and charts."""
+    """Name of a penalty of your own in tables and charts; without it the class's name."""
 
     term_labels: ClassVar[Mapping[str, str]] = {}
     """Titles of the terms in a report, by the terms' names."""
@@ -138,44 +135,6 @@ class DomainPenalty(nn.Module, ABC):
     def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
         """The unweighted terms by one vector per domain, for full-batch fits of a linear head with cross-entropy."""
         raise NotImplementedError(f"{self} has no form that is linear in the number of rows.")
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters of a sweep: published defaults and random draws.
-
-        Without an override: the constructor's arguments whose default is a number, fixed at it.
-
-        Args:
-            recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
-            steps: Length of the run, which annealing is scaled to.
-
-        Returns:
-            Hyper-parameters by name, the same names for every recipe.
-        """
-        return fixed_arguments(cls)
-
-    @classmethod
-    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters for data and encoders that the paper has no weights for; the published ones by default.
-
-        Args:
-            recipe: As for :meth:`search_space`.
-            steps: As for :meth:`search_space`.
-
-        Returns:
-            Hyper-parameters by name: those of :meth:`search_space`, and any other arguments of the constructor.
-        """
-        return cls.search_space(recipe, steps)
-
-    @classmethod
-    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters as the public code has them, where that differs; takes what :meth:`search_space` takes."""
-        return cls.search_space(recipe, steps)
-
-    @classmethod
-    def from_hyperparameters(cls, **arguments: Any) -> Self:
-        """Make the penalty from values of its search space and, if the constructor takes it, `num_domains`."""
-        return cls(**arguments)
 
     def _weigh(
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, uniform, whole
 from momentalign._validation import check_decay
 from momentalign.closed_form import HEADS
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
@@ -34,8 +33,6 @@ class Fishr(DomainPenalty):
         tensor(0.1406)
     """
 
-    name = "fishr"
-    label = "Fishr"
     term_labels: ClassVar = {"gradient_variance": "Fishr: spread of gradient variances"}
     capturable = True
 
@@ -43,15 +40,6 @@ class Fishr(DomainPenalty):
         super().__init__({"gradient_variance": weight}, **options)
         self.momentum = check_decay("momentum", momentum)
         self.sums = DecayedSums(["variance"], self.num_domains, self.momentum)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Published weight, moving average and annealing."""
-        return {
-            "weight": Hyperparameter(1000.0, power_of_ten(1, 4)),
-            "momentum": Hyperparameter(0.95, uniform(0.90, 0.99)),
-            "anneal_steps": annealing(1500, whole(uniform(0, 5000)), steps),
-        }
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spread of the averaged variances."""

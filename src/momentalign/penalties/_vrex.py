@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, whole
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 
@@ -27,27 +26,12 @@ class VREx(DomainPenalty):
         tensor(4.)
     """
 
-    name = "vrex"
-    label = "VREx"
     term_labels: ClassVar = {"loss_variance": "VREx: variance of losses"}
     initial_weight = 1.0
     capturable = True
 
     def __init__(self, weight: float = 1.0, **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"loss_variance": weight}, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """DomainBed's weight and annealing."""
-        return {
-            "weight": Hyperparameter(10.0, power_of_ten(-1, 5)),
-            "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
-        }
-
-    @classmethod
-    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Without annealing by default, as in the public code of CMA."""
-        return {**cls.search_space(recipe, steps), "anneal_steps": annealing(0, whole(power_of_ten(0, 4)), steps)}
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Variance of the domains' losses."""
