@@ -10,7 +10,6 @@ and a few numbers per row. Time of one evaluation at order 2: two passes of n·d
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -144,21 +143,18 @@ class AlignmentObjective(Objective):
             if not dense and outputs > 1:
                 # The trace of A is twice the sum over pairs of p_a p_b.
                 S = S.sum(1, keepdims=True) * (2.0 / outputs)
-            for _, parts in groupby(self.rows.blocks(), key=lambda part: not pooled and part[0]):
-                blocks = [block for _, block in parts]
-                rows = slice(blocks[0].start, blocks[-1].stop)
+            for part in [slice(None)] if pooled else self.rows.parts:
+                X, own = self.rows.X[part], S[part]
                 if not dense and d > _SQUARE:
-                    diagonal = np.einsum("n,nd,nd->d", S[rows, 0], self.rows.X[rows], self.rows.X[rows])
+                    diagonal = np.einsum("n,nd,nd->d", own[:, 0], X, X)
                     yield diagonal, diagonal**2
                     continue
-                moments = np.zeros((S.shape[1], d, d))
-                for block in blocks:
-                    moments += second_moments(self.rows.X[block], S[block])
+                moments = second_moments(X, own)
                 H = self._assembled(moments) if dense else moments[0]
-                if not squares or dense or rows.stop - rows.start > d:
+                if not squares or dense or len(X) > d:
                     yield H, H @ H if squares else 0.0
                 else:
-                    Y = self.rows.X[rows] * np.sqrt(S[rows])
+                    Y = X * np.sqrt(own)
                     yield H, Y.T @ (Y @ Y.T @ Y)
 
     def _assembled(self, moments: Array) -> Array:

@@ -76,10 +76,16 @@ class SortedRows:
         lengths: Array = np.einsum("nd,nd->n", self.X, self.X)
         return lengths
 
-    def blocks(self) -> Iterator[tuple[int, slice]]:
-        """Slices of rows, each within one domain, with the domain's index."""
-        size = max(256, _NUMBERS // int(self.X.shape[1]))
-        for domain in range(self.number):
-            first, end = int(self.starts[domain]), int(self.starts[domain + 1])
-            for start in range(first, end, size):
-                yield domain, slice(start, min(start + size, end))
+    @property
+    def parts(self) -> list[slice]:
+        """Rows of each domain."""
+        return [
+            slice(start, end) for start, end in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        ]
+
+
+def blocks(rows: int, dimension: int) -> Iterator[slice]:
+    """Slices of rows whose products stay in the cache."""
+    size = max(256, _NUMBERS // dimension)
+    for start in range(0, rows, size):
+        yield slice(start, start + size)

@@ -20,7 +20,7 @@ from scipy.linalg.blas import dtrmm
 
 from momentalign._types import Array
 from momentalign.linear._losses import HeadLoss
-from momentalign.linear._rows import SortedRows
+from momentalign.linear._rows import SortedRows, blocks
 
 KERNEL_ENTRIES = 2**28
 """Largest number of entries of k: 2 GiB, 16,384 rows; and of the domains' derivatives where k is not larger."""
@@ -31,40 +31,46 @@ Spread = Callable[[Array], tuple[float, Array]]
 
 def second_moments(X: Array, S: Array) -> Array:
     """Σ_i S_i x_i x_iᵀ for coordinates that are not negative, (q, d, d)."""
-    # BLAS computes only half of a matrix times its own transpose.
-    Y = np.sqrt(S).T[:, :, None] * X
-    moments: Array = np.matmul(Y.transpose(0, 2, 1), Y)
+    d = X.shape[1]
+    moments = np.zeros((S.shape[1], d, d))
+    for block in blocks(len(X), d):
+        # BLAS computes only half of a matrix times its own transpose.
+        Y = np.sqrt(S[block]).T[:, :, None] * X[block]
+        moments += np.matmul(Y.transpose(0, 2, 1), Y)
     return moments
 
 
 def quadratic_forms(X: Array, B: Array) -> Array:
     """x_iᵀ B x_i for symmetric B (q, d, d), shape (b, q)."""
-    forms: Array
-    if len(B) == 1:
+    q, d = B.shape[:2]
+    forms = np.empty((len(X), q))
+    if q == 1:
         # From the lower triangle alone: a triangular product takes half the work.
         lower = 2.0 * np.tril(B[0], -1) + np.diag(B[0].diagonal())
-        forms = np.einsum("db,db->b", dtrmm(1.0, lower.T, X.T), X.T)[:, None]
     else:
-        wide = np.moveaxis(B, 0, 1).reshape(X.shape[1], -1)
-        forms = np.einsum("bqd,bd->bq", (X @ wide).reshape(len(X), len(B), -1), X)
+        wide = np.moveaxis(B, 0, 1).reshape(d, -1)
+    for block in blocks(len(X), d):
+        x = X[block]
+        products = dtrmm(1.0, lower.T, x.T).T[:, None] if q == 1 else (x @ wide).reshape(len(x), q, d)
+        forms[block] = np.einsum("bqd,bd->bq", products, x)
     return forms
 
 
 def direct_spread(order: int, loss: HeadLoss, rows: SortedRows) -> Spread:
     """The spread of order 1 or 2 from the domains' derivatives."""
-    X, u, (K, d) = rows.X, rows.shares[:, None], (rows.number, rows.X.shape[1])
+    u, K = rows.shares[:, None], rows.number
 
     def spread(S: Array) -> tuple[float, Array]:
-        weighted, q = S * u, S.shape[1]
-        D = np.zeros((K, q, *[d] * order))
-        for domain, block in rows.blocks():
-            D[domain] += second_moments(X[block], weighted[block]) if order == 2 else weighted[block].T @ X[block]
-        centred = (D - D.mean(0)).reshape(K, q, -1)
+        weighted = S * u
+        pairs = [(rows.X[part], weighted[part]) for part in rows.parts]
+        D = np.stack([second_moments(X, W) if order == 2 else W.T @ X for X, W in pairs])
+        centred = (D - D.mean(0)).reshape(K, D.shape[1], -1)
         raised = np.moveaxis(loss.metric(order, np.moveaxis(centred, 1, 2)), 2, 1)
-        B, T = raised.reshape(D.shape), np.empty_like(S)
-        for domain, block in rows.blocks():
-            T[block] = quadratic_forms(X[block], B[domain]) if order == 2 else X[block] @ B[domain].T
-        return float(np.vdot(centred, raised)) / K, T * (2.0 / K * u)
+        contracted = [
+            quadratic_forms(X, B) if order == 2 else X @ B.T
+            for (X, _), B in zip(pairs, raised.reshape(D.shape), strict=True)
+        ]
+        return float(np.vdot(centred, raised)) / K, np.concatenate(contracted) * (2.0 / K * u)
 
     return spread
 
@@ -73,9 +79,9 @@ def kernel_spread(order: int, loss: HeadLoss, rows: SortedRows) -> Spread:
     """The spread of an order through the matrix k."""
     K, u = rows.number, rows.shares
     kernel = (rows.X @ rows.X.T) ** order
-    for start, end in zip(rows.starts[:-1], rows.starts[1:], strict=True):
-        kernel[start:end] *= -1.0 / K
-        kernel[start:end, start:end] *= 1.0 - K
+    for part in rows.parts:
+        kernel[part] *= -1.0 / K
+        kernel[part, part] *= 1.0 - K
     kernel *= u / K
     kernel *= u[:, None]
 

@@ -13,7 +13,7 @@ from momentalign.linear import PUBLISHED_CS, LinearHead, balance_weights, fit_gr
 from momentalign.sklearn._base import FitRows
 from momentalign.sklearn._groups import GroupClassifier
 
-METHODS = ("balanced", "subsampled", "groupdro", "dfr", "cma")
+REMEDIES = ("balanced", "subsampled", "groupdro", "dfr", "cma")
 
 
 class GroupRobustClassifier(GroupClassifier):
@@ -129,7 +129,7 @@ class GroupRobustClassifier(GroupClassifier):
         Returns:
             The fitted estimator.
         """
-        check_choice("method", self.method, METHODS)
+        check_choice("method", self.method, REMEDIES)
         self._check_dfr()
         for name in ("gradient_weight", "hessian_weight", "tol", *(["l2"] if self.l2 is not None else [])):
             check_weight(name, getattr(self, name))
