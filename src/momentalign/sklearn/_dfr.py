@@ -99,6 +99,6 @@ class DFRClassifier(GroupClassifier):
             The fitted estimator.
         """
         self._check_dfr()
-        rows = self._take_rows(X, y, groups, None, validation, sample_weight)
-        self._store(self._fit_dfr(rows, check_random_state(self.random_state), np.shape(y)[0]))
+        rows, number = self._take_rows(X, y, groups, None, validation, sample_weight)
+        self._store(self._fit_dfr(rows, check_random_state(self.random_state), number))
         return self

@@ -136,8 +136,8 @@ class GroupRobustClassifier(GroupClassifier):
         check_count("draws", self.draws, 1)
         if validation is not None and self.method != "dfr":
             raise TypeError(f"method '{self.method}' holds no rows out, but 'validation' was given. Leave it out.")
-        rows = self._take_rows(X, y, groups, domains, validation, sample_weight)
-        self._store(self._fit(rows, check_random_state(self.random_state), np.shape(y)[0]))
+        rows, number = self._take_rows(X, y, groups, domains, validation, sample_weight)
+        self._store(self._fit(rows, check_random_state(self.random_state), number))
         return self
 
     def _fit(self, rows: FitRows, random: np.random.RandomState, number: int) -> LinearHead:

@@ -46,8 +46,8 @@ class GroupClassifier(LogitClassifier):
         domains: ArrayLike | None,
         held_out: ArrayLike | None,
         sample_weight: ArrayLike | None,
-    ) -> FitRows:
-        """Validate the arguments of `fit`; set `groups_` and `group_sizes_`.
+    ) -> tuple[FitRows, int]:
+        """Validate the arguments of `fit`, and count the rows as given; set `groups_` and `group_sizes_`.
 
         Without groups they are the pairs of class and domain, or, with a warning, the classes.
         """
@@ -80,7 +80,7 @@ class GroupClassifier(LogitClassifier):
                     )
             rows = rows.take(np.flatnonzero(weights))
         self.group_sizes_ = np.bincount(units[rows.given])
-        return rows
+        return rows, number
 
     def _fit_dfr(self, rows: FitRows, random: np.random.RandomState, number: int) -> LinearHead:
         """DFR; sets `C_`, `scores_` and `validation_`, the held-out rows among the `number` given ones."""
