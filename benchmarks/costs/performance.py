@@ -59,7 +59,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         "searches": crossed_table(
             cpu.get("searches", []), "python -m benchmarks.estimators.speed --out bench.json", ratios=True
         ),
-        "groups": one_table_each(cpu.get("worst groups", []), "python -m benchmarks.groups.speed --out bench.json"),
+        "groups": one_table_each(cpu.get("worst groups", []), "benchmarks.groups.speed of commit b48b71d"),
         "sweep-page": one_table_each(
             cpu.get("tables and page of a sweep", []), "momentalign bench --sweeps --out bench.json"
         ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from benchmarks.groups.methods import METHODS
+from benchmarks.groups.methods import NEEDS
 from benchmarks.groups.sets import SETS
 from benchmarks.groups.study import AVERAGE, SHIPPED, WORST, GroupStudy
 from benchmarks.groups.tables import COMPARED
@@ -36,7 +36,7 @@ def sentence_numbers(study: GroupStudy) -> dict[str, str]:
     losses = []
     for name in study.sets:
         means = {method: study.scores(name, method, "worst-group").mean() for method in study.methods}
-        losses.append(max(means.values()) - max(means[key] for key in means if METHODS[key].needs == "labels"))
+        losses.append(max(means.values()) - max(means[key] for key in means if NEEDS[key] == "labels"))
     facts["labels-loss"] = _range(losses)
     return facts
 

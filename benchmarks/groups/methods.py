@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from momentalign.linear import PUBLISHED_CS
-from momentalign.sklearn import GroupRobustClassifier, MomentAlignedClassifierCV
+from momentalign.sklearn import GroupRobustClassifier
 
 Options = dict[str, Any]
 L2_FACTORS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
@@ -33,13 +33,9 @@ class FitArrays(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """How a method is made from the rows and a setting, what it is given of the training rows, and its settings.
-
-    The first setting, `{}`, is the method as it is shipped.
-    """
+    """How a method is made from the rows and a setting, and its settings; the first, `{}`, is the method as shipped."""
 
     make: Callable[..., Any]
-    needs: str
     settings: tuple[Options, ...]
 
 
@@ -70,39 +66,34 @@ _L2 = _grid(l2_factor=L2_FACTORS[1:])
 _CS = _grid(Cs=_single(*PUBLISHED_CS))
 
 METHODS = {
-    "erm": Remedy(_logistic, "labels", _L2),
-    "class-balanced": Remedy(lambda rows, **o: _logistic(rows, class_weight="balanced", **o), "labels", _L2),
-    "jtt": Remedy(
-        _robust("jtt"),
-        "labels",
-        _grid(upweights=_single(2.0, 5.0, 20.0, 50.0), first_l2_factors=_single(1.0, 1000.0), l2_factor=(1.0, 100.0)),
-    ),
-    "afr": Remedy(
-        _robust("afr"),
-        "labels",
-        _grid(gammas=_single(0.0, 0.5, 1.0, 2.0, 4.0, 8.0), afr_l2s=_single(1.0, 0.1, 0.01)),
-    ),
-    "balanced": Remedy(_robust("balanced"), "groups", _L2),
-    "subsampled": Remedy(_robust("subsampled"), "groups", _L2),
-    "groupdro": Remedy(_robust("groupdro"), "groups", _grid(l2_factor=(10.0, 100.0, 1e3))),
-    "dfr": Remedy(_robust("dfr"), "groups", _CS),
-    "dfr-train": Remedy(_robust("dfr", refit_on="training", validation=0.5), "groups", _CS),
-    "cma": Remedy(
-        _robust("cma"), "groups, attributes", _grid(gradient_weight=(1.0, 10.0, 100.0), l2_factor=L2_FACTORS)
-    ),
-    "search": Remedy(lambda rows: MomentAlignedClassifierCV(selection="worst_group"), "groups, attributes", ({},)),
+    "erm": Remedy(_logistic, _L2),
+    "class-balanced": Remedy(lambda rows, **o: _logistic(rows, class_weight="balanced", **o), _L2),
+    "balanced": Remedy(_robust("balanced"), _L2),
+    "subsampled": Remedy(_robust("subsampled"), _L2),
+    "groupdro": Remedy(_robust("groupdro"), _grid(l2_factor=(10.0, 100.0, 1e3))),
+    "dfr": Remedy(_robust("dfr"), _CS),
+    "dfr-train": Remedy(_robust("dfr", refit_on="training", validation=0.5), _CS),
+    "cma": Remedy(_robust("cma"), _grid(gradient_weight=(1.0, 10.0, 100.0), l2_factor=L2_FACTORS)),
 }
-"""In the order of the tables."""
+
+NEEDS = {
+    "erm": "labels",
+    "class-balanced": "labels",
+    "jtt": "labels",
+    "afr": "labels",
+    **{method: "groups" for method in METHODS if method not in ("erm", "class-balanced", "cma")},
+    "cma": "groups, attributes",
+    "search": "groups, attributes",
+}
+"""What each method is given of the training rows, in the order of the tables.
+
+`jtt`, `afr` and `search` have records only: commit b48b71d has their code.
+"""
 
 
 def describe_choice(model: Any) -> str:
     """What a model chose by itself, empty if it chooses nothing."""
-    if isinstance(model, MomentAlignedClassifierCV):
-        weights = {"gradient": model.gradient_weight_, "Hessian": model.hessian_weight_}
-        aligned = [f"{order} {weight:g}" for order, weight in weights.items() if weight]
-        return ", ".join([model.method_ or "no remedy", f"{model.l2_factor_:g}/n", *aligned])
-    names = {"C_": "C", "gamma_": "γ", "afr_l2_": "L2", "upweight_": "upweight", "first_l2_factor_": "first L2"}
-    return ", ".join(f"{name} {getattr(model, key):g}" for key, name in names.items() if hasattr(model, key))
+    return f"C {model.C_:g}" if hasattr(model, "C_") else ""
 
 
 def fit_settings(method: str, rows: FitArrays) -> Iterator[tuple[Options, Any]]:
@@ -111,7 +102,7 @@ def fit_settings(method: str, rows: FitArrays) -> Iterator[tuple[Options, Any]]:
     for options in remedy.settings:
         model = remedy.make(rows, **options)
         arguments: Options = {}
-        if remedy.needs != "labels":
+        if NEEDS[method] != "labels":
             arguments = {"groups": rows.groups, "domains": rows.attributes}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -9,7 +9,7 @@ import altair as alt
 from benchmarks.figures import Figure
 from benchmarks.groups import tables
 from benchmarks.groups.facts import sentence_numbers
-from benchmarks.groups.methods import METHODS
+from benchmarks.groups.methods import NEEDS
 from benchmarks.groups.sets import SETS
 from benchmarks.groups.study import AVERAGE, SHIPPED, WORST, GroupStudy
 from benchmarks.markdown import standard_error
@@ -61,9 +61,9 @@ def figure_rows(study: GroupStudy, name: str) -> list[dict[str, Any]]:
 
 def draw_groups(data: alt.Data, title: str) -> Any:
     """Average against worst group: a point a method, with standard errors in both directions."""
-    names = list(METHODS)
-    colours = [_COLOURS[METHODS[name].needs] for name in names]
-    kinds = [METHODS[name].needs for name in names]
+    names = list(NEEDS)
+    colours = [_COLOURS[NEEDS[name]] for name in names]
+    kinds = [NEEDS[name] for name in names]
     shapes = [_SHAPES[kinds[:index].count(kinds[index])] for index in range(len(names))]
     legend = alt.Legend(title=None, orient="right", symbolOpacity=1)
     base = alt.Chart(data).encode(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.groups.methods import METHODS
+from benchmarks.groups.methods import NEEDS
 from benchmarks.groups.sets import SETS
 from benchmarks.markdown import standard_error
 from benchmarks.records import Line
@@ -59,7 +59,7 @@ class GroupStudy:
         for line in lines:
             self.lines.setdefault(line["set"], {}).setdefault(line["method"], {})[line["seed"]] = line
         self.sets = [name for name in SETS if name in self.lines]
-        self.methods = [method for method in METHODS if all(method in self.lines[name] for name in self.sets)]
+        self.methods = [method for method in NEEDS if all(method in self.lines[name] for name in self.sets)]
 
     def scores(self, name: str, method: str | None, rule: str, measure: str = WORST) -> Floats:
         """A measure on the test rows of each seed, in %, of the setting that a rule chooses.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.groups.methods import METHODS
+from benchmarks.groups.methods import NEEDS
 from benchmarks.groups.sets import SETS, SETTLE
 from benchmarks.groups.study import AVERAGE, RULES, SHIPPED, WORST, Floats, GroupStudy, within_one_error
 from benchmarks.markdown import mean_with_error, number, table
@@ -94,7 +94,7 @@ def winners_table(study: GroupStudy) -> str:
             for rule in (SHIPPED, "worst-group"):
                 values = {method: study.scores(name, method, rule) for method in study.methods}
                 best, *near = within_one_error(values)
-                free = within_one_error({key: each for key, each in values.items() if METHODS[key].needs == "labels"})
+                free = within_one_error({key: each for key, each in values.items() if NEEDS[key] == "labels"})
                 yield [
                     name,
                     SHIPPED if rule == SHIPPED else "chosen",
@@ -132,7 +132,7 @@ def rules_table(study: GroupStudy) -> str:
 
     def rows() -> Rows:
         for method in study.methods:
-            if len(METHODS[method].settings) > 1:
+            if len(next(iter(study.lines[study.sets[0]][method].values()))["results"]) > 1:
                 yield [f"`{method}`", *(over_sets(method, rule) for rule in (SHIPPED, *RULES))]
         yield ["the method as well", "–", *(over_sets(None, rule) for rule in RULES)]
 

@@ -1,7 +1,9 @@
-"""Errors in one line, with the line of the user's code that raised them."""
+"""Errors in one line and warnings, with the line of the user's code that they are about."""
 
+import sys
 import sysconfig
 import traceback
+import warnings
 from pathlib import Path
 
 from momentalign._machine import is_ours
@@ -34,3 +36,14 @@ def describe_error(error: BaseException) -> str:
     if str(error).strip() and not isinstance(error, ValueError | OSError | ModuleNotFoundError):
         text = f"{type(error).__name__}: {text}"
     return f"{text} {user_location(error)}".rstrip()
+
+
+_PASSED = ("momentalign", "sklearn", "joblib")
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the user's line, the nearest outside of this package and of scikit-learn, which may have called it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

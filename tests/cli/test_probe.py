@@ -128,7 +128,7 @@ def test_dry_runs_write_nothing(
     before = listed(folder)
     assert run("t.csv", "--dry-run", monkeypatch=monkeypatch) == 0
     said = capsys.readouterr().out
-    assert "4 searches over weights" in said
+    assert "4 models to fit" in said
     assert re.search(r"Estimated time: [\d.]+ m?s\.", said)
     assert listed(folder) == before
 

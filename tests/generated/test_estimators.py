@@ -56,15 +56,9 @@ def test_regressor(rows: GeneratedRows, scaling: str, gradient: float, intercept
         assert_finite(fitted, rows)
 
 
-@cases(
-    rows=tables(exponents=(-5, 9)),
-    selection=st.sampled_from(["leave_one_domain_out", "worst_group", "worst_class", "train_groups"]),
-    rule=st.sampled_from(["cautious", "best"]),
-)
-def test_classifier_that_searches(rows: GeneratedRows, selection: str, rule: str) -> None:
-    model = MomentAlignedClassifierCV(
-        (1.0,), (1.0,), (0.1,), selection=selection, rule=rule, methods=("balanced", "subsampled"), max_iter=20, folds=3
-    )
+@cases(rows=tables(exponents=(-5, 9)), rule=st.sampled_from(["cautious", "best"]))
+def test_classifier_that_searches(rows: GeneratedRows, rule: str) -> None:
+    model = MomentAlignedClassifierCV((1.0,), (1.0,), (0.1,), rule=rule, max_iter=20, folds=3)
     fitted = answer(lambda: model.fit(rows.X, rows.y, domains=rows.domains, sample_weight=rows.weights))
     if fitted is not None:
         assert_finite(fitted, rows)
@@ -82,13 +76,11 @@ def test_regressor_that_searches(rows: GeneratedRows, rule: str) -> None:
 
 @cases(
     rows=tables(exponents=(-5, 9)),
-    method=st.sampled_from(["balanced", "subsampled", "groupdro", "dfr", "afr", "jtt", "cma"]),
+    method=st.sampled_from(["balanced", "subsampled", "groupdro", "dfr", "cma"]),
     with_groups=st.booleans(),
 )
 def test_group_robust_classifier(rows: GeneratedRows, method: str, with_groups: bool) -> None:
-    model = GroupRobustClassifier(
-        method, draws=2, refits=2, gammas=(0.0, 1.0), afr_l2s=(1.0,), upweights=(1.0, 5.0), Cs=(1.0,), max_iter=20
-    )
+    model = GroupRobustClassifier(method, draws=2, refits=2, Cs=(1.0,), max_iter=20)
     given = {"groups": rows.domains} if with_groups else {"domains": rows.domains}
     fitted = answer(lambda: model.fit(rows.X, rows.y, **given, sample_weight=rows.weights))
     if fitted is not None:

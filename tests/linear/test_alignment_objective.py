@@ -1,13 +1,11 @@
 import tracemalloc
-from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
 import torch
 
 from momentalign.linear import AlignmentObjective, SortedRows, fit_head
-from momentalign.linear._alignment_objective import _one_thread
-from momentalign.linear._spreads import GradientSpread, HessianSpread, KernelSpread, make_spread
+from momentalign.linear._spreads import direct_spread, kernel_spread
 from tests.linear.problems import Problem, make_problem, reference
 from tests.references import differentiated, domain_losses
 
@@ -24,7 +22,7 @@ def make_objective(problem: Problem, weights: dict[int, float], bias: bool = Tru
 
 
 def by_name(weights: dict[int, float]) -> dict[str, float]:
-    return {("gradient", "hessian", "order_3")[order - 1]: weight for order, weight in weights.items()}
+    return {("gradient", "hessian")[order - 1]: weight for order, weight in weights.items()}
 
 
 def assert_agrees(objective: AlignmentObjective, problem: Problem, weights: dict[int, float], scaling: str) -> None:
@@ -37,7 +35,7 @@ def assert_agrees(objective: AlignmentObjective, problem: Problem, weights: dict
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.parametrize("weights", [{1: 1.0}, {2: 1.0}, {3: 1.0}, {1: 0.7, 2: 1.3, 3: 2.0}], ids=str)
+@pytest.mark.parametrize("weights", [{1: 1.0}, {2: 1.0}, {1: 0.7, 2: 1.3}], ids=str)
 @each_problem
 def test_value_and_gradient_are_those_of_the_penalty(classes: int, weights: dict, scaling: str, bias: bool) -> None:
     problem = make_problem(classes)
@@ -48,14 +46,9 @@ def test_value_and_gradient_are_those_of_the_penalty(classes: int, weights: dict
 @each_problem
 def test_kernel_and_direct_spreads_agree(classes: int, order: int) -> None:
     problem = make_problem(classes)
-    for spread in ((GradientSpread, HessianSpread)[order - 1], KernelSpread):
+    for make in (direct_spread, kernel_spread):
         objective = make_objective(problem, {}, scaling="relative")
-        arguments = (
-            (order, objective.loss, objective.rows)
-            if spread is KernelSpread
-            else (objective.loss, objective.rows.number, objective.shape[1])
-        )
-        objective._spreads[order] = spread(*arguments)
+        objective._spreads[order] = make(order, objective.loss, objective.rows)
         objective.set_weights(by_name({order: 2.0}))
         assert_agrees(objective, problem, {order: 2.0}, "relative")
 
@@ -67,7 +60,7 @@ def test_blocks_do_not_change_anything(classes: int, monkeypatch: pytest.MonkeyP
     whole = make_objective(problem, weights, scaling="relative")(head)
     monkeypatch.setattr("momentalign.linear._rows._NUMBERS", 1)
     pieces = make_objective(problem, weights, scaling="relative")
-    assert len(pieces._blocks) > 3
+    assert max(part.stop - part.start for part in pieces.rows.parts) > 512
     value, gradient = pieces(head)
     assert value == pytest.approx(whole[0], rel=1e-12)
     np.testing.assert_allclose(gradient, whole[1], rtol=1e-9, atol=1e-12)
@@ -76,7 +69,7 @@ def test_blocks_do_not_change_anything(classes: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("scaling", SCALINGS)
 @each_problem
 def test_sample_weights_are_repeated_rows(classes: int, scaling: str) -> None:
-    problem, weights = make_problem(classes), {1: 1.0, 2: 1.0, 3: 1.0}
+    problem, weights = make_problem(classes), {1: 1.0, 2: 1.0}
     times = np.random.default_rng(2).integers(0, 4, len(problem.targets))
     columns = (problem.features, problem.targets, problem.domains)
     weighted = SortedRows.sort(*columns, 0.3 * times, bias=True)
@@ -93,7 +86,7 @@ def test_sample_weights_are_repeated_rows(classes: int, scaling: str) -> None:
 @each_problem
 def test_one_domain_has_nothing_to_align(classes: int) -> None:
     problem = make_problem(classes, domains=1)
-    plain, aligned = (make_objective(problem, weights) for weights in ({}, {1: 5.0, 2: 5.0, 3: 5.0}))
+    plain, aligned = (make_objective(problem, weights) for weights in ({}, {1: 5.0, 2: 5.0}))
     head = np.ones(plain.shape).ravel()
     assert plain(head)[0] == aligned(head)[0]
 
@@ -102,7 +95,7 @@ def test_one_domain_has_nothing_to_align(classes: int) -> None:
 @each_problem
 def test_saturated_logits_stay_finite(classes: int, scale: float) -> None:
     problem = make_problem(classes)
-    objective = make_objective(problem, {1: 1.0, 2: 1.0, 3: 1.0}, scaling="relative")
+    objective = make_objective(problem, {1: 1.0, 2: 1.0}, scaling="relative")
     value, gradient = objective(scale * np.random.default_rng(3).normal(size=objective.shape).ravel())
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
@@ -117,30 +110,6 @@ def test_features_of_zero_count_as_aligned() -> None:
     weighted = objective(np.ones(12))
     assert weighted[0] == plain[0]
     assert (weighted[1] == plain[1]).all()
-
-
-def test_wide_features_take_the_kernel_and_many_rows_do_not() -> None:
-    wide, tall = make_problem(3, n=60, d=200), make_problem(2, n=3000, d=4)
-    for problem, kind in ((wide, KernelSpread), (tall, HessianSpread)):
-        objective = make_objective(problem, {})
-        assert isinstance(make_spread(2, objective.loss, objective.rows), kind)
-
-
-def test_derivatives_of_many_domains_that_are_larger_than_the_kernel_are_not_built(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    problem = make_problem(2, n=300, d=20)
-    each_its_own = Problem(2, problem.features, problem.targets, np.arange(300))
-    for entries, kind in ((2**28, HessianSpread), (300**2, KernelSpread), (299**2, HessianSpread)):
-        monkeypatch.setattr("momentalign.linear._spreads.KERNEL_ENTRIES", entries)
-        objective = make_objective(each_its_own, {})
-        assert isinstance(make_spread(2, objective.loss, objective.rows), kind)
-
-
-def test_order_three_says_how_many_rows_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.linear._spreads.KERNEL_ENTRIES", 50**2)
-    with pytest.raises(ValueError, match=r"up to 50 rows, .* there are 60 rows"):
-        make_objective(make_problem(2), {3: 1.0})
 
 
 def test_rows_of_weight_zero_are_as_if_absent() -> None:
@@ -186,19 +155,14 @@ def test_curvatures_are_the_domains_hessians(classes: int, weights: dict) -> Non
     problem = make_problem(classes)
     objective = make_objective(problem, weights)
     head = np.random.default_rng(3).normal(size=objective.shape)
-    objective(head.ravel())  # at this head the moments of a Hessian spread are known, at the next they are not
-    for at in (head, head + 0.5):
-        np.testing.assert_allclose(objective.curvatures(at.ravel()), domain_hessians(problem, at), atol=1e-12)
-    objective.set_weights({"gradient": 1.0})
-    objective(head.ravel() + 0.5)  # no Hessian spread: what it knows is of another head
-    np.testing.assert_allclose(
-        objective.curvatures(head.ravel() + 0.5), domain_hessians(problem, head + 0.5), atol=1e-12
-    )
+    expected = domain_hessians(problem, head)
+    np.testing.assert_allclose(objective.curvatures(head.ravel()), expected, atol=1e-12)
+    np.testing.assert_allclose(objective.curvatures(head.ravel(), pooled=True)[0], expected.mean(0), atol=1e-12)
 
 
 @pytest.mark.parametrize(("domains", "kept"), [(1, {}), (2, {2: 3.0})])
 def test_terms_without_weight_are_not_computed(domains: int, kept: dict[int, float]) -> None:
-    assert make_objective(make_problem(2, domains=domains), {1: 0.0, 2: 3.0, 3: 0.0}).weights == kept
+    assert make_objective(make_problem(2, domains=domains), {1: 0.0, 2: 3.0}).weights == kept
 
 
 @each_problem
@@ -215,18 +179,6 @@ def test_large_heads_have_the_mean_block_of_their_curvature(classes: int, monkey
     np.testing.assert_allclose(objective.curvatures(head.ravel()), blocks, atol=1e-12)
     monkeypatch.setattr("momentalign.linear._alignment_objective._SQUARE", d - 1)
     np.testing.assert_allclose(objective.curvatures(head.ravel()), np.einsum("kii->ki", blocks), atol=1e-12)
-
-
-def test_curvatures_are_whole_while_all_domains_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    objective = make_objective(make_problem(3, domains=4), {})
-    outputs, d = objective.shape
-    head = np.zeros(outputs * d)
-    size = 4 * (outputs * d) ** 2
-    monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", size)
-    assert objective.curvatures(head).shape == (4, outputs * d, outputs * d)
-    monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", size - 1)
-    assert objective.curvatures(head).shape == (4, d, d)
-    assert objective.curvatures(head, pooled=True).shape == (1, outputs * d, outputs * d)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -297,7 +249,6 @@ def test_coordinates_of_many_domains_are_added_up_one_by_one(
 def test_memory_does_not_grow_with_domains_times_features_squared(
     classes: int, weights: dict[int, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", 100_000)
     monkeypatch.setattr("momentalign.linear._spreads.KERNEL_ENTRIES", 300**2)
     rng = np.random.default_rng(0)
     X, y, domains = rng.normal(size=(300, 100)), rng.integers(0, classes, 300), np.arange(300)
@@ -312,20 +263,3 @@ def test_memory_does_not_grow_with_domains_times_features_squared(
 def test_a_subset_has_a_quarter_of_the_rows_at_most(size: int, rows: int | None) -> None:
     subset = make_objective(make_problem(2, n=60), {}).subset(size)
     assert (None if subset is None else len(subset.rows.X)) == rows
-
-
-@pytest.mark.parametrize(("features", "limits"), [(4, [1]), (511, [1]), (512, [])])
-def test_blas_is_kept_to_one_thread_for_few_features(
-    features: int, limits: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[int] = []
-
-    class Recorder:
-        def limit(self, *, limits: int, user_api: str) -> AbstractContextManager[None]:
-            assert user_api == "blas"
-            found.append(limits)
-            return nullcontext()
-
-    monkeypatch.setattr("momentalign.linear._alignment_objective._controller", Recorder)
-    with _one_thread(features):
-        assert found == limits

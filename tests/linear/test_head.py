@@ -30,13 +30,6 @@ def test_the_length_is_the_one_that_the_loss_asks_for(classes: int, weighted: bo
     assert one == pytest.approx(1, abs=1e-6)
 
 
-def test_of_the_plain_solution_it_is_one() -> None:
-    problem = make_problem(3)
-    columns = (problem.features, problem.targets, problem.domains)
-    plain = fit_head(*columns, l2=0.01, tol=1e-9)
-    assert rescale(plain, *columns, l2=0.01)[1] == pytest.approx(1, abs=1e-5)
-
-
 def test_it_is_bounded_where_the_loss_is_not() -> None:
     X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
     right, wrong = (LinearHead(np.array([[sign]]), np.zeros(1), 0.0, 0, True) for sign in (1.0, -1.0))

@@ -3,7 +3,6 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import Ridge
 
 from momentalign import MomentAlignment
 from momentalign.linear import AlignedLeastSquares, SortedRows, fit_least_squares, fit_least_squares_path
@@ -52,23 +51,6 @@ def test_the_gradient_vanishes_at_the_solution(scaling: str, bias: bool) -> None
     value, gradient = reference(batch, W, 2.0, scaling)
     assert np.abs(gradient).max() < 1e-8
     assert head.objective == pytest.approx(value)
-
-
-def test_hessians_of_the_squared_error_do_not_depend_on_the_head() -> None:
-    batch = make_batch("squared_error")
-    penalty = MomentAlignment({2: 1.0}, loss="squared_error")
-    values = [penalty(batch.features, scale * batch.logits, *batch.inputs[2:]).item() for scale in (1, 7)]
-    assert values[0] == values[1]
-
-
-def test_without_weight_it_is_ridge() -> None:
-    batch = make_batch("squared_error", n=60, domains=(0, 1, 2), balance="balanced")
-    X, Y, domains = (column.numpy() for column in (batch.features, batch.targets, batch.domains))
-    ridge = Ridge(alpha=0.3 * 60).fit(X, Y)
-    for given in (domains, None):
-        head = fit_least_squares(X, Y, given, 0.0, l2=0.3)
-        np.testing.assert_allclose(head.coef, ridge.coef_, rtol=1e-9)
-        np.testing.assert_allclose(head.intercept, ridge.intercept_, rtol=1e-9)
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)

@@ -3,7 +3,6 @@ import re
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from momentalign.linear import AlignmentObjective, SortedRows, fit_head, fit_path, solve_path
 from tests.linear.problems import Problem, make_problem, reference
@@ -13,23 +12,10 @@ def rows_of(problem: Problem) -> tuple:
     return problem.features, problem.targets, problem.domains
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("classes", [2, 3, 4])
-def test_without_weights_it_is_logistic_regression(classes: int, bias: bool) -> None:
-    problem = make_problem(classes, n=120)
-    domains = np.arange(120) % 3  # balanced: the domains' mean is the mean of all rows
-    for given in (domains, None):
-        head = fit_head(problem.features, problem.targets, given, l2=0.05, bias=bias, tol=1e-9)
-        other = LogisticRegression(C=1 / (0.05 * 120), fit_intercept=bias, tol=1e-9, max_iter=10_000)
-        other.fit(problem.features, problem.targets)
-        np.testing.assert_allclose(head.coef, other.coef_, atol=1e-6)
-        np.testing.assert_allclose(head.intercept, other.intercept_ if bias else 0, atol=1e-6)
-
-
 @pytest.mark.parametrize("scaling", ["none", "classes", "parameters", "relative"])
 @pytest.mark.parametrize("classes", [1, 2, 4])
 def test_the_gradient_vanishes_at_the_solution(classes: int, scaling: str) -> None:
-    problem, weights = make_problem(classes), {1: 1.0, 2: 2.0, 3: 0.5}
+    problem, weights = make_problem(classes), {1: 1.0, 2: 2.0}
     head = fit_head(*rows_of(problem), weights, loss=problem.loss, scaling=scaling, tol=1e-8)
     assert head.converged
     W = np.column_stack([head.coef, head.intercept])
@@ -48,18 +34,6 @@ def test_a_path_equals_separate_fits(classes: int) -> None:
         alone = fit_head(*rows_of(problem), setting, l2=0.1, tol=1e-9)
         np.testing.assert_allclose(head.coef, alone.coef, atol=1e-6)
         assert head.objective == pytest.approx(alone.objective, rel=1e-9)
-
-
-def test_larger_weights_mean_smaller_spreads() -> None:
-    problem = make_problem(2, n=200)
-    rows = SortedRows.sort(*rows_of(problem), None, bias=True)
-    measure = AlignmentObjective(rows, 2, l2=0.0)
-    measure.set_weights({"gradient": 1.0})
-    path = fit_path(*rows_of(problem), [{1: weight} for weight in (0.0, 0.1, 1.0, 10.0)], scaling="none")
-    heads = [np.append(head.coef, head.intercept) for head in path]
-    spreads = [measure.terms(head)["gradient"] for head in heads]
-    assert spreads == sorted(spreads, reverse=True)
-    assert spreads[-1] < 0.7 * spreads[0]
 
 
 def test_a_first_look_at_some_rows_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +81,7 @@ def test_running_out_of_iterations_is_said() -> None:
             "'domains' should have one entry per row of 'features' (60), but has shape (59,)",
         ),
         ({"features": np.zeros((0, 4)), "targets": np.zeros(0, int), "domains": None}, "n and d at least 1"),
-        ({"order_weights": [{4: 1.0}]}, "'order' should be between 1 and 3"),
+        ({"order_weights": [{3: 1.0}]}, "'order_weights' should have orders 1 and 2, but has 3"),
         ({"order_weights": [{1: -1.0}]}, "'order_weights[1]' should be finite and not below 0"),
         ({"scaling": "relativ"}, "Did you mean 'relative'?"),
         ({"loss": "logistic", "classes": 3}, "takes two classes, but there are 3"),

@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.optimize import check_grad
 
-from momentalign import HGP, IRM, Fishr, Hutchinson, MomentAlignment, VREx
-from momentalign.linear import AlignmentObjective, DomainwisePenalty, PenaltyObjective, SortedRows
+from momentalign import HGP, IRM, Fishr, Hutchinson, VREx
+from momentalign.linear import DomainwisePenalty, PenaltyObjective, SortedRows
 from momentalign.penalties import DomainPenalty
 
 PENALTIES = [IRM(bias=False), VREx(), Fishr(bias=False, momentum=0.0), HGP(bias=False), Hutchinson(bias=False)]
@@ -116,21 +116,6 @@ def test_heads_too_large_for_one_matrix_have_the_coordinates_of_the_loss(monkeyp
     block = objective.plain.curvatures(W.ravel()).mean(0) + 0.1 * np.eye(4)
     step = chosen.back(chosen.back(W.ravel(), gradient=True))
     np.testing.assert_allclose(step.reshape(W.shape), np.linalg.solve(block, W.T).T, rtol=1e-6)
-
-
-@each_number
-def test_alignment_terms_are_those_of_moment_alignment(classes: int) -> None:
-    X, y, e, W = problem(classes)
-    objective = AlignmentObjective(SortedRows.sort(X, y, e, None, bias=False), classes, l2=0.1, scaling="parameters")
-    plain = objective(W.ravel())[0]
-    weights = {"gradient": 10.0, "hessian": 100.0, "order_3": 1.0}
-    objective.set_weights(weights)
-    terms = objective.terms(W.ravel())
-    penalty = MomentAlignment({1: 1.0, 2: 1.0, 3: 1.0}, bias=False, scaling="parameters")
-    expected = {name: float(value) for name, value in penalty.terms(*batch(X, y, e, W)).items()}
-    assert terms == pytest.approx(expected, rel=1e-10)
-    value = plain + sum(weight * terms[name] for name, weight in weights.items())
-    assert objective(W.ravel())[0] == pytest.approx(value)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,6 @@ def test_configurations_of_another_kind_are_refused(path: Path) -> None:
     ("method", "terms"),
     [
         ("erm", {"gradient", "hessian"}),
-        ("moment-alignment", {"gradient", "hessian", "order_3"}),
         ("irm", {"gradient", "hessian", "gradient_norm"}),
         ("dfr", set()),  # a head with an intercept
     ],

@@ -60,23 +60,6 @@ def test_it_holds_up_where_a_shortcut_turns_around() -> None:
     assert aligned > plain + 0.1
 
 
-def test_third_order_moves_the_fit() -> None:
-    problem = make_problem(2)
-    fits = [
-        MomentAlignedClassifier(third_weight=weight).fit(problem.features, problem.targets, domains=problem.domains)
-        for weight in (0.0, 10.0)
-    ]
-    assert np.abs(fits[0].coef_ - fits[1].coef_).max() > 1e-3
-
-
-def test_without_domains_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    problem = make_problem(2)
-    MomentAlignedClassifier(verbose=1).fit(problem.features, problem.targets)
-    assert "no domains to align, this is the plain L2-regularised model" in capsys.readouterr().out
-    MomentAlignedClassifier(verbose=1).fit(problem.features, problem.targets, domains=problem.domains)
-    assert "aligned 3 domains" in capsys.readouterr().out
-
-
 def test_a_domain_with_one_class_works() -> None:
     problem = make_problem(2)
     y = np.where(problem.domains == 5, 0, problem.targets)
@@ -89,37 +72,14 @@ def test_running_out_of_iterations_is_said() -> None:
         MomentAlignedClassifier(max_iter=1, tol=1e-9).fit(problem.features, problem.targets)
 
 
-def test_sgd_is_seeded_and_comes_near() -> None:
-    problem = make_problem(2)
-    rows = {"X": problem.features, "y": problem.targets, "domains": problem.domains}
-    exact = MomentAlignedClassifier(0.1, 0.1, scaling="none", l2=0.1).fit(**rows)
-    sgd = MomentAlignedClassifier(
-        0.1, 0.1, scaling="none", l2=0.1, solver="sgd", epochs=200, learning_rate=0.3, anneal_steps=10, random_state=3
-    )
-    fitted = sgd.fit(**rows)
-    np.testing.assert_allclose(fitted.coef_, exact.coef_, atol=0.01)
-    assert fitted.n_iter_ == 200
-    assert (sgd.fit(**rows).coef_ == fitted.coef_).all()
-
-
-def test_sgd_that_diverges_is_said() -> None:
-    problem = make_problem(2)
-    classifier = MomentAlignedClassifier(scaling="none", solver="sgd", learning_rate=1e200, random_state=0)
-    with pytest.raises(ValueError, match=r"The loss should stay finite, .* Use a smaller learning_rate than 1e\+200"):
-        classifier.fit(problem.features, problem.targets, domains=problem.domains)
-    assert not hasattr(classifier, "coef_")
-
-
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
         ({"scaling": "relativ"}, ValueError, "Did you mean 'relative'?"),
-        ({"solver": "adam"}, ValueError, "'solver' should be one of 'lbfgs', 'sgd'"),
         ({"gradient_weight": -1.0}, ValueError, "'gradient_weight' should be finite and not below 0"),
         ({"hessian_weight": "much"}, TypeError, "'hessian_weight' should be a number"),
         ({"l2": np.inf}, ValueError, "'l2' should be finite"),
         ({"max_iter": 0}, ValueError, "'max_iter' should be at least 1"),
-        ({"epochs": 0}, ValueError, "'epochs' should be at least 1"),
     ],
 )
 def test_bad_parameters(parameters: dict, error: type[Exception], message: str) -> None:
@@ -132,8 +92,6 @@ def test_bad_rows() -> None:
     problem = make_problem(2)
     with pytest.raises(ValueError, match="one class"):
         MomentAlignedClassifier().fit(problem.features, np.zeros(60))
-    with pytest.raises(ValueError, match="'sample_weight' was given"):
-        MomentAlignedClassifier(solver="sgd").fit(problem.features, problem.targets, sample_weight=np.ones(60))
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match=r"NaN|infinity"):
             MomentAlignedClassifier().fit(np.full((60, 4), bad), problem.targets)

@@ -5,9 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, log_loss
 
-from momentalign.linear import stratified_folds
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedClassifierCV
-from momentalign.sklearn._splits import SplitProgress
 from tests.linear.problems import make_problem
 
 
@@ -98,11 +96,10 @@ def test_fewer_than_three_domains_are_the_incumbent(domains: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:All rows are of domain")
-@pytest.mark.parametrize("selection", ["leave_one_domain_out", "worst_group"])
-def test_the_refit_is_the_classifier_with_the_chosen_weights(selection: str) -> None:
+def test_the_refit_is_the_classifier_with_the_chosen_weights() -> None:
     problem = make_problem(3, n=150, domains=3)
     rows = {"X": problem.features, "y": problem.targets, "domains": problem.domains}
-    chosen = MomentAlignedClassifierCV((1,), (1,), (10,), selection=selection, methods=(), rule="best").fit(**rows)
+    chosen = MomentAlignedClassifierCV((1,), (1,), (10,), rule="best").fit(**rows)
     assert len(chosen.candidates_) == 2 + 3
     assert chosen.scores_.shape == chosen.standard_errors_.shape == (5,)
     assert {setting["l2_factor"] for setting in chosen.candidates_[2:]} == {chosen.l2_factor_}
@@ -185,61 +182,20 @@ def test_the_number_of_jobs_does_not_change_the_result() -> None:
     assert two.outcomes_ == outcomes
 
 
-def test_groups_are_given_or_made() -> None:
-    X, y, site = shortcut_sites((1.0, -0.5), rows=100)
-    cv = MomentAlignedClassifierCV((10,), (), (), selection="worst_group", methods=("balanced",))
-    made = cv.fit(X, y, domains=site).scores_
-    given = cv.fit(X, y, domains=site, groups=[f"{s}/{label}" for s, label in zip(site, y, strict=True)]).scores_
-    np.testing.assert_allclose(made, given)
-    one = cv.fit(X, y, domains=site, groups=["all"] * 200)
-    assert one.reason_ == "LogisticRegression's defaults: one group to choose by, and at least two are needed."
-    with pytest.raises(ValueError, match="'groups' should have one entry per row"):
-        cv.fit(X, y, domains=site, groups=["all"] * 199)
-
-
-def test_worst_group_scores_are_those_of_held_out_folds() -> None:
-    X, y, site = shortcut_sites((1.0, -0.5), rows=100)
-    fitted = MomentAlignedClassifierCV((), (10,), (), selection="worst_group", methods=()).fit(X, y, domains=site)
-    hits = np.empty(200)
-    groups = 2 * (site == "site 1") + y
-    for train, test in stratified_folds((2 * groups + (site == "site 1")) * 2 + y, 5, np.random.RandomState(0)):
-        hits[test] = LogisticRegression(tol=1e-8).fit(X[train], y[train]).predict(X[test]) == y[test]
-    assert fitted.scores_[0] == pytest.approx(min(hits[groups == group].mean() for group in range(4)))
-    assert "accuracy of the worst group" in fitted.reason_
-
-
-def test_splits_cover_every_row_once() -> None:
-    strata = np.array([0] * 20 + [1] * 3 + [2])
-    splits = stratified_folds(strata, 5, np.random.RandomState(0))
-    tested = [test for train, test in splits if not set(train) & set(test)]
-    assert sorted(np.concatenate(tested)) == list(range(24))
-    assert all((strata[test] == 0).sum() == 4 for test in tested)
-
-
-def test_callback_counts_the_splits_and_verbose_prints_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_callback_counts_the_splits() -> None:
     problem = make_problem(2, domains=3)
     calls: list[tuple[int, int]] = []
     search = MomentAlignedClassifierCV((1000,), (), (10,), callback=lambda done, total: calls.append((done, total)))
     search.fit(problem.features, problem.targets, domains=problem.domains)
     assert calls == [(done, 6) for done in range(1, 7)]
-    assert capsys.readouterr().out == ""
-    search.set_params(verbose=1).fit(problem.features, problem.targets, domains=problem.domains)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + len(search.candidates_) + 1
-    assert lines[1].endswith("L2 1/n: reference")
-    assert lines[-1] == search.reason_
 
 
-@pytest.mark.parametrize("selection", ["leave_one_domain_out", "worst_group"])
-def test_rows_of_weight_zero_count_as_left_out(selection: str) -> None:
+def test_rows_of_weight_zero_count_as_left_out() -> None:
     rng = np.random.default_rng(0)
     X, y, site = rng.normal(size=(80, 2)), np.arange(80) % 2, np.repeat(["a", "b", "c", "d"], 20)
     for kept in (site == "b", site != "c", np.arange(80) % 4 > 0):
         moved = np.where(kept[:, None], X, X + 10.0)  # which would change every fit and every score
-        models = [
-            MomentAlignedClassifierCV((1.0,), (), (0.1,), selection=selection, methods=("balanced",), folds=3)
-            for _ in range(2)
-        ]
+        models = [MomentAlignedClassifierCV((1.0,), (), (0.1,), folds=3) for _ in range(2)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             models[0].fit(moved, y, domains=site, sample_weight=kept.astype(float))
@@ -255,29 +211,11 @@ def test_rows_of_weight_zero_count_as_left_out(selection: str) -> None:
 def test_bad_parameters() -> None:
     problem = make_problem(2)
     for parameters, message in [
-        ({"selection": "target"}, "'selection' should be one of"),
         ({"rule": "worst"}, "'rule' should be one of"),
         ({"scoring": "auc"}, "'scoring' parameter of check_scoring"),
-        ({"scoring": "f1", "selection": "worst_group"}, "'scoring' should be 'accuracy' for the worst group"),
-        ({"methods": ["erm"]}, "'methods' should be one of 'balanced', "),
         ({"folds": 2}, "'folds' should be at least 3"),
-        ({"folds": 1, "selection": "worst_group"}, "'folds' should be at least 2"),
         ({"l2_factors": (-1.0,)}, "'l2_factors' should be finite"),
         ({"gradient_weights": (-1.0,)}, "'gradient_weights' should be finite"),
     ]:
         with pytest.raises(ValueError, match=message):
             MomentAlignedClassifierCV(**parameters).fit(problem.features, problem.targets, domains=problem.domains)
-
-
-def test_progress_is_printed_from_ten_seconds_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = iter([0.0, 4.0, 8.0, 12.0, 16.0, 24.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
-    progress = SplitProgress(6, None, verbose=True)
-    for _ in range(5):
-        progress.tick()
-    assert capsys.readouterr().out.splitlines() == [
-        "3 of 6 splits, about 12 s left",
-        "5 of 6 splits, about 4.8 s left",
-    ]

@@ -85,14 +85,14 @@ def test_groups_without_rows_in_a_split_are_named() -> None:
     rare = groups == "bird 0, place 1"
     with pytest.raises(
         ValueError,
-        match=r"at least 2 held-out rows, but 'bird 0, place 1' has no row\. Hold more of its rows out, or merge it",
+        match=r"at least 2 held-out rows, but 'bird 0, place 1' has 0\. Hold more of its rows out, or merge it",
     ):
         DFRClassifier().fit(X, y, groups=groups, validation=~rare)
     one = ~rare
     one[np.flatnonzero(rare)[0]] = True
-    with pytest.raises(ValueError, match="'bird 0, place 1' has one row"):
+    with pytest.raises(ValueError, match="'bird 0, place 1' has 1"):
         DFRClassifier().fit(X, y, groups=groups, validation=one)
-    with pytest.raises(ValueError, match="at least 2 training rows, but 'bird 0, place 1' has no row"):
+    with pytest.raises(ValueError, match="at least 2 training rows, but 'bird 0, place 1' has 0"):
         DFRClassifier(refit_on="training").fit(X, y, groups=groups, validation=rare)
     with pytest.raises(ValueError, match=r"needs rows that are not held out, but all are\. Pass validation=0\.5"):
         DFRClassifier(refit_on="training").fit(X, y, groups=groups)
@@ -102,15 +102,14 @@ def test_bad_arguments() -> None:
     X, y, groups, place = birds()
     with pytest.raises(TypeError, match="'validation' should be a mask of True and False, but its dtype is int64"):
         DFRClassifier().fit(X, y, groups=groups, validation=np.arange(300))
-    with pytest.raises(ValueError, match="is False everywhere"):
+    with pytest.raises(ValueError, match="at least 2 held-out rows"):
         DFRClassifier().fit(X, y, groups=groups, validation=np.zeros(300, dtype=bool))
     with pytest.raises(ValueError, match=r"'validation' should have one entry per row of 'X' \(300\)"):
         DFRClassifier().fit(X, y, groups=groups, validation=np.ones(3, dtype=bool))
     with pytest.raises(ValueError, match="'validation' should lie between 0 and 1, but is 1"):
         DFRClassifier(validation=1).fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="'Cs' should be above 0"):
-        DFRClassifier([0]).fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="'Cs' should hold at least one number"):
-        DFRClassifier([]).fit(X, y, groups=groups)
+    for bad in ([], [0]):
+        with pytest.raises(ValueError, match="'Cs'"):
+            DFRClassifier(bad).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="A group-balanced subsample should hold all 3 classes"):
         DFRClassifier().fit(X, np.append(y[:-1], 2), groups=place)

@@ -144,32 +144,10 @@ def test_a_point_of_an_error_is_a_hundredth_of_it() -> None:
     np.testing.assert_allclose(1000 * small.coef_, large.coef_, rtol=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore:Without 'domains'")
-def test_two_domains_or_none_are_ridge() -> None:
-    X, y, site = shortcut_sites((1.0, 0.2))
-    for domains, found in ((site, "two domains"), (None, "no domains")):
-        fitted = MomentAlignedRegressorCV().fit(X, y, domains=domains)
-        np.testing.assert_allclose(fitted.coef_, Ridge().fit(X, y).coef_, rtol=1e-9)
-        assert fitted.reason_.startswith(f"Ridge's defaults: {found}")
-
-
 def test_a_domain_whose_targets_do_not_vary_works() -> None:
     X, y, site = shortcut_sites((1.0, 0.0, -1.0))
     constant = np.where(site == "site 1", 0.0, y)
     assert np.isfinite(MomentAlignedRegressorCV(rule="best").fit(X, constant, domains=site).scores_).all()
-
-
-def test_bad_parameters() -> None:
-    X, y, site = shortcut_sites((1.0, 0.0), rows=20)
-    for parameters, message in [
-        ({"rule": "worst"}, "'rule' should be one of"),
-        ({"folds": 2}, "'folds' should be at least 3"),
-        ({"scoring": "rmse"}, "'scoring' parameter of check_scoring"),
-        ({"l2_factors": (np.inf,)}, "'l2_factors' should be finite"),
-        ({"gradient_weights": (-1.0,)}, "'gradient_weights' should be finite"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            MomentAlignedRegressorCV(**parameters).fit(X, y, domains=site)
 
 
 def test_weight_in_one_domain_only_is_the_incumbent() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from momentalign.sklearn._rule import Verdict, choose_for_worst, choose_step, lose_too_often
+from momentalign.sklearn._rule import Verdict, choose_step, lose_too_often
 
 UNITS = np.ones(4)
 
@@ -74,27 +74,3 @@ def test_folds_without_a_score_do_not_count_and_dropped_candidates_lose() -> Non
     assert step.candidate == 1
     assert step.outcomes[2] is Verdict.LOSES
     assert step.gains[1] == pytest.approx(0.1)
-
-
-def test_a_gain_of_the_worst_group_has_to_exceed_its_standard_error() -> None:
-    groups = np.repeat([0, 1, 2], 200)
-    plain = (np.random.default_rng(0).random(600) < 0.7).astype(float)
-    wrong = np.flatnonzero(plain == 0)
-    slightly, clearly = plain.copy(), plain.copy()
-    slightly[wrong[:4]], slightly[np.flatnonzero(plain)[:3]] = 1, 0
-    clearly[wrong[::2]] = 1
-    assert choose_for_worst(np.stack([plain, slightly]), groups).candidate == 0
-    step = choose_for_worst(np.stack([plain, slightly, clearly]), groups)
-    assert step.candidate == 2
-    worst = [min(scores[groups == group].mean() for group in range(3)) for scores in (plain, clearly)]
-    assert step.gains[2] == pytest.approx(worst[1] - worst[0])
-
-
-@pytest.mark.parametrize("hurt", range(3))
-def test_no_group_is_given_up_for_the_others(hurt: int) -> None:
-    groups = np.repeat([0, 1, 2], 100)
-    plain = np.tile(np.arange(100) < 70, 3).astype(float)
-    unfair = np.where(groups == hurt, np.tile(np.arange(100) < 50, 3), 1.0)
-    step = choose_for_worst(np.stack([plain, unfair]), groups)
-    assert step.candidate == 0
-    assert step.gains[1] == pytest.approx(0.5 - 0.7)

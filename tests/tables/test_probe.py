@@ -102,9 +102,10 @@ def test_groups_decide_by_their_worst(tmp_path: Path) -> None:
     frame["group"] = frame["label"] + frame["site"]
     probe = plan_probe(written(frame, tmp_path), target="label", domain="site")
     said = " ".join(probe.lines)
-    assert "The model is chosen by the worst group" in said
+    assert "as many rows of every group" in said
     assert "Splits: test 40, train 80, val 40; fitted on 'train' only." in said
     result = probe.run()
+    assert result.chosen == {"method": "subsampled"}
     assert [kind for kind, _, _ in result.scores.rows] == ["domain", "domain", "mean", "worst"]
     assert list(result.scores.groups) == ["logistic regression", "chosen model"]
     train, test = frame[frame["split"] == "train"], frame[frame["split"] == "test"]

@@ -1,16 +1,13 @@
 """Linear heads: one full-batch engine for every penalty, warm-started paths, least squares, SGD, worst groups."""
 
-from momentalign.linear._afr import AFRFit, afr_weights, fit_afr, fit_towards
 from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._dfr import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
 from momentalign.linear._domain_intercepts import add_indicators, drop_indicators
 from momentalign.linear._group_dro import GroupWeights, fit_group_dro, solve_group_dro
 from momentalign.linear._head import LinearHead, rescale
-from momentalign.linear._held_out import Scored, held_out_scores, stratified_folds, worst_accuracy
-from momentalign.linear._jtt import JTTFit, fit_jtt, jtt_weights
 from momentalign.linear._least_squares import AlignedLeastSquares, fit_least_squares, fit_least_squares_path
 from momentalign.linear._objective import Objective
-from momentalign.linear._path import HeadCallback, fit_head, fit_path, solve_path
+from momentalign.linear._path import HeadCallback, fit_head, fit_path, fit_towards, solve_path
 from momentalign.linear._penalty_objective import DomainwisePenalty, PenaltyObjective
 from momentalign.linear._reweighting import (
     balance_weights,
@@ -26,7 +23,6 @@ from momentalign.linear._solver import Solution
 __all__ = [
     "PUBLISHED_CS",
     "PUBLISHED_REFITS",
-    "AFRFit",
     "AlignedLeastSquares",
     "AlignmentObjective",
     "BatchPenalty",
@@ -34,36 +30,27 @@ __all__ = [
     "DomainwisePenalty",
     "GroupWeights",
     "HeadCallback",
-    "JTTFit",
     "LinearHead",
     "Objective",
     "PenaltyObjective",
-    "Scored",
     "Solution",
     "SortedRows",
     "add_indicators",
-    "afr_weights",
     "balance_weights",
     "drop_indicators",
-    "fit_afr",
     "fit_dfr",
     "fit_group_dro",
     "fit_head",
-    "fit_jtt",
     "fit_least_squares",
     "fit_least_squares_path",
     "fit_path",
     "fit_sgd",
     "fit_subsampled",
     "fit_towards",
-    "held_out_scores",
-    "jtt_weights",
     "rescale",
     "solve_group_dro",
     "solve_path",
     "split_groups",
-    "stratified_folds",
     "subsample_groups",
     "unit_l2",
-    "worst_accuracy",
 ]

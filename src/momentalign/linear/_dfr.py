@@ -10,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 
 from momentalign._types import Array, Integers
 from momentalign.linear._head import LinearHead
-from momentalign.linear._held_out import Scored, worst_accuracy
 from momentalign.linear._reweighting import check_subsample, split_groups, subsample_groups
 
 PUBLISHED_CS = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
@@ -34,7 +33,6 @@ def fit_dfr(
     *,
     held_out: NDArray[np.bool_],
     refit_on: str,
-    scored: Scored,
     classes: int,
     Cs: Sequence[float],
     refits: int,
@@ -45,9 +43,9 @@ def fit_dfr(
     """Choose C by the worst accuracy, then average L1 logistic regressions on group-balanced subsamples.
 
     Features are standardised by the rows that are not held out, where there are any. C is chosen with one fit on a
-    balanced subsample of the rows to refit on. If scored rows are among these, it is one of a half of every group, and
-    only the other half is scored. Several classes are fitted one against the rest. liblinear penalises the intercept as
-    well.
+    balanced subsample of the rows to refit on, and scored on the held-out rows. Where these are the same, one half of
+    every group is fitted and the other scored. Several classes are fitted one against the rest. liblinear penalises the
+    intercept as well.
 
     Args:
         features: Shape (n, d).
@@ -55,7 +53,6 @@ def fit_dfr(
         groups: Any integers, shape (n,); every group has two rows or more to refit on.
         held_out: Mask, shape (n,).
         refit_on: `"validation"`, the held-out rows, or `"training"`, the others.
-        scored: The rows that choose C.
         classes: Number of classes.
         Cs: Candidates; ties go to the earlier one.
         refits: Number of subsamples.
@@ -71,11 +68,10 @@ def fit_dfr(
     scaler = StandardScaler().fit(features[reference], sample_weight=weights[reference])
     X = scaler.transform(np.asarray(features, dtype=np.float64))
     source = np.flatnonzero(held_out if refit_on == "validation" else ~held_out)
-    tuned = source
-    if np.isin(scored.rows, source).any():
+    tuned, scored = source, np.flatnonzero(held_out)
+    if refit_on == "validation":
         half = split_groups(groups[source], 0.5, random)
-        tuned, kept = source[half], np.isin(scored.rows, source[~half])
-        scored = Scored(scored.rows[kept], scored.units[kept])
+        tuned, scored = source[half], source[~half]
 
     def fit(rows: NDArray[np.intp], C: float) -> tuple[Array, Array, int]:
         seed = int(random.randint(2**31 - 1))
@@ -85,8 +81,8 @@ def fit_dfr(
     scores = []
     for C in Cs:
         coef, intercept, _ = fit(drawn, C)
-        right = LinearHead(coef, intercept, 0.0, 0, True).predict(X[scored.rows]) == targets[scored.rows]
-        scores.append(worst_accuracy(right, scored.units))
+        right = LinearHead(coef, intercept, 0.0, 0, True).predict(X[scored]) == targets[scored]
+        scores.append(min(float(right[groups[scored] == group].mean()) for group in np.unique(groups[scored])))
     chosen = float(Cs[int(np.argmax(scores))])
     fits = [fit(source[subsample_groups(groups[source], random)], chosen) for _ in range(refits)]
     coef = np.mean([fit[0] for fit in fits], axis=0) / scaler.scale_

@@ -13,7 +13,6 @@ Legend: S_e (d, d) second moments, c_e (d, o) moments with the targets, W (o, d)
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -42,16 +41,10 @@ class Moments:
     @classmethod
     def each(cls, rows: SortedRows, weights: Array) -> Iterator["Moments"]:
         """Moments of one domain after the other."""
-        d, o = rows.X.shape[1], rows.targets.shape[1]
-        for _, blocks in groupby(rows.blocks(), key=lambda block: block[0]):
-            S, c, t = np.zeros((d, d)), np.zeros((d, o)), 0.0
-            for _, block in blocks:
-                X, Y, u = rows.X[block], rows.targets[block], np.sqrt(weights[block])[:, None]
-                X, Y = X * u, Y * u
-                S += X.T @ X
-                c += X.T @ Y
-                t += float(np.vdot(Y, Y))
-            yield cls(S, c, t)
+        for part in rows.parts:
+            u = np.sqrt(weights[part])[:, None]
+            X, Y = rows.X[part] * u, rows.targets[part] * u
+            yield cls(X.T @ X, X.T @ Y, float(np.vdot(Y, Y)))
 
     @classmethod
     def mean(cls, each: Iterator["Moments"]) -> "Moments":

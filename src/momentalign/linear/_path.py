@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentalign._batch import check_order
 from momentalign._types import Array, Integers
 from momentalign._validation import SCALINGS, check_choice, check_column, check_count, check_weight
 from momentalign.linear._alignment_objective import AlignmentObjective
@@ -94,7 +94,7 @@ def fit_head(
         features: Shape (n, d).
         targets: Class indices 0 … C − 1, shape (n,).
         domains: Any integers, shape (n,); None is one domain.
-        order_weights: Weight of each order, `{1: w1, 2: w2, 3: w3}`; None aligns nothing.
+        order_weights: Weight of each order, `{1: w1, 2: w2}`; None aligns nothing.
         **options: Those of :func:`fit_path`.
 
     Returns:
@@ -130,7 +130,7 @@ def fit_path(
         features: Shape (n, d).
         targets: Class indices 0 … C − 1, shape (n,).
         domains: Any integers, shape (n,); None is one domain.
-        order_weights: A dictionary `{1: w1, 2: w2, 3: w3}` for each setting.
+        order_weights: A dictionary `{1: w1, 2: w2}` for each setting.
         classes: C, where the targets do not contain the last class.
         sample_weight: Weight of each row in its domain's mean, shape (n,).
         l2: Weight of half the squared norm of the coefficients: one for all settings, or one for each.
@@ -153,9 +153,11 @@ def fit_path(
     check_choice("loss", loss, ("cross_entropy", "logistic"))
     check_count("max_iter", max_iter, 1)
     orders = [
-        {_check_order(order): check_weight(f"order_weights[{order}]", weight) for order, weight in setting.items()}
+        {order: check_weight(f"order_weights[{order}]", weight) for order, weight in setting.items()}
         for setting in order_weights
     ]
+    if unknown := {order for setting in orders for order in setting} - {1, 2}:
+        raise ValueError(f"'order_weights' should have orders 1 and 2, but has {min(unknown)}.")
     l2s = check_l2s(l2, len(orders))
     if features.ndim != 2 or 0 in features.shape:
         raise ValueError(f"'features' should have shape (n, d) with n and d at least 1, but has {features.shape}.")
@@ -174,6 +176,62 @@ def fit_path(
         LinearHead.of(solution, objective.shape, bias=bias, order_weights=setting)
         for solution, setting in zip(solutions, orders, strict=True)
     ]
+
+
+def fit_towards(
+    head: LinearHead,
+    features: NDArray[np.floating],
+    targets: Integers,
+    *,
+    sample_weight: Array | None = None,
+    l2: float = 1e-3,
+    bias: bool = True,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> LinearHead:
+    r"""Refit a head on other rows or weights, with L2 towards where it was.
+
+    Minimises the weighted mean cross-entropy plus half of `l2` times the squared distance from `head`, intercepts
+    included.
+
+    Args:
+        head: Its classes are those of the fit.
+        features: Shape (n, d).
+        targets: Class indices, shape (n,).
+        sample_weight: Shape (n,).
+        l2: Large values return `head`.
+        bias: Whether to refit the intercepts; if not, they stay as they are.
+        tol: Largest entry of the gradient at the solution.
+        max_iter: Maximum number of iterations.
+
+    Returns:
+        The refitted head.
+
+    Example:
+        >>> head = LinearHead(np.array([[1.0]]), np.array([0.0]), 0.0, 0, True)
+        >>> fit_towards(head, np.array([[0.0], [1.0]]), np.array([1, 0]), l2=1e6).coef.round(2)
+        array([[1.]])
+    """
+    # The column of ones counts as a feature: distances include the intercepts'.
+    rows = replace(SortedRows.sort(features, targets, None, sample_weight, bias=True), bias=False)
+    classes, before = max(len(head.coef), 2), np.column_stack([head.coef, head.intercept])
+    columns = before.shape[1] - (not bias)
+    start = before[:, :columns].ravel()
+    objective = AlignmentObjective(rows, classes, l2=0.0)
+    fitted = AlignmentObjective(replace(rows, X=rows.X[:, :columns]), classes, l2=l2)
+
+    def whole(point: Array) -> Array:
+        return np.column_stack([point.reshape(-1, columns), before[:, columns:]]).ravel()
+
+    def function(point: Array) -> tuple[float, Array]:
+        (value, gradient), change = objective(whole(point)), point - start
+        return value + 0.5 * l2 * float(change @ change), gradient.reshape(before.shape)[
+            :, :columns
+        ].ravel() + l2 * change
+
+    solution = solve(function, start, fitted.coordinates, tol=tol, max_iter=max_iter)
+    warn_if_stopped(solution.converged, max_iter)
+    return LinearHead.of(solution._replace(head=whole(solution.head)), before.shape, bias=True)
 
 
 def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
@@ -208,11 +266,3 @@ def _distance(one: tuple[Mapping[str, float], float], other: tuple[Mapping[str, 
     names = sorted({*weights, *other_weights})
     decades = [math.log10((weights.get(name, 0.0) + 1e-3) / (other_weights.get(name, 0.0) + 1e-3)) for name in names]
     return sum(abs(value) for value in decades) + abs(math.log10((l2 + 1e-6) / (other_l2 + 1e-6)))
-
-
-def _check_order(order: object) -> int:
-    """Return `order` if full-batch fits have it."""
-    number = check_order(order, "cross_entropy")
-    if number > 3:
-        raise ValueError(f"'order' should be between 1 and 3 for a full-batch fit, but is {number}.")
-    return number

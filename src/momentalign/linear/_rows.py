@@ -76,24 +76,16 @@ class SortedRows:
         lengths: Array = np.einsum("nd,nd->n", self.X, self.X)
         return lengths
 
-    def chunks(self) -> Iterator[tuple[slice, list[tuple[int, slice]]]]:
-        """Slices of rows over several small domains, with the blocks that they consist of."""
-        size, blocks = self._block_size, list[tuple[int, slice]]()
-        for domain, block in self.blocks():
-            if blocks and block.stop - blocks[0][1].start > size:
-                yield slice(blocks[0][1].start, block.start), blocks
-                blocks = []
-            blocks.append((domain, block))
-        yield slice(blocks[0][1].start, len(self.X)), blocks
-
     @property
-    def _block_size(self) -> int:
-        return max(256, _NUMBERS // int(self.X.shape[1]))
+    def parts(self) -> list[slice]:
+        """Rows of each domain."""
+        return [
+            slice(start, end) for start, end in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        ]
 
-    def blocks(self) -> Iterator[tuple[int, slice]]:
-        """Slices of rows, each within one domain, with the domain's index."""
-        size = self._block_size
-        for domain in range(self.number):
-            first, end = int(self.starts[domain]), int(self.starts[domain + 1])
-            for start in range(first, end, size):
-                yield domain, slice(start, min(start + size, end))
+
+def blocks(rows: int, dimension: int) -> Iterator[slice]:
+    """Slices of rows whose products stay in the cache."""
+    size = max(256, _NUMBERS // dimension)
+    for start in range(0, rows, size):
+        yield slice(start, start + size)

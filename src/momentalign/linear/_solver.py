@@ -5,7 +5,6 @@ nearly round, and few steps are needed.
 """
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from momentalign._errors import warn_user
 from momentalign._types import Array
 
 ValueAndGradient = Callable[[Array], tuple[float, Array]]
@@ -134,10 +134,9 @@ def _lower(value: float, before: float) -> bool:
 def warn_if_stopped(converged: bool, max_iter: int) -> None:
     """Warn as scikit-learn does about a solver that has not converged."""
     if not converged:
-        warnings.warn(
+        warn_user(
             "The solver stopped before its gradient came below 'tol': it ran out of "
             f"max_iter={max_iter} iterations, or found no step that lowers the objective. "
             "Raise max_iter or tol, or scale the features (StandardScaler).",
             ConvergenceWarning,
-            stacklevel=4,
         )

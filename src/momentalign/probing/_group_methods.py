@@ -10,7 +10,6 @@ from momentalign.linear import (
     PUBLISHED_CS,
     PUBLISHED_REFITS,
     LinearHead,
-    Scored,
     fit_dfr,
     fit_subsampled,
 )
@@ -83,14 +82,12 @@ def refit_on_training_rows(task: FitTask) -> LinearHead:
 def _fit_dfr(task: FitTask, rows: Integers, refit_on: str) -> LinearHead:
     train, val = task.features.train, task.features.splits["val"]
     held_out = np.repeat([False, True], [len(rows), len(val.targets)])
-    groups = np.concatenate([train.groups[rows], val.groups])
     return fit_dfr(
         np.concatenate([train.features[rows], val.features]),
         np.concatenate([train.targets[rows], val.targets]),
-        groups,
+        np.concatenate([train.groups[rows], val.groups]),
         held_out=held_out,
         refit_on=refit_on,
-        scored=Scored(np.flatnonzero(held_out), groups[held_out]),
         classes=len(task.features.data.classes),
         Cs=PUBLISHED_CS,
         refits=PUBLISHED_REFITS[refit_on],

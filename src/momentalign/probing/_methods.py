@@ -36,7 +36,7 @@ SOLVERS = ("converged", "sgd")
 PUBLISHED_SCALING = "parameters"
 """Units of the published weights of moment alignment: each spread divided by (dC)²."""
 
-_ORDERS = {"gradient_weight": 1, "hessian_weight": 2, "third_weight": 3}
+_ORDERS = {"gradient_weight": 1, "hessian_weight": 2}
 
 LEARNING_RATE = 1e-3
 
@@ -119,8 +119,8 @@ def _alignment(
 
     def penalty(**options: Any) -> DomainPenalty:
         weights = {_ORDERS[key]: options.pop(key) for key in grid}
-        route = "direct" if max(weights) < 3 else "gram"  # few features for the rows of a batch
-        return MomentAlignment(weights, scaling=scaling, bias=False, route=route, **options)
+        # Few features for the rows of a batch.
+        return MomentAlignment(weights, scaling=scaling, bias=False, route="direct", **options)
 
     return ProbeMethod(name, label, grid, penalty, scaling, note=dict.fromkeys(SOLVERS, note) if note else {})
 
@@ -177,15 +177,6 @@ METHODS: dict[str, ProbeMethod] = {
             {"gradient_weight": _RELATIVE, "hessian_weight": _RELATIVE},
             scaling="relative",
             note="relative weights",
-        ),
-        _alignment(
-            "moment-alignment",
-            "Moment alignment",
-            {
-                "gradient_weight": ALIGNMENT_GRID[::3],
-                "hessian_weight": ALIGNMENT_GRID[::3],
-                "third_weight": (1.0, 10.0, 100.0, 1e3),
-            },
         ),
         ProbeMethod(
             "balanced",

@@ -140,8 +140,7 @@ class _Recorder:
         classes = len(features.data.classes)
         self.objective = method.objective(rows, classes, 0.0)
         self.spreads = AlignmentObjective(rows, classes, l2=0.0, scaling=PUBLISHED_SCALING)
-        orders = (1, 2, 3) if "third_weight" in method.grid else (1, 2)
-        self.spreads.set_weights({term_name(order): 1.0 for order in orders})
+        self.spreads.set_weights({term_name(order): 1.0 for order in (1, 2)})
         self.seen = 0
         self.pending: tuple[int, float, LinearHead] | None = None
         self.records: list[Record] = []

@@ -1,39 +1,40 @@
 """Base classes of the estimators: `fit` with domains and sample weights, predictions, validation."""
 
-import warnings
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-import sklearn
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from momentalign._errors import warn_user
 from momentalign._types import Array
-from momentalign._validation import check_column, check_labels, find_missing
+from momentalign._validation import check_labels
 from momentalign.linear import LinearHead, unit_l2
 
 _FLOATS = [np.float64, np.float32]
 
 
 class FitRows(NamedTuple):
-    """Validated arguments of `fit`: classes and domains as indices, targets of regressions as float64 (n, o)."""
+    """Validated arguments of `fit`: classes, domains and groups as indices, targets of regressions as float64 (n, o).
+
+    `given` numbers the rows as they were given: those of weight 0 are left out.
+    """
 
     features: NDArray[np.floating]
     targets: NDArray[Any]
-    domains: NDArray[np.int64] | None
-    weights: Array | None
+    given: NDArray[np.intp]
+    domains: NDArray[np.int64] | None = None
+    weights: Array | None = None
     groups: NDArray[np.int64] | None = None
+    held_out: NDArray[np.bool_] | None = None
 
     def take(self, index: NDArray[np.intp]) -> "FitRows":
         """Some of the rows."""
-        domains = None if self.domains is None else self.domains[index]
-        weights = None if self.weights is None else self.weights[index]
-        groups = None if self.groups is None else self.groups[index]
-        return FitRows(self.features[index], self.targets[index], domains, weights, groups)
+        return FitRows(*(None if column is None else column[index] for column in self))  # type: ignore[arg-type]
 
     @property
     def unit_l2(self) -> float:
@@ -44,18 +45,7 @@ class FitRows(NamedTuple):
 class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """An estimator that is fitted with domains."""
 
-    # 'groups' are for splitters: set_fit_request(domains=True) alone is enough.
-    __metadata_request__fit: ClassVar = {"groups": False}
-
     domains_: NDArray[Any]
-
-    def _refuse_groups(self, groups: ArrayLike | None) -> None:
-        """Raise a TypeError for `groups` given where `domains` are meant."""
-        if groups is not None:
-            raise TypeError(
-                f"{type(self).__name__}.fit takes the domain of each row as 'domains', but was given 'groups'. "
-                "Use fit(X, y, domains=...)."
-            )
 
     def _take_domains(
         self, domains: ArrayLike | None, rows: int, outcome: str, kept: NDArray[np.intp] | None = None
@@ -65,37 +55,24 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
         With `kept` rows, labels of others do not count, and their index is one of these.
         """
         self.domains_ = np.empty(0, dtype=object)
+        name = type(self).__name__
         if domains is None:
-            warnings.warn(self._without_domains(outcome), UserWarning, stacklevel=4)
+            warn_user(
+                f"Without 'domains' {name} {outcome}: there is nothing to compare. Pass the domain of each row: "
+                "fit(X, y, domains=site); in cross-validation params={'domains': site}, where metadata routing is on "
+                "with set_fit_request(domains=True)."
+            )
             return None
         self.domains_, codes = encode_labels(domains, rows)
         if kept is not None:
             used = np.unique(codes[kept])
             self.domains_, codes = self.domains_[used], np.searchsorted(used, codes).clip(max=len(used) - 1)
         if len(self.domains_) == 1:
-            warnings.warn(
+            warn_user(
                 f"All rows are of domain {self.domains_.tolist()[0]!r}: with one domain there is nothing to compare, "
-                f"and {type(self).__name__} {outcome}. Pass rows of several domains.",
-                UserWarning,
-                stacklevel=4,
+                f"and {name} {outcome}. Pass rows of several domains."
             )
         return codes
-
-    def _without_domains(self, outcome: str) -> str:
-        """Warning about a fit without domains, with the lines that pass them."""
-        name, routed = type(self).__name__, sklearn.get_config()["enable_metadata_routing"]
-        line = f"{name}(...)"
-        if routed:
-            line += ".set_fit_request(domains=True)"
-        if hasattr(self, "predict"):
-            rest = "params={'domains': site, 'groups': site}" if routed else "groups=site, params={'domains': site}"
-            line = f"cross_val_score({line}, X, y, cv=LeaveOneGroupOut(), {rest})"
-            if not routed:
-                line += f", with '{name.lower()}__domains' for a pipeline"
-        return (
-            f"Without 'domains' {name} {outcome}: there is nothing to compare. Pass the domain of each row: "
-            f"fit(X, y, domains=site); in cross-validation: {line}."
-        )
 
 
 class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -122,13 +99,7 @@ class LinearEstimator(DomainEstimator, LinearModel, ABC):
     aligned_: bool
 
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        domains: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit the model.
 
@@ -136,16 +107,19 @@ class LinearEstimator(DomainEstimator, LinearModel, ABC):
             X: Shape (n, d).
             y: Classes, shape (n,); numbers, shape (n,) or (n, o), for regressors.
             domains: Domain of each row: strings or integers, shape (n,). None aligns nothing, with a warning.
-            sample_weight: Weight of each row within its domain, shape (n,); not with SGD. Rows of weight 0 count as
-                left out.
-            groups: Groups whose worst decides, shape (n,), where `selection` is by groups; an error elsewhere, where
-                `domains` are meant.
+            sample_weight: Weight of each row within its domain, shape (n,). Rows of weight 0 count as left out.
 
         Returns:
             The fitted estimator.
         """
         self._check_parameters()
-        self._fit(self._validate(X, y, domains, sample_weight, groups))
+        features, targets = self._validate_targets(X, y)
+        index, weights = np.arange(len(features)), check_weights(sample_weight, features)
+        kept = index if weights is None else np.flatnonzero(weights)
+        codes = self._take_domains(domains, len(features), "is the plain L2-regularised model", kept)
+        self.aligned_ = len(self.domains_) > 1
+        rows = FitRows(features, targets, index, codes, weights)
+        self._fit(rows if len(kept) == len(index) else rows.take(kept))
         return self
 
     @abstractmethod
@@ -159,42 +133,6 @@ class LinearEstimator(DomainEstimator, LinearModel, ABC):
     @abstractmethod
     def _fit(self, rows: FitRows) -> None:
         """Fit validated rows."""
-
-    def _validate(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        domains: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> FitRows:
-        """Validate the arguments of `fit`, and drop rows of weight 0; set `domains_` and `aligned_`."""
-        features, targets = self._validate_targets(X, y)
-        weights = kept = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
-            if not weights.all():
-                kept = np.flatnonzero(weights)
-                if not len(kept):
-                    raise ValueError("'sample_weight' should be above 0 for some rows, but is 0 for all.")
-        units = self._take_units(groups, len(features))
-        self.domains_, codes = np.empty(0, dtype=object), None
-        needed = self._needs_domains(units)
-        if domains is not None or needed:
-            outcome = "is the plain L2-regularised model" if needed else "aligns nothing"
-            codes = self._take_domains(domains, len(features), outcome, kept)
-        self.aligned_ = len(self.domains_) > 1
-        rows = FitRows(features, targets, codes, weights, units)
-        return rows if kept is None else rows.take(kept)
-
-    def _needs_domains(self, units: NDArray[np.int64] | None) -> bool:
-        """Whether there is nothing to do without domains."""
-        return True
-
-    def _take_units(self, groups: ArrayLike | None, rows: int) -> NDArray[np.int64] | None:
-        """Validate `groups`, which only searches by groups take."""
-        self._refuse_groups(groups)
-        return None
 
 
 class LogitClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit-learn ships no types
@@ -241,10 +179,6 @@ class LogitClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # sc
         return features, targets.astype(np.int64)
 
 
-class LinearClassifier(LogitClassifier, LinearEstimator):
-    """A linear classifier that is fitted with domains."""
-
-
 class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Predictions from `coef_` and `intercept_`."""
 
@@ -264,24 +198,26 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):  # typ
         self.n_iter_ = head.n_iter
 
 
-def encode_labels(
-    labels: object, rows: int, name: str = "domains", of: str = "X", *, partial: bool = False
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Sorted labels that occur in a column of one label per row of `of`, and the index of each row's label.
+def check_weights(sample_weight: ArrayLike | None, features: NDArray[np.floating]) -> Array | None:
+    """Validate weights of rows: none below 0, some above."""
+    if sample_weight is None:
+        return None
+    weights: Array = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("'sample_weight' should be above 0 for some rows, but is 0 for all.")
+    return weights
 
-    With `partial` labels may be missing, and their index is −1.
-    """
-    column, codes, known = np.asarray(labels), np.full(rows, -1), np.ones(rows, dtype=bool)
+
+def encode_labels(
+    labels: object, rows: int, name: str = "domains", of: str = "X"
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Sorted labels that occur in a column of one label per row of `of`, and the index of each row's label."""
+    column = np.asarray(labels)
     # NumPy turns a NaN in a list of strings into the string "nan".
     strings = column.dtype.kind in "US" and isinstance(labels, (list, tuple))
-    given = np.asarray(labels, dtype=object) if strings else column
-    if partial:
-        check_column(name, given.shape, rows, of)
-        known[find_missing(given)] = False
-    else:
-        check_labels(name, given, rows, of)
+    check_labels(name, np.asarray(labels, dtype=object) if strings else column, rows, of)
     try:
-        unique, codes[known] = np.unique(column[known], return_inverse=True)
+        unique, codes = np.unique(column, return_inverse=True)
     except TypeError:
         raise ValueError(f"'{name}' should hold labels of one kind, but mixes kinds. Use strings throughout.") from None
     return unique, codes.astype(np.int64)

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from momentalign._validation import check_weight
 from momentalign.linear import LinearHead, fit_path, rescale
-from momentalign.sklearn._base import FitRows, LinearClassifier
+from momentalign.sklearn._base import FitRows, LogitClassifier
 from momentalign.sklearn._candidates import Setting
-from momentalign.sklearn._group_search import GroupSearch
 from momentalign.sklearn._scoring import Scorer
+from momentalign.sklearn._search import WeightSearch
 
 
-class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
+class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
     r"""Logistic regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
     The incumbent is `LogisticRegression()` as scikit-learn ships it: L2 = 1/n (C = 1), rows weighted equally. Each
@@ -35,54 +34,31 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
     Aligned heads are too long for the loss, and their probabilities overconfident. They are multiplied by the number
     that minimises the loss with L2 on the rows they were fitted on; predicted classes do not change.
 
-    Where rows have groups, the search can score candidates on held-out folds of rows instead. The second step then may
-    also be one of the remedies of :class:`GroupRobustClassifier`, each with its own settings chosen within the folds. A
-    step's gain has to exceed its standard error; the average may lose. By `selection`:
-
-    - `"worst_group"`: accuracy of the worst group. Needs the group of every row, as `groups` or, with at least two
-      `domains`, as the pairs of domain and class.
-    - `"train_groups"`: the same where some rows have no group (None or NaN): only rows with one decide and take part in
-      fits that need groups; all take part in the other fits.
-    - `"worst_class"`: accuracy of the worst class. Needs labels only; without groups and domains, remedies treat the
-      classes as groups.
-
-    Only alignment needs `domains` here.
-
     Args:
         gradient_weights: Candidates for the weight of the gradients' spread; 0 is always tried.
         hessian_weights: Candidates for the weight of the Hessians' spread; 0 is always tried.
         l2_factors: Candidates for L2, times 1/n, that is 1/C; 1 is always tried.
-        selection: `"leave_one_domain_out"`, `"worst_group"`, `"worst_class"` or `"train_groups"`.
         scoring: Name of a scikit-learn score, or a scorer. None is `"balanced_accuracy"`, which a shift of the class
-            frequencies does not change; of groups the accuracy counts.
-        methods: Remedies among the candidates, unless domains are left out. None is those that need groups, and with
-            `"worst_class"` also `afr` and `jtt`, which take longer than the others together.
+            frequencies does not change.
         rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
-        folds: Largest number of folds of domains, or number of folds of rows; None is 10 and 5.
+        folds: Largest number of folds of domains; None is 10.
         scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
         fit_intercept: Whether to fit an intercept.
-        tol: Largest entry of the gradient at the solution; ten times as much for remedies, and for aligned fits that
-            are only compared.
+        tol: Largest entry of the gradient at the solution; ten times as much for aligned fits that are only compared.
         max_iter: Maximum number of iterations of a fit.
         n_jobs: Folds that are fitted at the same time, as in scikit-learn; the result does not depend on it.
-        random_state: Seed of the folds of rows; draws of the remedies have seed 0.
-        verbose: 1 prints all candidates with their scores and the reason, and the progress of long searches.
         callback: Called after each split of the search with the number of finished splits and the total.
 
     Attributes:
         reason_: What was chosen and why, a sentence.
-        method_: The chosen remedy, or None.
-        remedy_: The fitted :class:`GroupRobustClassifier`, whose classes are indices, or None.
         gradient_weight_: Chosen weight of the gradients' spread.
         hessian_weight_: Chosen weight of the Hessians' spread.
         l2_: Chosen L2, the weight of half the squared norm of the coefficients.
         l2_factor_: Chosen L2 times n.
         balanced_: Whether the loss of the chosen setting weights domains equally; if not, rows.
         scale_: Factor of the chosen head; 1 where nothing is aligned.
-        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then weights and remedies at the
-            chosen one.
-        scores_: Mean score of each candidate, or accuracy of its worst group or class, shape (m,); NaN where it was
-            dropped before its last fold, or could not be fitted.
+        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then weights at the chosen one.
+        scores_: Mean score of each candidate, shape (m,); NaN where it was dropped before its last fold.
         standard_errors_: Of the gain over the incumbent, or over the chosen plain model, shape (m,).
         outcomes_: What became of each candidate, m short texts.
         fold_scores_: Score of each candidate on each left-out fold, shape (m, F).
@@ -108,6 +84,7 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
     """
 
     incumbent = "LogisticRegression"
+    default_scoring = "balanced_accuracy"
 
     def __init__(
         self,
@@ -115,9 +92,7 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
         hessian_weights: Sequence[float] = (),
         l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0),
         *,
-        selection: str = "leave_one_domain_out",
         scoring: str | Scorer | None = None,
-        methods: Sequence[str] | None = None,
         rule: str = "cautious",
         folds: int | None = None,
         scaling: str = "relative",
@@ -125,16 +100,12 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
         tol: float = 1e-5,
         max_iter: int = 1000,
         n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
     ) -> None:
         self.gradient_weights = gradient_weights
         self.hessian_weights = hessian_weights
         self.l2_factors = l2_factors
-        self.selection = selection
         self.scoring = scoring
-        self.methods = methods
         self.rule = rule
         self.folds = folds
         self.scaling = scaling
@@ -142,26 +113,14 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
         self.callback = callback
 
     def _fit(self, rows: FitRows) -> None:
         chosen = self._search(rows)
-        self.hessian_weight_, self.method_ = chosen["hessian_weight"], chosen.get("method")
-        self.remedy_ = self._remedy(rows, chosen) if self.method_ else None
-        if self.remedy_ is not None:
-            self.scale_ = 1.0
-            self.coef_, self.intercept_, self.n_iter_ = (
-                getattr(self.remedy_, name) for name in ("coef_", "intercept_", "n_iter_")
-            )
-            return
+        self.hessian_weight_ = chosen["hessian_weight"]
         (fitted,) = self._path(rows, [chosen], self.tol)
         head, self.scale_ = self._rescale(fitted, rows, chosen)
         self._store(head)
-
-    def _default_scoring(self) -> str:
-        return "balanced_accuracy"
 
     def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[targets]
@@ -173,9 +132,6 @@ class MomentAlignedClassifierCV(LinearClassifier, GroupSearch):
             for name in ("gradient_weights", "hessian_weights")
         )
         return [*((weight, 0.0) for weight in gradient), *((0.0, weight) for weight in hessian if weight)]
-
-    def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
-        return targets
 
     def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
         return self._rescale(head, rows, setting)[0]

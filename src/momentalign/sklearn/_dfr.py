@@ -4,80 +4,14 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from momentalign._validation import check_choice, check_count, check_nonnegative
-from momentalign.linear import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
-from momentalign.sklearn._groups import GroupClassifier, GroupRows, check_fraction, validation_mask
+from momentalign.linear import PUBLISHED_CS
+from momentalign.sklearn._groups import GroupClassifier
 
 
-class Reweighting(GroupClassifier):
-    """DFR with the parameters of an estimator."""
-
-    Cs: Sequence[float]
-    refits: int | None
-    refit_on: str
-    validation: float | None
-    max_iter: int
-
-    validation_: NDArray[np.bool_]
-
-    def _reweight(self, rows: GroupRows, random: np.random.RandomState) -> tuple[DFRFit, NDArray[np.bool_]]:
-        """The fit, and the mask of the held-out rows as they were given."""
-        held_out = validation_mask(rows.validation, self.validation, rows.groups, random)
-        refitted = np.flatnonzero(held_out if self.refit_on == "validation" else ~held_out)
-        if not len(refitted):
-            raise ValueError(
-                "refit_on='training' needs rows that are not held out, but all are. "
-                "Pass validation=0.5, or a mask to 'fit'."
-            )
-        self._check_known(
-            rows,
-            refitted,
-            "that is refitted on",
-            "Drop these rows or give them a label"
-            + (
-                "." if self.refit_on == "training" else "; or use refit_on='training', where training rows have groups."
-            ),
-        )
-        scored = self._scored_rows(rows, held_out)
-        if self.refit_on == "training":
-            self._check_sizes(rows.groups[refitted], 2, "training", "Hold fewer of its rows out")
-            if self.selection in (None, "worst_group"):
-                self._check_sizes(scored.units, 1, "held-out", "Hold more of its rows out")
-        else:
-            self._check_sizes(rows.groups[refitted], 2, "held-out", "Hold more of its rows out")
-        fit = fit_dfr(
-            rows.features,
-            rows.targets,
-            rows.groups,
-            held_out=held_out,
-            refit_on=self.refit_on,
-            scored=scored,
-            classes=len(self.classes_),
-            Cs=self.Cs,
-            refits=PUBLISHED_REFITS[self.refit_on] if self.refits is None else self.refits,
-            random=random,
-            max_iter=self.max_iter,
-            sample_weight=rows.weights,
-        )
-        return fit, rows.as_given(held_out)
-
-    def _check_reweighting(self) -> None:
-        check_choice("refit_on", self.refit_on, PUBLISHED_REFITS)
-        if not len(self.Cs):
-            raise ValueError("'Cs' should hold at least one number, but is empty.")
-        for C in self.Cs:
-            if check_nonnegative("Cs", C) == 0:
-                raise ValueError(f"'Cs' should be above 0, but holds {C!r}.")
-        if self.refits is not None:
-            check_count("refits", self.refits, 1)
-        check_fraction(self.validation)
-        check_count("max_iter", self.max_iter, 1)
-
-
-class DFRClassifier(Reweighting):
+class DFRClassifier(GroupClassifier):
     r"""DFR: the mean of L1 logistic regressions on group-balanced subsamples of held-out rows.
 
     The recipe of Kirichenko et al. (2023) for the last layer. Features are standardised. C is chosen by the accuracy of
@@ -98,16 +32,12 @@ class DFRClassifier(Reweighting):
         refits: Subsamples that are averaged; None is 20, or 10 on training rows.
         refit_on: `"validation"`, the held-out rows, or `"training"`, the others.
         validation: Fraction of every group's rows that is held out where `fit` gets no mask; None holds out all rows.
-        selection: What C is chosen by. `"worst_group"` of the held-out rows is the recipe, and None; `"worst_class"`
-            needs the labels of the held-out rows only; `"train_groups"`, the worst group of the training rows, needs
-            only theirs. The rows to refit on need groups in any case: where held-out rows have none (None or NaN), use
-            `refit_on="training"` with one of the latter two.
         max_iter: Maximum number of iterations of a fit.
         random_state: Seed of the halves and subsamples.
 
     Attributes:
         C_: The chosen C.
-        scores_: Accuracy of the worst group or class under each C, shape (m,).
+        scores_: Accuracy of the worst group under each C, shape (m,).
         groups_: Labels of the groups, shape (G,).
         group_sizes_: Number of rows of each, shape (G,).
         validation_: Mask of the held-out rows, shape (n,).
@@ -135,7 +65,6 @@ class DFRClassifier(Reweighting):
         refits: int | None = None,
         refit_on: str = "validation",
         validation: float | None = None,
-        selection: str | None = None,
         max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -143,7 +72,6 @@ class DFRClassifier(Reweighting):
         self.refits = refits
         self.refit_on = refit_on
         self.validation = validation
-        self.selection = selection
         self.max_iter = max_iter
         self.random_state = random_state
 
@@ -162,7 +90,7 @@ class DFRClassifier(Reweighting):
             X: Shape (n, d).
             y: Classes, shape (n,).
             groups: Group of each row, for example class and attribute: strings or integers, shape (n,). None takes the
-                classes, with a warning. None or NaN in a row: its group is not known, see `selection`.
+                classes, with a warning.
             validation: True for held-out rows, shape (n,); None uses the fraction of the constructor.
             sample_weight: Weight of each row in the fits, shape (n,). Rows of weight 0 count as left out; other
                 weights do not change which rows are drawn.
@@ -170,10 +98,7 @@ class DFRClassifier(Reweighting):
         Returns:
             The fitted estimator.
         """
-        self._check_reweighting()
-        self._check_selection()
-        rows = self._take_rows(X, y, groups, None, validation, sample_weight, partial=True)
-        fit, self.validation_ = self._reweight(rows, check_random_state(self.random_state))
-        self.C_, self.scores_ = fit.C, fit.scores
-        self._store(fit.head)
+        self._check_dfr()
+        rows, number = self._take_rows(X, y, groups, None, validation, sample_weight)
+        self._store(self._fit_dfr(rows, check_random_state(self.random_state), number))
         return self

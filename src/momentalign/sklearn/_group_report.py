@@ -78,17 +78,17 @@ class GroupReport:
 
     def metrics(self) -> dict[str, float]:
         """The measures that are defined, by their names in the records of runs."""
-        values = (
-            self.worst_group.accuracy,
-            self.average,
-            self.weighted_average,
-            self.balanced_accuracy,
-            self.worst_class_accuracy,
-            self.worst_group_f1,
-            self.auroc,
-            self.calibration_error,
-        )
-        return {name: value for name, value in zip(GROUP_MEASURES, values, strict=True) if value is not None}
+        measures = {
+            "worst_group_accuracy": self.worst_group.accuracy,
+            "accuracy": self.average,
+            "weighted_accuracy": self.weighted_average,
+            "balanced_accuracy": self.balanced_accuracy,
+            "worst_class_accuracy": self.worst_class_accuracy,
+            "worst_group_f1": self.worst_group_f1,
+            "auroc": self.auroc,
+            "calibration_error": self.calibration_error,
+        }
+        return {name: value for name, value in measures.items() if value is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """All fields as plain Python values, for JSON."""

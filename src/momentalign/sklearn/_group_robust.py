@@ -1,18 +1,22 @@
 """A linear classifier for the worst group."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from momentalign._errors import warn_user
 from momentalign._validation import check_choice, check_count, check_weight
-from momentalign.linear import PUBLISHED_CS
-from momentalign.sklearn._remedies import REMEDIES, WITHOUT_GROUPS, Remedies
+from momentalign.linear import PUBLISHED_CS, LinearHead, balance_weights, fit_group_dro, fit_head, fit_subsampled
+from momentalign.sklearn._base import FitRows
+from momentalign.sklearn._groups import GroupClassifier
+
+REMEDIES = ("balanced", "subsampled", "groupdro", "dfr", "cma")
 
 
-class GroupRobustClassifier(Remedies):
+class GroupRobustClassifier(GroupClassifier):
     r"""Logistic regression for the worst group, by one of several published methods.
 
     Without a remedy the loss is the mean over rows, which the largest groups determine. Each of these changes the rows
@@ -22,23 +26,8 @@ class GroupRobustClassifier(Remedies):
     - `"subsampled"`: mean of the heads of `draws` subsamples with as many rows of every group as the smallest (SUBG).
     - `"groupdro"`: least loss of the group with the largest one, at the saddle point.
     - `"dfr"`: :class:`DFRClassifier`, L1 chosen by the worst group and the mean of refits on balanced subsamples.
-    - `"afr"`: the plain head of the training rows, refitted on held-out rows with weights exp(−γp) over the frequency
-      of the class, p being the true class's probability, and with L2 towards the plain head. Needs no groups to fit.
-    - `"jtt"`: a plain head, then a second one with more weight for the rows that the first misclassifies. L2 of the
-      first stands for the published number of epochs. Needs no groups to fit.
     - `"cma"`: gradients and Hessians aligned across domains, the values of the attribute; groups weighted
       equally in each domain, and domains equally.
-
-    `"dfr"`, `"afr"` and `"jtt"` choose among the settings below by `selection`:
-
-    - `"worst_group"`: accuracy of the worst group. Needs the groups of the rows that decide: the held-out ones of a
-      mask, else all.
-    - `"worst_class"`: accuracy of the worst class. Needs labels only, so that held-out rows, or all of them for `"afr"`
-      and `"jtt"`, may be without groups.
-    - `"train_groups"`: accuracy of the worst group of the training rows. Needs groups there only; those of held-out
-      rows may be missing (None or NaN).
-
-    Rows that decide are never among those that were fitted: they are left out in five folds (one half with `"dfr"`).
 
     What is gained for the worst group is paid by the average: the rows of large groups count less. Standardise the
     columns first; `"dfr"` does so itself.
@@ -51,14 +40,7 @@ class GroupRobustClassifier(Remedies):
         Cs: Candidates for the inverse strength of L1 (`dfr`).
         refits: Subsamples that are averaged; None is 20, or 10 on training rows (`dfr`).
         refit_on: `"validation"` or `"training"` rows (`dfr`).
-        validation: Fraction of rows that is held out where `fit` gets no mask, of every group (`dfr`) or class (`afr`).
-            None holds out all rows (`dfr`) or 0.2 of them (`afr`).
-        selection: As above; None is `"worst_group"`, or `"worst_class"` without any groups.
-        gammas: Candidates for γ: how much less rows count that the plain head gets right; 0 balances the classes only.
-            Ties go to the earlier setting, here and below (`afr`).
-        afr_l2s: Candidates for the weight of half the squared distance from the plain head, intercept included (`afr`).
-        upweights: Candidates for the weight of misclassified rows; 1 is the plain head (`jtt`).
-        first_l2_factors: Candidates for L2 of the first head, times that of the second (`jtt`).
+        validation: Fraction of every group's rows that is held out where `fit` gets no mask; None: all (`dfr`).
         gradient_weight: Weight of the gradients' spread, relative to its largest value (`cma`).
         hessian_weight: Weight of the Hessians' spread, relative to its largest value (`cma`).
         fit_intercept: Whether to fit an intercept; `dfr` always does.
@@ -68,17 +50,12 @@ class GroupRobustClassifier(Remedies):
         random_state: Seed of subsamples and held-out rows.
 
     Attributes:
-        groups_: Labels of the groups, shape (G,); empty where `afr` and `jtt` had none.
+        groups_: Labels of the groups, shape (G,).
         group_sizes_: Number of rows of each, shape (G,).
         group_weights_: Weight of each group in the loss, shape (G,); `groupdro` only.
         C_: The chosen C; `dfr` only.
-        gamma_: The chosen γ; `afr` only.
-        afr_l2_: The chosen weight of the distance; `afr` only.
-        upweight_: The chosen weight of misclassified rows; `jtt` only.
-        first_l2_factor_: The chosen factor of the first head's L2; `jtt` only.
-        scores_: Accuracy of the worst group or class of each setting: `Cs`, `gammas` × `afr_l2s`, or
-            `first_l2_factors` × `upweights`; empty where there is one; `dfr`, `afr` and `jtt` only.
-        validation_: Mask of the held-out rows, shape (n,); `dfr` and `afr` only.
+        scores_: Accuracy of the worst group under each C; `dfr` only.
+        validation_: Mask of the held-out rows, shape (n,); `dfr` only.
         classes_: The classes, shape (C,).
         coef_: Shape (C, d), (1, d) for two classes.
         intercept_: Shape (C,), (1,) for two classes.
@@ -104,11 +81,6 @@ class GroupRobustClassifier(Remedies):
         refits: int | None = None,
         refit_on: str = "validation",
         validation: float | None = None,
-        selection: str | None = None,
-        gammas: Sequence[float] = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0),
-        afr_l2s: Sequence[float] = (1.0, 0.1, 0.01),
-        upweights: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
-        first_l2_factors: Sequence[float] = (1.0, 30.0, 1000.0),
         gradient_weight: float = 1.0,
         hessian_weight: float = 0.0,
         fit_intercept: bool = True,
@@ -123,11 +95,6 @@ class GroupRobustClassifier(Remedies):
         self.refits = refits
         self.refit_on = refit_on
         self.validation = validation
-        self.selection = selection
-        self.gammas = gammas
-        self.afr_l2s = afr_l2s
-        self.upweights = upweights
-        self.first_l2_factors = first_l2_factors
         self.gradient_weight = gradient_weight
         self.hessian_weight = hessian_weight
         self.fit_intercept = fit_intercept
@@ -151,41 +118,71 @@ class GroupRobustClassifier(Remedies):
             X: Shape (n, d).
             y: Classes, shape (n,).
             groups: Group of each row, for example class and attribute: strings or integers, shape (n,). None takes the
-                pairs of class and domain; without domains the classes, with a warning, or nothing for `afr` and `jtt`.
-                None or NaN in a row: its group is not known, which `dfr`, `afr` and `jtt` allow, see `selection`.
+                pairs of class and domain; without domains the classes, with a warning.
             domains: Attribute of each row, shape (n,). `cma` aligns across its values; the other methods use it only
                 where there are no groups.
-            validation: True for held-out rows, shape (n,), with `dfr` and `afr`, which refit on them, and `jtt`, which
-                does not fit them; an error elsewhere. None uses the fraction of the constructor.
-            sample_weight: Weight of each row within its group, shape (n,); with `afr` and `jtt` times their own
-                weights. Rows of weight 0 count as left out. Other weights do not change how subsamples and folds are
-                drawn, and each row scored counts once.
+            validation: True for held-out rows, shape (n,), with `dfr`, which refits on them; an error elsewhere. None
+                uses the fraction of the constructor.
+            sample_weight: Weight of each row within its group, shape (n,). Rows of weight 0 count as left out; other
+                weights do not change how subsamples are drawn.
 
         Returns:
             The fitted estimator.
         """
-        self._check_parameters()
-        chosen = self.method in ("dfr", "afr", "jtt")
-        if validation is not None and not chosen:
+        check_choice("method", self.method, REMEDIES)
+        self._check_dfr()
+        for name in ("gradient_weight", "hessian_weight", "tol", *(["l2"] if self.l2 is not None else [])):
+            check_weight(name, getattr(self, name))
+        check_count("draws", self.draws, 1)
+        if validation is not None and self.method != "dfr":
             raise TypeError(f"method '{self.method}' holds no rows out, but 'validation' was given. Leave it out.")
-        rows = self._take_rows(
-            X, y, groups, domains, validation, sample_weight, partial=chosen, optional=self.method in WITHOUT_GROUPS
-        )
-        self._store(REMEDIES[self.method](self, rows, check_random_state(self.random_state)))
+        rows, number = self._take_rows(X, y, groups, domains, validation, sample_weight)
+        self._store(self._fit(rows, check_random_state(self.random_state), number))
         return self
 
-    def _check_parameters(self) -> None:
-        check_choice("method", self.method, REMEDIES)
-        self._check_selection()
-        self._check_reweighting()
-        if self.l2 is not None:
-            check_weight("l2", self.l2)
-        for name in ("gradient_weight", "hessian_weight", "tol"):
-            check_weight(name, getattr(self, name))
-        for name in ("gammas", "afr_l2s", "upweights", "first_l2_factors"):
-            values = getattr(self, name)
-            if not len(values):
-                raise ValueError(f"'{name}' should hold at least one number, but is empty.")
-            for value in values:
-                check_weight(name, value)
-        check_count("draws", self.draws, 1)
+    def _fit(self, rows: FitRows, random: np.random.RandomState, number: int) -> LinearHead:
+        """Fit one of the methods to the rows, which were `number` as given."""
+        groups, lonely = rows.groups, self.groups_[self.group_sizes_ == 1].tolist()
+        assert groups is not None
+        options: dict[str, Any] = {
+            "classes": len(self.classes_),
+            "bias": self.fit_intercept,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "l2": self.l2,
+        }
+        if self.method == "dfr":
+            return self._fit_dfr(rows, random, number)
+        if self.method == "subsampled":
+            self._check_sizes(groups, 2, "training", "Use method='balanced'")
+            options |= {"draws": self.draws, "random": random, "sample_weight": rows.weights}
+            return fit_subsampled(rows.features, rows.targets, groups, **options)
+        if lonely:
+            warn_user(
+                f"Groups of one row count as much as any other: {', '.join(map(repr, lonely))}. Merge them with "
+                "another group, or drop these rows."
+            )
+        if self.l2 is None:
+            options["l2"] = rows.unit_l2
+        if self.method == "groupdro":
+            options["sample_weight"] = rows.weights
+            head, self.group_weights_ = fit_group_dro(rows.features, rows.targets, groups, **options)
+            return head
+        domains = rows.domains if self.method == "cma" else None
+        if domains is not None:
+            pairs = np.unique(np.column_stack([domains, rows.targets]), axis=0)
+            single = (np.bincount(pairs[:, 0]) == 1).sum()
+            if single:
+                warn_user(
+                    f"{single} of {len(np.unique(domains))} 'domains' hold rows of one class only. Alignment then "
+                    "compares classes, not attributes: merge these domains with others, or use method='balanced'."
+                )
+            groups = np.unique(np.column_stack([domains, groups]), axis=0, return_inverse=True)[1].ravel()
+        elif self.method == "cma":
+            warn_user(
+                "Without 'domains' method 'cma' has nothing to align and is method 'balanced'. Pass the attribute of "
+                "each row: fit(X, y, groups=group, domains=attribute)."
+            )
+        options["sample_weight"] = balance_weights(groups, rows.weights)
+        weights = {1: self.gradient_weight, 2: self.hessian_weight}
+        return fit_head(rows.features, rows.targets, domains, weights, **options)

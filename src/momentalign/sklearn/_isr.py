@@ -31,21 +31,17 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         self.target_class = target_class
         self.scale = scale
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None = None) -> Self:
         """Find the directions.
 
         Args:
             X: Shape (n, d).
             y: Classes, shape (n,).
             domains: Domain of each row: strings or integers, shape (n,). None finds nothing, with a warning.
-            groups: Not taken: an error that names `domains`.
 
         Returns:
             The fitted transformer.
         """
-        self._refuse_groups(groups)
         check_nonnegative("scale", self.scale)
         features: Array
         targets: NDArray[Any]

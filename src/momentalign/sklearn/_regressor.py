@@ -134,7 +134,6 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
             much for aligned fits that are only compared.
         max_iter: Maximum number of iterations of a fit (relative scaling).
         n_jobs: Folds that are fitted at the same time, as in scikit-learn; the result does not depend on it.
-        verbose: 1 prints all candidates with their scores and the reason, and the progress of long searches.
         callback: Called after each split of the search with the number of finished splits and the total.
 
     Attributes:
@@ -167,8 +166,7 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     """
 
     incumbent = "Ridge"
-    selection = "leave_one_domain_out"
-    random_state = None
+    default_scoring = "neg_root_mean_squared_error"
 
     def __init__(
         self,
@@ -184,7 +182,6 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         tol: float = 1e-6,
         max_iter: int = 1000,
         n_jobs: int | None = None,
-        verbose: int = 0,
         callback: Callable[[int, int], None] | None = None,
     ) -> None:
         self.gradient_weights = gradient_weights
@@ -198,16 +195,12 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
-        self.verbose = verbose
         self.callback = callback
 
     def _fit(self, rows: FitRows) -> None:
         chosen = self._search(rows)
         self.domain_intercepts_ = chosen.get("domain_intercepts", False)
         self._store(self._path(rows, [chosen], self.tol)[0])
-
-    def _default_scoring(self) -> str:
-        return "neg_root_mean_squared_error"
 
     def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
         labels: NDArray[Any] = targets[:, 0] if self._single else targets

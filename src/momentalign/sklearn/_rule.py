@@ -28,7 +28,6 @@ class Verdict(StrEnum):
     UNCERTAIN = "gains no more than a standard error"
     LITTLE = "gains less than a tenth of a point"
     SMALLER = "gains less than the chosen one"
-    UNFIT = "cannot be fitted without some fold: a group has too few rows"
 
 
 class Choice(NamedTuple):
@@ -80,27 +79,6 @@ def choose_step(scores: Array, units: Array, *, tolerated: int = 0, cautious: bo
         else:
             outcomes.append(Verdict.SMALLER if mean[candidate] >= LEAST_GAIN else Verdict.LITTLE)
     return _step(mean, errors, outcomes)
-
-
-def choose_for_worst(scores: Array, groups: NDArray[np.int64], *, cautious: bool = True) -> Choice:
-    """Choose the candidate whose worst group scores highest; a step's gain has to exceed its standard error.
-
-    Args:
-        scores: Score of each row under each candidate, larger is better, shape (m, n); NaN where a candidate could not
-            be fitted.
-        groups: Group of each row, any integers, shape (n,).
-        cautious: False takes the highest score, whatever the evidence.
-    """
-    members = [groups == group for group in np.unique(groups)]
-    each = np.stack([scores[:, rows].mean(1) for rows in members])
-    noise = np.sqrt([(scores - scores[0])[:, rows].var(1) / rows.sum() for rows in members])
-    gains = each.min(0) - each[:, 0].min()
-    errors: Array = noise[each.argmin(0), np.arange(len(scores))]
-    outcomes = []
-    for gain, error in zip(gains, errors, strict=True):
-        certain = gain > error or not cautious
-        outcomes.append(Verdict.UNFIT if np.isnan(gain) else Verdict.SMALLER if certain else Verdict.UNCERTAIN)
-    return _step(gains, errors, outcomes)
 
 
 def _step(gains: Array, errors: Array, outcomes: list[Verdict]) -> Choice:

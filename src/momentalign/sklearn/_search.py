@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # ships no types
 
@@ -22,22 +23,23 @@ from momentalign._types import Array
 from momentalign._validation import SCALINGS, check_choice, check_count, check_nonnegative, check_weight
 from momentalign.linear import LinearHead
 from momentalign.sklearn._base import FitRows, LinearEstimator
-from momentalign.sklearn._candidates import Setting, explain_steps, format_candidates
+from momentalign.sklearn._candidates import Setting, explain_steps
 from momentalign.sklearn._rule import LEAST_FOLDS, Choice, Verdict, choose_step, lose_too_often
 from momentalign.sklearn._scoring import Scorer, find_scorer, gain_units, is_error
-from momentalign.sklearn._splits import FitSplit, SplitProgress, domain_folds
 
-LOOSER = 10.0
+_LOOSER = 10.0
 """Factor of `tol` for aligned fits inside the search, which are compared only."""
 
 _DOMAIN_FOLDS = 10
+
+FitSplit = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Rows to fit and rows to score."""
 
 
 class WeightSearch(LinearEstimator):
     """The search, over abstract fits and scores."""
 
     l2_factors: Sequence[float]
-    selection: str
     scoring: str | Scorer | None
     rule: str
     folds: int | None
@@ -45,12 +47,13 @@ class WeightSearch(LinearEstimator):
     tol: float
     max_iter: int
     n_jobs: int | None
-    random_state: int | np.random.RandomState | None
-    verbose: int
     callback: Callable[[int, int], None] | None
 
     incumbent: str
     """scikit-learn's estimator with its defaults."""
+
+    default_scoring: str
+    """Name of the score where `scoring` is None."""
 
     candidates_: list[Setting]
     outcomes_: list[str]
@@ -72,17 +75,13 @@ class WeightSearch(LinearEstimator):
     def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
         """Targets as `fit` was given them."""
 
-    @abstractmethod
-    def _default_scoring(self) -> str:
-        """Name of the score where `scoring` is None."""
-
-    def _strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
-        """Classes by which folds are stratified beside the domains."""
-        return np.zeros(len(targets), dtype=np.int64)
-
     def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
         """The head as it is scored."""
         return head
+
+    def _tolerated(self, reference: Array) -> int:
+        """Number of folds on which a step may lose more than a point, given the reference's scores (F,)."""
+        return 0
 
     def _check_parameters(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
@@ -90,7 +89,7 @@ class WeightSearch(LinearEstimator):
         check_nonnegative("tol", self.tol)
         check_count("max_iter", self.max_iter, 1)
         if self.folds is not None:
-            check_count("folds", self.folds, self._least_folds())
+            check_count("folds", self.folds, LEAST_FOLDS)
         self._weights()
         self._plain()
         self._scorer()
@@ -105,98 +104,70 @@ class WeightSearch(LinearEstimator):
         ]
 
     def _scorer(self) -> Scorer:
-        return find_scorer(self, self._default_scoring() if self.scoring is None else self.scoring)
+        return find_scorer(self, self.scoring or self.default_scoring)
 
     def _search(self, rows: FitRows) -> Setting:
-        """Choose a setting; sets the attributes that describe the choice, and prints them where asked to."""
+        """Choose a setting; sets the attributes that describe the choice."""
         chosen = self._choose_setting(rows)
         self.gradient_weight_, self.balanced_ = chosen["gradient_weight"], chosen["balanced"]
         self.l2_factor_, self.l2_ = chosen["l2_factor"], chosen["l2_factor"] * rows.unit_l2
         self.aligned_ = chosen["gradient_weight"] + chosen["hessian_weight"] > 0
-        if self.verbose:
-            print(format_candidates(self.candidates_, self.scores_, self.standard_errors_, self.outcomes_))
-            print(self.reason_)
         return chosen
 
     def _choose_setting(self, rows: FitRows) -> Setting:
-        plain = self._plain()
+        plain, number = self._plain(), len(self.domains_)
         self.candidates_, self.outcomes_ = plain[:1], [Verdict.REFERENCE.value]
         self.scores_ = self.standard_errors_ = np.full(1, np.nan)
         self.fold_scores_, self.folds_ = np.empty((1, 0)), []
-        missing = self._lacks(rows)
-        if missing:
-            self.reason_ = f"{self.incumbent}'s defaults: {missing}."
+        if number < LEAST_FOLDS:
+            found = ("no domains", "one domain", "two domains")[number]
+            self.reason_ = f"{self.incumbent}'s defaults: {found} to choose by, and at least three are needed."
             return plain[0]
         splits = self._splits(rows)
-        progress = SplitProgress(2 * len(splits), self.callback, verbose=bool(self.verbose))
-        table = self._evaluate(rows, plain, splits, progress)
-        first = self._step(table, rows)
+        self._done, self._total = 0, 2 * len(splits)
+        table = self._evaluate(rows, plain, splits)
+        first = self._step(table)
         reference = plain[first.candidate]
-        others = [*self._aligned(rows, reference["l2_factor"]), *self._others(rows, reference["l2_factor"])]
-        table = np.vstack([table, self._evaluate(rows, others, splits, progress, table[first.candidate])])
+        factor = reference["l2_factor"]
+        others = [
+            Setting(gradient_weight=gradient, hessian_weight=hessian, l2_factor=factor, balanced=True)
+            for gradient, hessian in self._weights()
+        ]
+        others += self._others(rows, factor)
+        table = np.vstack([table, self._evaluate(rows, others, splits, table[first.candidate])])
         considered = [first.candidate, *range(len(plain), len(table))]
-        second = self._step(table[considered], rows)
+        second = self._step(table[considered])
         self.candidates_ = [*plain, *others]
         self.outcomes_ = [str(outcome) for outcome in (*first.outcomes, *second.outcomes[1:])]
         if first.candidate and second.candidate:
             self.outcomes_[first.candidate] = "chosen in the first step"
-        self.scores_ = self._means(table, rows)
+        scored = np.isfinite(table[0])
+        self.scores_ = table[:, scored].mean(1) if scored.any() else table[:, 0]
         self.standard_errors_ = np.concatenate([first.errors, second.errors[1:]])
-        self.fold_scores_ = self._by_fold(table)
-        taken = [(reference, first), (self.candidates_[considered[second.candidate]], second)]
-        self.reason_ = self._reason([(setting, step) for setting, step in taken if step.candidate], len(splits))
+        self.fold_scores_ = table
         chosen: Setting = self.candidates_[considered[second.candidate]]
+        taken = [(setting, step) for setting, step in ((reference, first), (chosen, second)) if step.candidate]
+        self.reason_ = self._reason(taken, len(splits))
         return chosen
 
-    def _aligned(self, rows: FitRows, l2_factor: float) -> list[Setting]:
-        """Candidates that weight all domains equally, alone and with an alignment weight."""
-        return [
-            Setting(gradient_weight=gradient, hessian_weight=hessian, l2_factor=l2_factor, balanced=True)
-            for gradient, hessian in self._weights()
-        ]
-
-    def _least_folds(self) -> int:
-        return LEAST_FOLDS
-
-    def _tolerated(self, reference: Array) -> int:
-        """Number of folds on which a step may lose more than a point, given the reference's scores (F,)."""
-        return 0
-
-    def _lacks(self, rows: FitRows) -> str:
-        """What is missing to choose by, or nothing."""
-        number = len(self.domains_)
-        if number > LEAST_FOLDS - 1:
-            return ""
-        return f"{('no domains', 'one domain', 'two domains')[number]} to choose by, and at least three are needed"
-
     def _splits(self, rows: FitRows) -> list[FitSplit]:
-        """Each domain left out in turn, or folds of domains; sets `folds_`."""
+        """Each domain left out in turn, in order, or folds of domains with about as many rows each; sets `folds_`."""
         assert rows.domains is not None
-        splits = domain_folds(rows.domains, self.folds or _DOMAIN_FOLDS)
+        number, most = len(self.domains_), self.folds or _DOMAIN_FOLDS
+        splits: list[FitSplit] = list(GroupKFold(min(most, number)).split(rows.domains, groups=rows.domains))
+        if number <= most:
+            codes = rows.domains
+            splits.sort(key=lambda split: codes[split[1][0]])
         self.folds_ = [self.domains_[np.unique(rows.domains[test])].tolist() for _, test in splits]
         return splits
 
-    def _step(self, table: Array, rows: FitRows) -> Choice:
+    def _step(self, table: Array) -> Choice:
         """Apply the rule to the scores of some candidates."""
         units, tolerated = gain_units(self._scorer(), table[0]), self._tolerated(table[0])
         return choose_step(table, units, tolerated=tolerated, cautious=self.rule == "cautious")
 
-    def _means(self, table: Array, rows: FitRows) -> Array:
-        """Mean score of each candidate over the folds; NaN where a candidate was dropped."""
-        means: Array = table[:, np.isfinite(table[0])].mean(1) if np.isfinite(table[0]).any() else table[:, 0]
-        return means
-
-    def _by_fold(self, table: Array) -> Array:
-        """Score of each candidate on each fold, (m, F)."""
-        return table
-
     def _evaluate(
-        self,
-        rows: FitRows,
-        settings: list[Setting],
-        splits: list[FitSplit],
-        progress: SplitProgress,
-        reference: Array | None = None,
+        self, rows: FitRows, settings: list[Setting], splits: list[FitSplit], reference: Array | None = None
     ) -> Array:
         """Score of each setting on each left-out fold, (m, F).
 
@@ -209,7 +180,7 @@ class WeightSearch(LinearEstimator):
         first, size = 0, 1 if drop else len(splits)
         while first < len(splits):
             wave = slice(first, first + size)
-            scores = self._run(rows, [settings[index] for index in alive], splits[wave], progress)
+            scores = self._run(rows, [settings[index] for index in alive], splits[wave])
             table[alive, wave] = np.transpose(scores)
             first, size = first + size, 2 * size
             if drop and reference is not None:
@@ -217,13 +188,18 @@ class WeightSearch(LinearEstimator):
                 lost = lose_too_often(np.vstack([reference, table]), units, tolerated)[1:]
                 alive = [index for index in alive if not lost[index]]
             if not alive:
-                progress.skip(len(splits) - first)
+                self._tick(len(splits) - first)
                 break
         return table
 
-    def _run(
-        self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit], progress: SplitProgress
-    ) -> list[list[Any]]:
+    def _tick(self, splits: int = 1) -> None:
+        """Report splits that are done, or have become needless."""
+        for _ in range(splits):
+            self._done += 1
+            if self.callback is not None:
+                self.callback(self._done, self._total)
+
+    def _run(self, rows: FitRows, settings: list[Setting], splits: Sequence[FitSplit]) -> list[list[float]]:
         """Fit and score the settings on each split, `n_jobs` splits at a time; in the order of the splits."""
         worker = copy(self)
         worker.callback = None  # may not be sendable to another process
@@ -236,20 +212,10 @@ class WeightSearch(LinearEstimator):
             warnings.simplefilter("ignore")
             for result in parallel(delayed(_score_split)(worker, rows, settings, split) for split in splits):
                 results.append(result)
-                progress.tick()
+                self._tick()
         return results
 
-    def _score_heads(self, fitted: FitRows, scored: FitRows, settings: list[Setting]) -> list[Any]:
-        """Fit settings on some rows and score them on others."""
-        heads: list[LinearHead] = []
-        for balanced, members in groupby(settings, key=lambda setting: setting["balanced"]):
-            heads += self._path(fitted, list(members), self.tol * LOOSER if balanced else self.tol)
-        return [
-            self._score(self._calibrate(head, fitted, setting), scored)
-            for head, setting in zip(heads, settings, strict=True)
-        ]
-
-    def _score(self, head: LinearHead, rows: FitRows) -> Any:
+    def _score(self, head: LinearHead, rows: FitRows) -> float:
         """Score of a head on left-out rows, NaN where undefined."""
         fitted: Any = copy(self)
         fitted.__dict__.pop("feature_names_in_", None)
@@ -258,30 +224,32 @@ class WeightSearch(LinearEstimator):
             return float(self._scorer()(fitted, rows.features, self._labels(rows.targets)))
         except ValueError:
             # Ranking scores need rows of all classes.
-            if len(np.unique(self._strata(rows.targets))) < len(getattr(self, "classes_", [0])):
+            if len(np.unique(rows.targets)) < len(getattr(self, "classes_", ())):
                 return np.nan
             raise
 
-    def _evidence(self, folds: int) -> tuple[str, str]:
-        """Name of the score, and where it was measured."""
-        default = self._default_scoring().removeprefix("neg_").replace("_", " ")
-        metric = str(getattr(self.scoring, "__name__", self.scoring or default))
-        return metric, f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
-
     def _reason(self, taken: list[tuple[Setting, Choice]], folds: int) -> str:
         """What was chosen, and the evidence for each step that was taken."""
-        metric, where = self._evidence(folds)
+        default = self.default_scoring.removeprefix("neg_").replace("_", " ")
+        metric = str(getattr(self.scoring, "__name__", self.scoring or default))
+        where = f"{folds} left-out {'domains' if folds == len(self.domains_) else 'folds of domains'}"
+        error = is_error(self._scorer())
         if taken:
-            return explain_steps(self.incumbent, taken, metric, where, relative=is_error(self._scorer()))
-        point, least = ("1%", "0.1%") if is_error(self._scorer()) else ("a point", "0.1 points")
+            return explain_steps(self.incumbent, taken, metric, where, relative=error)
+        point, least = ("1%", "0.1%") if error else ("a point", "0.1 points")
         tolerated = self._tolerated(self.fold_scores_[0])
-        few = f"more than {tolerated}" if tolerated else "one"
-        loss = f" without losing {point} on {few} of them" if self.folds_ else ""
         return (
             f"{self.incumbent}'s defaults: none of {len(self.candidates_) - 1} candidates gained more than a standard "
-            f"error{f' and {least}' if self.folds_ else ''} in {metric} on {where}{loss}."
+            f"error and {least} in {metric} on {where} without losing {point} on "
+            f"{f'more than {tolerated}' if tolerated else 'one'} of them."
         )
 
 
-def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], split: FitSplit) -> list[Any]:
-    return search._score_heads(rows.take(split[0]), rows.take(split[1]), settings)
+def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], split: FitSplit) -> list[float]:
+    """Fit settings on some rows and score them on others."""
+    fitted, scored = rows.take(split[0]), rows.take(split[1])
+    heads: list[LinearHead] = []
+    for balanced, members in groupby(settings, key=lambda setting: setting["balanced"]):
+        heads += search._path(fitted, list(members), search.tol * _LOOSER if balanced else search.tol)
+    calibrated = (search._calibrate(head, fitted, setting) for head, setting in zip(heads, settings, strict=True))
+    return [search._score(head, scored) for head in calibrated]

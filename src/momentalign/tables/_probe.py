@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from momentalign._types import Array, Integers, ReportProgress, ignore_progress
 from momentalign.sklearn import (
     GroupReport,
+    GroupRobustClassifier,
     MomentAlignedClassifier,
     MomentAlignedClassifierCV,
     MomentAlignedRegressor,
@@ -29,8 +30,6 @@ _SAMPLE = 2000
 """Rows from which the time of a fit is estimated."""
 _SEARCH_FOLDS = 10
 """Most folds of a search."""
-_GROUP_FITS = 150
-"""Cost of a search by the worst group, in aligned fits, as measured on tables of 350 to 9,000 rows: 25 to 300."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ class TableProbe:
         check_same_model(out, self.about[SOURCE])
 
     def seconds(self) -> float:
-        """Estimate the seconds that :meth:`run` takes from fits on a sample: to a factor of three, six with groups."""
+        """Estimate the seconds that :meth:`run` takes from fits on a sample: to a factor of three."""
         step = max(1, len(self.rows) // _SAMPLE)
         rows = self.rows[::step]
         estimator = (
@@ -131,7 +130,7 @@ class TableProbe:
     def _search_fits(self, rows: Integers) -> int:
         """Cost of a search on these rows, in aligned fits: about two for each fold, and the last ones."""
         if self.table.groups is not None and self.classes is not None:
-            return _GROUP_FITS
+            return 1
         domains = len(np.unique(self.table.domains[rows]))
         return 2 * (min(domains, _SEARCH_FOLDS) + 1) if domains > 2 else 1
 
@@ -151,27 +150,27 @@ class TableProbe:
     def _fit_aligned(
         self, encoder: TableEncoder, features: Array, rows: Integers, watch: Callable[[int, int], None]
     ) -> tuple[TableModel, dict[str, Any], str]:
-        """Fit the estimator that selects its weights within the training domains; also its choice and the reason."""
+        """Fit the estimator that selects its weights within the training domains, or the remedy of rows with groups."""
         classes, targets = self._present(rows)
         table = self.table
         estimator: Any
-        if classes is None:
-            estimator = MomentAlignedRegressorCV(callback=watch).fit(features, targets, domains=table.domains[rows])
+        if classes is not None and table.groups is not None:
+            estimator = GroupRobustClassifier(random_state=self.seed)
+            estimator.fit(features, targets, groups=table.groups[rows])
+            chosen: dict[str, Any] = {"method": estimator.method}
+            reason = f"Method {estimator.method} for the worst group, with its defaults."
         else:
-            groups = None if table.groups is None else table.groups[rows]
-            selection = "leave_one_domain_out" if groups is None else "worst_group"
-            estimator = MomentAlignedClassifierCV(selection=selection, random_state=self.seed, callback=watch)
-            estimator.fit(features, targets, domains=table.domains[rows], groups=groups)
-        chosen: dict[str, Any] = {"gradient_weight": estimator.gradient_weight_}
-        if classes is not None:
-            chosen["hessian_weight"] = estimator.hessian_weight_
-        chosen |= {"l2": estimator.l2_, "domains_weighted_equally": bool(estimator.balanced_)}
-        if classes is None:
-            chosen["domain_intercepts"] = estimator.domain_intercepts_
-        if classes is not None and estimator.method_:
-            chosen = {"method": estimator.method_}
+            search = MomentAlignedRegressorCV if classes is None else MomentAlignedClassifierCV
+            estimator = search(callback=watch).fit(features, targets, domains=table.domains[rows])
+            chosen = {"gradient_weight": estimator.gradient_weight_}
+            if classes is not None:
+                chosen["hessian_weight"] = estimator.hessian_weight_
+            chosen |= {"l2": estimator.l2_, "domains_weighted_equally": bool(estimator.balanced_)}
+            if classes is None:
+                chosen["domain_intercepts"] = estimator.domain_intercepts_
+            reason = estimator.reason_
         coef, intercept = np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)
-        return TableModel(encoder, coef, intercept, classes), chosen, estimator.reason_
+        return TableModel(encoder, coef, intercept, classes), chosen, reason
 
     def _predict(self, model: TableModel, numbers: Array) -> Array:
         """Probabilities of this table's classes, shape (n, C), or numbers, shape (n, 1)."""

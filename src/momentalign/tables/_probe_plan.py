@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._format import pluralize
 from momentalign._sealed import file_digest
 from momentalign._table_spec import split_spec, table_spec
 from momentalign._validation import check_blanks, check_choice, check_count
@@ -67,14 +68,13 @@ def plan_probe(
     ]
     if table.groups is not None:
         check_blanks(table.columns["group"], np.unique(table.groups).tolist())
-        lines.append(
-            "Groups are not used for a regression."
-            if classes is None
-            else "The model is chosen by the worst group in folds of the training rows: plain, aligned or a remedy."
-        )
-    searches = "One search" if len(folds) == 1 else f"{len(folds) + 1} searches"
+        if classes is None:
+            lines.append("Groups are not used for a regression.")
+        else:
+            lines.append("The model is fitted for the worst group, on subsamples with as many rows of every group.")
+    models = pluralize(len(folds) + (len(folds) > 1), "model")
     lines.append(
-        f"{searches} over weights on up to {len(rows)} rows of {encoder.width} numbers."
+        f"{models} to fit on up to {len(rows)} rows of {encoder.width} numbers."
         + (" Wide features take long: --components 100 is faster." if encoder.width > _WIDE else "")
     )
     _, options = split_spec(table_spec(path, **reading))
