@@ -11,7 +11,7 @@ from momentalign.linear._jtt import JTTFit, fit_jtt, jtt_weights
 from momentalign.linear._least_squares import AlignedLeastSquares, fit_least_squares, fit_least_squares_path
 from momentalign.linear._objective import Objective
 from momentalign.linear._path import HeadCallback, fit_head, fit_path, solve_path
-from momentalign.linear._penalty_objective import DomainwisePenalty, PenaltyObjective
+from momentalign.linear._penalty_objective import PenaltyObjective
 from momentalign.linear._reweighting import (
     balance_weights,
     fit_subsampled,
@@ -31,7 +31,6 @@ __all__ = [
     "AlignmentObjective",
     "BatchPenalty",
     "DFRFit",
-    "DomainwisePenalty",
     "GroupWeights",
     "HeadCallback",
     "JTTFit",

@@ -14,13 +14,13 @@ from momentalign._search_space import (
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 from momentalign.penalties._cma import CMA, CMAMomentum, GradientMatching, HessianMatching
 from momentalign.penalties._coral import CORAL
-from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
 from momentalign.penalties._fishr import Fishr
 from momentalign.penalties._hgp import HGP
 from momentalign.penalties._hutchinson import CMADiagonal, Hutchinson
 from momentalign.penalties._irm import IRM
 from momentalign.penalties._mmd import MMD
 from momentalign.penalties._moment_alignment import MomentAlignment, term_name
+from momentalign.penalties._vectors import VectorPenalty
 from momentalign.penalties._vrex import VREx
 
 PENALTIES: tuple[type[DomainPenalty], ...] = (
@@ -50,8 +50,6 @@ __all__ = [
     "CMADiagonal",
     "CMAMomentum",
     "DomainPenalty",
-    "DomainRows",
-    "DomainVectors",
     "Fishr",
     "GradientMatching",
     "HeadBatch",
@@ -62,6 +60,7 @@ __all__ = [
     "PenaltyOptions",
     "SearchSpace",
     "VREx",
+    "VectorPenalty",
     "annealing",
     "one_of",
     "power_of_ten",
