@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from momentalign.algorithms import ERM, Network, SearchSpace
+from momentalign.algorithms import ERM, Network, SearchSpace, find_algorithm
 from momentalign.penalties import CMA
 
 
 class CMAWithoutReset(ERM):
     """CMA whose optimizer keeps its averages where annealing ends; its weights are averaged from 2% of the steps on."""
 
-    name = "cma-without-reset"
     label = "CMA without reset"
 
     def __init__(
@@ -36,4 +35,4 @@ class CMAWithoutReset(ERM):
     @classmethod
     def search_space(cls, recipe: str, steps: int) -> SearchSpace:
         """CMA's."""
-        return CMA.search_space(recipe, steps)
+        return find_algorithm("cma").space(recipe, steps)

@@ -61,8 +61,10 @@ def check_batch(features: object, logits: object, targets: object, domains: obje
                 f"'{name}' should be a torch.Tensor, but is a {type(value).__name__}. Use torch.as_tensor(), for names "
                 f"of domains torch.as_tensor(pandas.factorize({name})[0])."
             )
-    assert isinstance(features, Tensor) and isinstance(logits, Tensor)
-    assert isinstance(targets, Tensor) and isinstance(domains, Tensor)
+    assert isinstance(features, Tensor)
+    assert isinstance(logits, Tensor)
+    assert isinstance(targets, Tensor)
+    assert isinstance(domains, Tensor)
     for name, tensor, size in (("features", features, "d"), ("logits", logits, "C")):
         if not tensor.is_floating_point():
             raise TypeError(f"'{name}' should hold floating-point numbers, but holds {tensor.dtype}.")

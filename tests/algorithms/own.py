@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from momentalign.algorithms import Algorithm, Backward, Batch, Hyperparameter, SearchSpace
-from momentalign.penalties import CMA, DomainPenalty, one_of
+from momentalign.algorithms import Algorithm, Backward, Batch, Hyperparameter, SearchSpace, one_of
+from momentalign.penalties import DomainPenalty
 
 
 class LogitSize(DomainPenalty):
@@ -35,19 +35,8 @@ class Searched(LogitSize):
         return {"weight": Hyperparameter(2.0 if recipe == "image" else 1.0, one_of(3.0, 4.0))}
 
 
-class SearchedCMA(CMA):
-    """CMA with a search space of its own, which the inherited safe one does not describe."""
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        return {"gradient_weight": Hyperparameter(2.0)}
-
-
 class Overridden(Searched):
-    """Other terms and another constructor, which what it inherits does not describe."""
-
-    def __init__(self, strength: float = 3.0, **options) -> None:
-        super().__init__(strength, **options)
+    """Other terms, which may read something back."""
 
     def compute_terms(self, batch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         return {"size": batch.logits.square().mean()}

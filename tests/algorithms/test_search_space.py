@@ -7,11 +7,16 @@ import pytest
 from momentalign.algorithms import (
     Hyperparameter,
     algorithm_names,
+    annealing,
     check_hyperparameters,
     draw_hyperparameters,
     find_algorithm,
+    one_of,
+    power_of_ten,
+    power_of_two,
+    uniform,
+    whole,
 )
-from momentalign.penalties import annealing, one_of, power_of_ten, power_of_two, uniform, whole
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from momentalign import (
     MomentAlignment,
     VREx,
 )
-from momentalign.penalties import CMADiagonal, CMAMomentum, DomainPenalty
+from momentalign.penalties import DomainPenalty
 from tests.references import make_batch
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -92,7 +92,7 @@ CASES = [
     Case("cma-parameters", partial(_cma, scaling="parameters")),
     Case("cma-relative", partial(_cma, scaling="relative")),
     Case("cma-relative-direct", partial(_cma, scaling="relative", route="direct"), needs_number=True),
-    Case("cma-momentum-gram", partial(CMAMomentum, 0.3, 2.1, momentum=0.5, route="gram"), **_remembering),
+    Case("cma-momentum-gram", partial(_cma, momentum=0.5, route="gram"), **_remembering),
     Case("cma-momentum-direct", partial(_cma, momentum=0.9, route="direct"), **_remembering),
     Case("cma-momentum-relative", partial(_cma, momentum=0.5, scaling="relative"), **_remembering),
     Case("gradient", partial(GradientMatching, 2.1)),
@@ -126,7 +126,7 @@ CASES = [
     Case("hgp-product", partial(HGP, 0.3, 2.1, center="product"), needs_number=True),
     Case("hutchinson-exact", partial(Hutchinson, 0.3, 2.1), needs_number=True),
     Case("hutchinson-sampled", partial(Hutchinson, 0.3, 2.1, samples=3), random=True, needs_number=True),
-    Case("cma-diagonal", partial(CMADiagonal, 0.3, 2.1, scaling="classes"), needs_number=True),
+    Case("hutchinson-classes", partial(Hutchinson, 0.3, 2.1, scaling="classes"), needs_number=True),
     Case("vrex", partial(VREx, 2.1), **_extrapolation),
     Case("vrex-logistic", partial(VREx, 2.1, loss="logistic"), "logistic", **_extrapolation),
 ]

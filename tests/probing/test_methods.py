@@ -126,8 +126,6 @@ def test_names() -> None:
         ),
         ("groupdro", {"eta": (1e-3, 1e-2, 1e-1)}),
         ("groupdro-groups", {"eta": (1e-3, 1e-2, 1e-1)}),
-        ("afr", {"gamma": (0, 0.5, 1, 2, 4, 8, 16), "distance_weight": (0.01, 0.1, 1)}),
-        ("jtt", {"first_l2_factor": (1, 30, 1000), "upweight": (2, 5, 10, 20, 50, 100)}),
     ],
 )
 def test_the_values_that_are_searched(method: str, grid: dict[str, tuple[float, ...]]) -> None:

@@ -4,7 +4,6 @@
 ['anneal_steps', 'batch_size', 'clip', 'dropout', 'lr', 'optimizer', 'schedule', 'weight', 'weight_decay']
 """
 
-from momentalign._search_space import Hyperparameter, SearchSpace, check_hyperparameters, draw_hyperparameters
 from momentalign.algorithms._averaging import (
     AVERAGES,
     ExponentialAverage,
@@ -15,12 +14,9 @@ from momentalign.algorithms._averaging import (
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
 from momentalign.algorithms._catalogue import (
     PLAIN_MODELS,
-    PRESETS,
-    SAFE_WEIGHTS,
     AlgorithmSpec,
     algorithm_names,
     find_algorithm,
-    has_safe_weights,
 )
 from momentalign.algorithms._dann import CDANN, DANN
 from momentalign.algorithms._domain_gradients import IGA, ANDMask
@@ -28,7 +24,20 @@ from momentalign.algorithms._erm import ERM
 from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._recipes import Recipe, find_training_recipe
+from momentalign.algorithms._search_space import (
+    Hyperparameter,
+    SearchSpace,
+    annealing,
+    check_hyperparameters,
+    draw_hyperparameters,
+    one_of,
+    power_of_ten,
+    power_of_two,
+    uniform,
+    whole,
+)
 from momentalign.algorithms._selfreg import SelfReg
+from momentalign.algorithms._spaces import PRESETS, SAFE_WEIGHTS, has_safe_weights
 from momentalign.algorithms._weight_average import WeightAverage
 
 __all__ = [
@@ -57,11 +66,17 @@ __all__ = [
     "ValleyAverage",
     "WeightAverage",
     "algorithm_names",
+    "annealing",
     "check_hyperparameters",
     "draw_hyperparameters",
     "find_algorithm",
     "find_training_recipe",
     "has_safe_weights",
     "make_average",
+    "one_of",
+    "power_of_ten",
+    "power_of_two",
     "reset_optimizer",
+    "uniform",
+    "whole",
 ]

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from momentalign._search_space import SearchSpace, fixed_arguments
 from momentalign._validation import check_choice, check_count
 
 Backward = Callable[[Tensor], None]
@@ -86,19 +85,17 @@ class Algorithm(nn.Module, ABC):
     and the optimizers' are the whole checkpoint. Of the hyper-parameters an algorithm uses its own and `lr`,
     `weight_decay`, `optimizer` and `clip`; `batch_size`, `dropout` and `schedule` are the loop's.
 
-    A subclass implements :meth:`update`; `name`, `label` and `term_labels` are what sweeps and reports show.
+    A subclass implements :meth:`update`; `label` and `term_labels` are what sweeps and reports show. Its
+    hyper-parameters are declared as a :class:`DomainPenalty`'s are.
 
     Args:
         network: The network to train. A loop may replace it by a wrapped one (`algorithm.network = wrapped`).
         num_domains: Number of training domains, K.
-        hparams: A value for each shared hyper-parameter and each of :meth:`search_space`.
+        hparams: A value for each shared hyper-parameter and each of its own.
     """
 
-    name: str = ""
-    """Name on the command line."""
-
     label: str = ""
-    """Name in tables and charts."""
+    """Name of an algorithm of your own in tables and charts; without it the class's name."""
 
     term_labels: ClassVar[Mapping[str, str]] = {}
     """Titles in a report of what :meth:`update` logs, by name."""
@@ -138,11 +135,6 @@ class Algorithm(nn.Module, ABC):
             Scalars to log, detached: `"loss"`, what was minimised, then its parts by name, unweighted. Over
             several ranks their mean is the number of one rank. Reading one waits for the device.
         """
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters beside the shared ones; see :meth:`DomainPenalty.search_space`."""
-        return fixed_arguments(cls)
 
     def _make_optimizer(self, parameters: Iterable[nn.Parameter], **options: Any) -> Optimizer:
         """Make an optimizer with one kernel for all parameters, which on CUDA can be captured in a graph."""

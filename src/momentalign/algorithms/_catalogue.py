@@ -2,54 +2,61 @@
 
 import importlib
 import inspect
-import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from momentalign._format import suggest
-from momentalign._search_space import (
-    SearchSpace,
-    check_hyperparameters,
-    fixed_arguments,
-)
 from momentalign._validation import check_choice, check_count
 from momentalign.algorithms._base import Algorithm, Network
 from momentalign.algorithms._dann import CDANN, DANN
 from momentalign.algorithms._domain_gradients import IGA, ANDMask
-from momentalign.algorithms._erm import ERM, declares
+from momentalign.algorithms._erm import ERM
 from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._recipes import find_training_recipe
+from momentalign.algorithms._search_space import SearchSpace, check_hyperparameters, fixed_arguments
 from momentalign.algorithms._selfreg import SelfReg
-from momentalign.penalties import PENALTIES, DomainPenalty
-
-_SPACES = {"published": "search_space", "safe": "safe_search_space", "released": "released_search_space"}
-
-PRESETS = tuple(_SPACES)
-"""Search spaces of an algorithm: the paper's, one that is safe for any data and encoder, and the public code's."""
-
-SAFE_WEIGHTS = (
-    "so small (0.1; 0.01 to 1 are searched) that results are close to ERM's; --preset published searches the paper's, "
-    "which gained on small networks trained from scratch and ruined a pretrained one"
+from momentalign.algorithms._spaces import PRESETS, search_spaces
+from momentalign.penalties import (
+    CMA,
+    CORAL,
+    HGP,
+    IRM,
+    MMD,
+    DomainPenalty,
+    Fishr,
+    GradientMatching,
+    HessianMatching,
+    Hutchinson,
+    MomentAlignment,
+    VREx,
 )
-"""What the weights of the preset "safe" do, as measured in docs/results/fine-tuning.md."""
 
 
 @dataclass(frozen=True)
 class AlgorithmSpec:
-    """An algorithm by its name on the command line: an :class:`Algorithm` class, or a penalty's class for ERM."""
+    """An algorithm by its name on the command line: an :class:`Algorithm` class, or a penalty's class for ERM.
+
+    Attributes:
+        name: Name or import path.
+        cls: The class.
+        title: Name in tables; by default the class's `label` or its own name.
+        row: Row of the table of search spaces; none for a class that is not of this package.
+    """
 
     name: str
     cls: type[Algorithm] | type[DomainPenalty]
+    title: str = ""
+    row: str = ""
 
     @property
     def label(self) -> str:
         """Name in tables; of a class that declares none, the class's name."""
-        return str(vars(self.cls).get("label", self.cls.__name__))
+        return self.title or str(vars(self.cls).get("label", self.cls.__name__))
 
     @property
     def term_labels(self) -> Mapping[str, str]:
@@ -58,11 +65,7 @@ class AlgorithmSpec:
 
     def has_space(self, preset: str) -> bool:
         """Whether a preset has a search space of its own, which "published" always has."""
-        # As below: a subclass that has replaced its constructor or its space is not described by an inherited one.
-        return check_choice("preset", preset, PRESETS) == "published" or (
-            issubclass(self.cls, DomainPenalty)
-            and all(declares(self.cls, _SPACES[preset], since=each) for each in ("__init__", "search_space"))
-        )
+        return check_choice("preset", preset, PRESETS) in self._own_spaces("mnist", 1)
 
     def space(self, recipe: str, steps: int, preset: str = "published") -> SearchSpace:
         """All hyper-parameters: the shared ones, then the algorithm's own.
@@ -79,7 +82,8 @@ class AlgorithmSpec:
         check_count("steps", steps, 1)
         check_choice("preset", preset, PRESETS)
         found = find_training_recipe(recipe)
-        own = self._own_space(recipe, steps, preset)
+        spaces = self._own_spaces(recipe, steps)
+        own = spaces.get(preset, spaces["published"])
         return {**found.shared, **(found.adapt(self.name, own, steps) if preset == "published" else own)}
 
     def build(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> Algorithm:
@@ -94,53 +98,59 @@ class AlgorithmSpec:
             ValueError: A name is unknown or missing.
         """
         space = self.space("mnist", 1)  # names and types, which are the same for every recipe
-        others = (self.space("mnist", 1, preset) for preset in PRESETS)
-        known = {**{name: value for other in others for name, value in other.items()}, **space}
-        checked = check_hyperparameters(known, hparams)
-        missing = [name for name in space if name not in checked]
-        if missing:
+        known = {name: each for own in self._own_spaces("mnist", 1).values() for name, each in own.items()}
+        checked = check_hyperparameters({**known, **space}, hparams)
+        if missing := [name for name in space if name not in checked]:
             raise ValueError(
                 f"'hparams' of '{self.name}' should have all of {', '.join(space)}, but '{missing[0]}' is missing. "
                 "Take draw_hyperparameters(find_algorithm(name).space(recipe, steps), seed)."
             )
-        names = {name: None for preset in PRESETS for name in self._own_space("mnist", 1, preset)}
-        own = {name: checked[name] for name in names if name in checked}
+        own: dict[str, Any] = {name: checked[name] for name in known if name in checked}
         parameters = inspect.signature(self.cls).parameters
         if issubclass(self.cls, Algorithm):
             return self.cls(network, num_domains, checked, **{name: own[name] for name in own if name in parameters})
         if "num_domains" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
             own["num_domains"] = num_domains
-        return ERM(network, num_domains, checked, self.cls.from_hyperparameters(**own))
+        if self.cls is MomentAlignment:
+            names = "gradient_weight", "hessian_weight", "order_3_weight"
+            own["order_weights"] = {order: own.pop(name) for order, name in enumerate(names, 1)}
+        return ERM(network, num_domains, checked, self.cls(**own))
 
-    def _own_space(self, recipe: str, steps: int, preset: str = "published") -> SearchSpace:
-        # An inherited space does not fit a constructor that a subclass has replaced.
-        if not declares(self.cls, "search_space", since="__init__"):
-            return fixed_arguments(self.cls)
-        space: SearchSpace = getattr(self.cls, _SPACES[preset if self.has_space(preset) else "published"])(
-            recipe, steps
-        )
-        return space
-
-
-def has_safe_weights(preset: str, hparams: Mapping[str, Any]) -> bool:
-    """Whether a run's penalty has weights that :data:`SAFE_WEIGHTS` describes, and not larger ones by `--set`."""
-    weights = [value for name, value in hparams.items() if name.endswith("_weight")]
-    return preset == "safe" and hparams.get("scaling") == "relative" and max(weights, default=math.inf) <= 1
+    def _own_spaces(self, recipe: str, steps: int) -> Mapping[str, SearchSpace]:
+        """Hyper-parameters beside the shared ones, by preset."""
+        if self.row:
+            return search_spaces(steps)[self.row]
+        declared = getattr(self.cls, "search_space", None)
+        return {"published": declared(recipe, steps) if declared else fixed_arguments(self.cls)}
 
 
-_CLASSES: tuple[type[Algorithm] | type[DomainPenalty], ...] = (
-    ERM,
-    GroupDRO,
-    Fish,
-    IGA,
-    ANDMask,
-    DANN,
-    CDANN,
-    SelfReg,
-    *PENALTIES,
-)
-
-_CATALOGUE = {cls.name: AlgorithmSpec(cls.name, cls) for cls in _CLASSES}
+_CATALOGUE = {
+    name: AlgorithmSpec(name, cls, title, name)
+    for name, cls, title in (
+        ("erm", ERM, "ERM"),
+        ("groupdro", GroupDRO, "GroupDRO"),
+        ("fish", Fish, "Fish"),
+        ("iga", IGA, "IGA"),
+        ("andmask", ANDMask, "AND-Mask"),
+        ("dann", DANN, "DANN"),
+        ("cdann", CDANN, "CDANN"),
+        ("selfreg", SelfReg, "SelfReg"),
+        ("irm", IRM, "IRM"),
+        ("vrex", VREx, "VREx"),
+        ("mmd", MMD, "MMD"),
+        ("coral", CORAL, "CORAL"),
+        ("fishr", Fishr, "Fishr"),
+        ("hgp", HGP, "HGP"),
+        ("hutchinson", Hutchinson, "Hutchinson"),
+        ("gradient-matching", GradientMatching, "Gradient matching"),
+        ("hessian-matching", HessianMatching, "Hessian matching"),
+        ("moment-alignment", MomentAlignment, "Moment alignment"),
+        ("cma", CMA, "CMA"),
+        ("cma-momentum", CMA, "CMA with momentum"),
+        ("cma-diagonal", Hutchinson, "CMA, diagonal"),
+    )
+}
+"""Algorithms in the order of tables; what an alias sets is in its search space."""
 
 PLAIN_MODELS = {"logistic-regression": "LogisticRegression", "logistic-regression-cv": "LogisticRegressionCV"}
 """scikit-learn's models, with their labels, that sweeps of tables run as baselines."""
@@ -173,7 +183,9 @@ def find_algorithm(name: str) -> AlgorithmSpec:
     if name in _CATALOGUE:
         return _CATALOGUE[name]
     if ":" in name:
-        return AlgorithmSpec(name, _import_class(name))
+        cls = _import_class(name)
+        ours = (replace(spec, name=name) for spec in _CATALOGUE.values() if spec.cls is cls)
+        return next(ours, AlgorithmSpec(name, cls))
     if "." in name:  # the other common way to write it
         return find_algorithm(":".join(name.rsplit(".", 1)))
     if name in PLAIN_MODELS:

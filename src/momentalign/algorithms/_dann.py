@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from momentalign._search_space import Hyperparameter, SearchSpace, one_of, power_of_ten, power_of_two, whole
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
 
 
@@ -40,20 +39,6 @@ class AdversarialAlgorithm(Algorithm):
         self.turns: int = hparams["discriminator_steps"] + 1
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
         self._count: int | None = None
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Weight (the published λ) and settings of the discriminator, and Adam's first beta for both optimizers."""
-        return {
-            "discriminator_weight": Hyperparameter(1.0, power_of_ten(-2, 2), low=0),
-            "discriminator_weight_decay": Hyperparameter(0.0, power_of_ten(-6, -2), low=0),
-            "discriminator_steps": Hyperparameter(1, whole(power_of_two(0, 3)), low=1),
-            "gradient_penalty_weight": Hyperparameter(0.0, power_of_ten(-2, 1), low=0),
-            "beta1": Hyperparameter(0.5, one_of(0.0, 0.5), low=0, high=1),
-            "discriminator_width": Hyperparameter(256, whole(power_of_two(6, 10)), low=1),
-            "discriminator_depth": Hyperparameter(3, one_of(3, 4, 5), low=2),
-            "discriminator_dropout": Hyperparameter(0.0, one_of(0.0, 0.1, 0.5), low=0, high=1),
-        }
 
     def optimizers(self) -> dict[str, Optimizer]:
         """Make `"network"` and `"discriminator"`, both with betas (beta1, 0.9)."""
@@ -119,8 +104,6 @@ class AdversarialAlgorithm(Algorithm):
 class DANN(AdversarialAlgorithm):
     """Domain-adversarial network: the input of the discriminator is the features."""
 
-    name = "dann"
-    label = "DANN"
     conditional = False
 
 
@@ -131,8 +114,6 @@ class CDANN(AdversarialAlgorithm):
     class of the batch counts the same.
     """
 
-    name = "cdann"
-    label = "CDANN"
     conditional = True
 
 

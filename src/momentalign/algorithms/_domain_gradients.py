@@ -9,7 +9,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten, uniform
 from momentalign.algorithms._base import Algorithm, Backward, Batch
 
 
@@ -20,14 +19,7 @@ class IGA(Algorithm):
     passes and their graphs. The sum over domains is not divided by their number.
     """
 
-    name = "iga"
-    label = "IGA"
     term_labels: ClassVar = {"all_gradients": "IGA: spread of all gradients"}
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """`gradient_weight`, the weight λ of the gradients' distance from their mean."""
-        return {"gradient_weight": Hyperparameter(1000.0, power_of_ten(1, 5), low=0)}
 
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
         """Do one step; logs `"all_gradients"`, the sum of squared distances."""
@@ -50,14 +42,7 @@ class ANDMask(Algorithm):
     passes, not from the loop's `backward`.
     """
 
-    name = "andmask"
-    label = "AND-Mask"
     term_labels: ClassVar = {"kept": "AND-Mask: share of gradients kept"}
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """`tau`, the required agreement."""
-        return {"tau": Hyperparameter(1.0, uniform(0.5, 1.0), low=0, high=1)}
 
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
         """Do one step without `backward`; logs `"kept"`, the share of all parameters whose gradient was kept."""

@@ -23,8 +23,6 @@ class ERM(Algorithm):
         penalty: Added to the loss, or None. Give it `num_domains`, so that nothing has to be read back.
     """
 
-    name = "erm"
-    label = "ERM"
     distributed = True
 
     def __init__(

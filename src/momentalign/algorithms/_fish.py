@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from momentalign._search_space import Hyperparameter, SearchSpace, one_of
 from momentalign.algorithms._base import Algorithm, Backward, Batch
 
 
@@ -18,14 +17,6 @@ class Fish(Algorithm):
     optimizer's averages persist from step to step. Running averages of the network, as in batch normalisation, move
     by the same share.
     """
-
-    name = "fish"
-    label = "Fish"
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """`meta_lr`, the share m of the inner steps that is taken."""
-        return {"meta_lr": Hyperparameter(0.5, one_of(0.05, 0.1, 0.5), low=0)}
 
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
         """Do one step; `"loss"` is the mean of the inner steps' losses."""

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
-from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
 
 
@@ -20,8 +19,6 @@ class GroupDRO(Algorithm):
     weight underflows for good. Over several ranks the domains' losses are those of all rows.
     """
 
-    name = "groupdro"
-    label = "GroupDRO"
     term_labels: ClassVar = {"largest_weight": "GroupDRO: largest weight"}
     capturable = True
     distributed = True
@@ -30,11 +27,6 @@ class GroupDRO(Algorithm):
     def __init__(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> None:
         super().__init__(network, num_domains, hparams)
         self.register_buffer("log_weights", torch.zeros(num_domains).log_softmax(0))
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """`eta`, the step size of the weights."""
-        return {"eta": Hyperparameter(0.01, power_of_ten(-3, -1), low=0)}
 
     def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
         """Do one step; logs `"cross_entropy"` of the batch and `"largest_weight"` of a domain."""

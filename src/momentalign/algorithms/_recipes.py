@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from momentalign._search_space import PROTOCOL_STEPS, Draw, Hyperparameter, SearchSpace, power_of_ten
 from momentalign._validation import check_choice
+from momentalign.algorithms._search_space import PROTOCOL_STEPS, Draw, Hyperparameter, SearchSpace, power_of_ten
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,6 @@ class SelfReg(Algorithm):
     detached. The projection is trained with the network. There are no hyper-parameters beside the shared ones.
     """
 
-    name = "selfreg"
-    label = "SelfReg"
-
     def __init__(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> None:
         super().__init__(network, num_domains, hparams)
         width = network.head.in_features

@@ -108,7 +108,8 @@ def _two_classes(S: Tensor, W: Tensor, logits: Tensor, targets: Tensor, alpha: f
         inner = outer if inner is None else inner.add_(outer)
         b.mul_(torch.sub(p, r).mul_(8 * beta))
         slope = b if slope is None else slope.add_(b)
-    assert inner is not None and slope is not None
+    assert inner is not None
+    assert slope is not None
     slope = slope * (P[:, 0] * P[:, 1])
     return first.relu_(), second.relu_(), inner, torch.stack([-slope, slope], 1)
 
@@ -141,7 +142,8 @@ def _many_classes(S: Tensor, W: Tensor, logits: Tensor, targets: Tensor, alpha: 
         dR = Z.mul_(B) @ R if dR is None else dR.addmm_(Z.mul_(B), R)
         dR.addmm_(B, R2, alpha=-1).addmm_(rho.add_(A.T).mul_(B), O, beta=1, alpha=2)
         dR.addcmul_(R, B @ R, value=-2)
-    assert inner is not None and dR is not None
+    assert inner is not None
+    assert dR is not None
     shift = dR.gather(1, top)
     D = dR.sub_(shift if own is None else shift.sub_(own[:, None], alpha=2)).mul_(others)
     return first.relu_(), second.relu_(), inner, torch.addcmul(D, P, D.sum(1, keepdim=True), value=-1)

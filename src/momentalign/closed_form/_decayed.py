@@ -58,7 +58,13 @@ def _spreads(orders: Sequence[int], residuals: Residuals, vectors: list[Tensor],
 
 
 def _plain(
-    features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, labels: Tensor, centred: list[Tensor], bias: bool
+    features: Tensor,
+    logits: Tensor,
+    targets: Tensor,
+    domains: Tensor,
+    labels: Tensor,
+    centred: list[Tensor],
+    bias: bool,
 ) -> tuple[Tensor, Tensor]:
     """The spreads in plain operations; known values of the sums less their mean stand for the sums."""
     E, residuals = domain_weights(domains, labels, features.dtype), SoftmaxResiduals(logits, targets)

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from momentalign._search_space import TRAINING_RECIPES
 from momentalign._seeds import holdout_rows
 from momentalign._validation import check_choice, check_count
 from momentalign.data._items import ImageFiles, Items, Texts
+
+TRAINING_RECIPES = ("mnist", "digits", "image", "text", "table")
+"""Kinds of data set, which learning rate, batch size and the like depend on."""
 
 _SMALL = 64
 """Largest side, in pixels, of colour images that count as small."""

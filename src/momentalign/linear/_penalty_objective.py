@@ -92,7 +92,9 @@ class PenaltyObjective(Objective):
 
         def stacked(W: Tensor) -> Tensor:
             vectors = self.penalty.vectors(_evaluate(self._few, W.reshape(self.shape)))
-            weighted = [(2.0 * weight / len(vectors[name])) ** 0.5 * vectors[name] for name, weight in self.weights.items()]
+            weighted = [
+                (2.0 * weight / len(vectors[name])) ** 0.5 * vectors[name] for name, weight in self.weights.items()
+            ]
             return torch.cat([values.flatten() for values in weighted])
 
         with one_torch_thread(), warnings.catch_warnings():

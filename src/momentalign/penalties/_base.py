@@ -4,7 +4,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypedDict
+from typing import ClassVar, TypedDict
 
 import torch
 import torch.distributed as dist
@@ -19,7 +19,6 @@ from momentalign._batch import (
     check_values,
     checks_values,
 )
-from momentalign._search_space import SearchSpace, fixed_arguments
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._gather import gather_batch
 
@@ -44,7 +43,8 @@ class DomainPenalty(nn.Module, ABC):
     to compare: the penalty is 0, and a warning is given once.
 
     A subclass implements :meth:`compute_terms` and declares, as class attributes, what sweeps and reports need:
-    `name`, `label`, `term_labels`, `capturable`, and :meth:`search_space`.
+    `label`, `term_labels`, `capturable`. Without a class method `search_space(recipe, steps)` its hyper-parameters are
+    the constructor's arguments whose default is a number, fixed at it.
 
     Args:
         weights: Weight of each term, by the term's name.
@@ -57,11 +57,8 @@ class DomainPenalty(nn.Module, ABC):
             compiling or capturing.
     """
 
-    name: str = ""
-    """Name on the command line."""
-
     label: str = ""
-    """Name in tables and charts."""
+    """Name of a penalty of your own in tables and charts; without it the class's name."""
 
     term_labels: ClassVar[Mapping[str, str]] = {}
     """Titles of the terms in a report, by the terms' names."""
@@ -154,44 +151,6 @@ class DomainPenalty(nn.Module, ABC):
         for name, term in terms.items():
             total = torch.add(total, term * self._weight(name))
         return total, terms
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters of a sweep: published defaults and random draws.
-
-        Without an override: the constructor's arguments whose default is a number, fixed at it.
-
-        Args:
-            recipe: Kind of data set: `"mnist"`, `"image"`, `"text"` or `"table"`.
-            steps: Length of the run, which annealing is scaled to.
-
-        Returns:
-            Hyper-parameters by name, the same names for every recipe.
-        """
-        return fixed_arguments(cls)
-
-    @classmethod
-    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters for data and encoders that the paper has no weights for; the published ones by default.
-
-        Args:
-            recipe: As for :meth:`search_space`.
-            steps: As for :meth:`search_space`.
-
-        Returns:
-            Hyper-parameters by name: those of :meth:`search_space`, and any other arguments of the constructor.
-        """
-        return cls.search_space(recipe, steps)
-
-    @classmethod
-    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Hyper-parameters as the public code has them, where that differs; takes what :meth:`search_space` takes."""
-        return cls.search_space(recipe, steps)
-
-    @classmethod
-    def from_hyperparameters(cls, **arguments: Any) -> Self:
-        """Make the penalty from values of its search space and, if the constructor takes it, `num_domains`."""
-        return cls(**arguments)
 
     def _weight(self, name: str) -> float | Tensor:
         """Weight of a term in this step, but for annealing from 0."""

@@ -1,19 +1,10 @@
 """Closed-form moment alignment of gradients and Hessians, and of either alone."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, uniform, whole
 from momentalign.penalties._moment_alignment import (
-    GRADIENT_WEIGHT,
-    HESSIAN_WEIGHT,
-    MOMENTUM,
-    SAFE_WEIGHT,
-    SCALING,
     AlignmentOptions,
     AlignmentPenalty,
-    alignment_space,
-    released_space,
-    safe_space,
 )
 
 
@@ -36,9 +27,6 @@ class CMA(AlignmentPenalty):
         >>> CMA(gradient_weight=1.0, hessian_weight=2.0, bias=False)(features, logits, targets, domains)
         tensor(1.2500)
     """
-
-    name = "cma"
-    label = "CMA"
 
     def __init__(
         self,
@@ -68,54 +56,6 @@ class CMA(AlignmentPenalty):
             validate=validate,
         )
 
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Both weights, annealing and units of the published fine-tuning."""
-        return alignment_space(steps, gradient_weight=GRADIENT_WEIGHT, hessian_weight=HESSIAN_WEIGHT)
-
-    @classmethod
-    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Both weights with relative scaling, without annealing."""
-        return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT)
-
-    @classmethod
-    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """The public code's annealing; there it is the Hessians' diagonals that are aligned."""
-        return released_space(steps, gradient_weight=GRADIENT_WEIGHT, hessian_weight=HESSIAN_WEIGHT)
-
-
-class CMAMomentum(CMA):
-    """CMA with averaging over steps (`momentum=0.95`), with its own search space."""
-
-    name = "cma-momentum"
-    label = "CMA with momentum"
-
-    def __init__(
-        self, gradient_weight: float = 1.0, hessian_weight: float = 1.0, *, momentum: float = 0.95, **options: Any
-    ) -> None:
-        super().__init__(gradient_weight, hessian_weight, momentum=momentum, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Smaller weights than CMA's, because the sums over steps are larger."""
-        return {
-            "gradient_weight": Hyperparameter(100.0, power_of_ten(0.5, 3)),
-            "hessian_weight": Hyperparameter(10.0, power_of_ten(-0.5, 2)),
-            "momentum": MOMENTUM,
-            "anneal_steps": annealing(1500, whole(uniform(500, 4500)), steps),
-            "scaling": SCALING,
-        }
-
-    @classmethod
-    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """As CMA's, with momentum."""
-        return {**super().safe_search_space(recipe, steps), "momentum": MOMENTUM}
-
-    @classmethod
-    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """That of :meth:`search_space`: the public code has no momentum."""
-        return cls.search_space(recipe, steps)
-
 
 class GradientMatching(AlignmentPenalty):
     r"""Matches the gradients of a linear head across domains: :class:`CMA` without its Hessians.
@@ -127,21 +67,8 @@ class GradientMatching(AlignmentPenalty):
         **options: Other arguments of :class:`MomentAlignment`.
     """
 
-    name = "gradient-matching"
-    label = "Gradient matching"
-
     def __init__(self, gradient_weight: float = 1.0, **options: Unpack[AlignmentOptions]) -> None:
         super().__init__({1: gradient_weight}, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """As CMA's, without the Hessian's weight."""
-        return alignment_space(steps, gradient_weight=GRADIENT_WEIGHT)
-
-    @classmethod
-    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """The weight with relative scaling, without annealing."""
-        return safe_space(gradient_weight=SAFE_WEIGHT)
 
 
 class HessianMatching(AlignmentPenalty):
@@ -155,18 +82,5 @@ class HessianMatching(AlignmentPenalty):
         **options: Other arguments of :class:`MomentAlignment`.
     """
 
-    name = "hessian-matching"
-    label = "Hessian matching"
-
     def __init__(self, hessian_weight: float = 1.0, **options: Unpack[AlignmentOptions]) -> None:
         super().__init__({2: hessian_weight}, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """As CMA's, without the gradient's weight."""
-        return alignment_space(steps, hessian_weight=HESSIAN_WEIGHT)
-
-    @classmethod
-    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """The weight with relative scaling, without annealing."""
-        return safe_space(hessian_weight=SAFE_WEIGHT)

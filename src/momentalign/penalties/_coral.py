@@ -6,7 +6,6 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 
 
@@ -29,19 +28,12 @@ class CORAL(DomainPenalty):
         {'mean': tensor(1.), 'covariance': tensor(0.)}
     """
 
-    name = "coral"
-    label = "CORAL"
     term_labels: ClassVar = {"mean": "CORAL: distance of feature means", "covariance": "CORAL: distance of covariances"}
     capturable = True
     features_only = True
 
     def __init__(self, weight: float = 1.0, **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"mean": weight, "covariance": weight}, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """DomainBed's weight, without annealing."""
-        return {"weight": Hyperparameter(1.0, power_of_ten(-1, 1)), "anneal_steps": Hyperparameter(0)}
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Distances of means and covariances."""

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, uniform, whole
 from momentalign._validation import check_decay
 from momentalign.closed_form import HEADS, HeadRows
 from momentalign.penalties._base import PenaltyOptions
@@ -33,8 +32,6 @@ class Fishr(VectorPenalty):
         tensor(0.1406)
     """
 
-    name = "fishr"
-    label = "Fishr"
     term_labels: ClassVar = {"gradient_variance": "Fishr: spread of gradient variances"}
     capturable = True
 
@@ -43,15 +40,6 @@ class Fishr(VectorPenalty):
         self.momentum = check_decay("momentum", momentum)
         self.checks_first = True
         self.memory = DomainMemory(["variance"], self.num_domains, self.momentum)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Published weight, moving average and annealing."""
-        return {
-            "weight": Hyperparameter(1000.0, power_of_ten(1, 4)),
-            "momentum": Hyperparameter(0.95, uniform(0.90, 0.99)),
-            "anneal_steps": annealing(1500, whole(uniform(0, 5000)), steps),
-        }
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spread of the averaged variances."""

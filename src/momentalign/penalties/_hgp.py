@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign._validation import check_choice
 from momentalign.closed_form import HeadRows
 from momentalign.penalties._base import PenaltyOptions
@@ -35,8 +34,6 @@ class HGP(VectorPenalty):
         {'gradient': tensor(0.1250), 'hessian': tensor(1.5312)}
     """
 
-    name = "hgp"
-    label = "HGP"
     term_labels: ClassVar = {"gradient": "gradient spread", "hessian": "Hessian spread"}
     capturable = True
 
@@ -50,16 +47,6 @@ class HGP(VectorPenalty):
     ) -> None:
         super().__init__({"gradient": gradient_weight, "hessian": hessian_weight}, **options)
         self.center = check_choice("center", center, ("mean", "product"))
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Published weights and centre, those of the released code, without annealing; alpha is the Hessian's there."""
-        return {
-            "gradient_weight": Hyperparameter(5e-3, power_of_ten(-3, -1)),
-            "hessian_weight": Hyperparameter(1e-4, power_of_ten(-5, -3)),
-            "center": Hyperparameter("product", choices=("mean", "product")),
-            "anneal_steps": Hyperparameter(0),
-        }
 
     def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
         """Distances of the gradients from their mean, and of the products from the center."""

@@ -1,4 +1,4 @@
-"""Diagonals of the Hessians: Hutchinson, and CMA on the diagonals alone."""
+"""Gradients and diagonals of the Hessians."""
 
 from typing import ClassVar, Unpack
 
@@ -6,24 +6,14 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign._validation import check_choice, check_count
 from momentalign.closed_form import HeadRows
 from momentalign.penalties._base import PenaltyOptions
-from momentalign.penalties._moment_alignment import (
-    GRADIENT_WEIGHT,
-    HESSIAN_WEIGHT,
-    alignment_space,
-    constant_divisor,
-    released_space,
-)
+from momentalign.penalties._moment_alignment import constant_divisor
 from momentalign.penalties._vectors import VectorPenalty
 
 CONSTANT_SCALINGS = ("none", "classes", "parameters")
 """Units of the weights whose divisor does not depend on the batch."""
-
-_CLASSES = Hyperparameter("classes", choices=CONSTANT_SCALINGS)
-_CMA_WEIGHTS = {"gradient_weight": GRADIENT_WEIGHT, "hessian_weight": HESSIAN_WEIGHT}
 
 
 class Hutchinson(VectorPenalty):
@@ -32,8 +22,8 @@ class Hutchinson(VectorPenalty):
     The diagonal of a domain's Hessian is :math:`D_e = \mathbb E_e[p(1-p) \otimes x^2]`, exactly; the penalty is
     :math:`\frac1K\sum_e \alpha\|g_e - \bar g\|^2 + \beta\|D_e - \bar D\|^2`. Hutchinson's estimator, which gave the
     method its name, averages :math:`z \circ H_e z` over random signs z: with `samples`, drawn from torch's global
-    generator, the same z for all domains; all ranks need the same seed. It is a diagonal method either way. Terms:
-    `gradient`, `hessian`.
+    generator, the same z for all domains; all ranks need the same seed. It is a diagonal method either way: without
+    samples it is CMA as its released fine-tuning code computes it. Terms: `gradient`, `hessian`.
 
     Args:
         gradient_weight: Weight of the gradients' spread.
@@ -43,8 +33,6 @@ class Hutchinson(VectorPenalty):
         **options: Arguments of :class:`DomainPenalty`.
     """
 
-    name = "hutchinson"
-    label = "Hutchinson"
     term_labels: ClassVar = {"gradient": "gradient spread", "hessian": "Hessian spread"}
     capturable = True
 
@@ -60,15 +48,6 @@ class Hutchinson(VectorPenalty):
         super().__init__({"gradient": gradient_weight, "hessian": hessian_weight}, **options)
         self.samples = None if samples is None else check_count("samples", samples, 1)
         self.scaling = check_choice("scaling", scaling, CONSTANT_SCALINGS)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Published weights, without annealing."""
-        return {
-            "gradient_weight": Hyperparameter(5e-3, power_of_ten(2, 6)),
-            "hessian_weight": Hyperparameter(1e-3, power_of_ten(1, 4)),
-            "anneal_steps": Hyperparameter(0),
-        }
 
     def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
         """Distances of the gradients and of the diagonals from their means, in the units of the scaling."""
@@ -103,47 +82,3 @@ class Hutchinson(VectorPenalty):
             return 1.0, 1.0
         first, second = (constant_divisor(self.scaling, order, classes, dimension) for order in (1, 2))
         return first, second
-
-
-class CMADiagonal(Hutchinson):
-    r"""CMA on the diagonals of the Hessians alone, as its released fine-tuning code computes it, in its units.
-
-    :math:`\frac1K \sum_e \big(\alpha\,\|\nabla L_e - \overline{\nabla L}\|^2 +
-    \beta\,\|\operatorname{diag}(H_e - \overline{H})\|^2\big)`: exact :class:`Hutchinson` with the search space of
-    :class:`CMA`, to be compared with it. Terms: `gradient`, `hessian`.
-
-    Args:
-        gradient_weight: Weight of the gradients' spread, the published α.
-        hessian_weight: Weight of the diagonals' spread, the published β.
-        scaling: What divides a term: `"none"` nothing, `"classes"` C and C², `"parameters"` (dC)².
-        **options: Arguments of :class:`DomainPenalty`.
-
-    Example:
-        >>> features = torch.tensor([[1.0], [2.0]])
-        >>> logits, targets, domains = torch.zeros(2, 2), torch.tensor([0, 0]), torch.tensor([0, 1])
-        >>> CMADiagonal(bias=False).terms(features, logits, targets, domains)
-        {'gradient': tensor(0.1250), 'hessian': tensor(0.2812)}
-    """
-
-    name = "cma-diagonal"
-    label = "CMA, diagonal"
-
-    def __init__(
-        self,
-        gradient_weight: float = 1.0,
-        hessian_weight: float = 1.0,
-        *,
-        scaling: str = "none",
-        **options: Unpack[PenaltyOptions],
-    ) -> None:
-        super().__init__(gradient_weight, hessian_weight, scaling=scaling, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """As CMA's: weights, annealing and units of the published fine-tuning."""
-        return {**alignment_space(steps, **_CMA_WEIGHTS), "scaling": _CLASSES}
-
-    @classmethod
-    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """With the public code's annealing."""
-        return {**released_space(steps, **_CMA_WEIGHTS), "scaling": _CLASSES}

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, whole
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS, HeadRows
 from momentalign.penalties._base import PenaltyOptions
@@ -35,8 +34,6 @@ class IRM(VectorPenalty):
         tensor(1.2500)
     """
 
-    name = "irm"
-    label = "IRM"
     term_labels: ClassVar = {"gradient_norm": "IRM: gradient norms"}
     initial_weight = 1.0
     capturable = True
@@ -45,15 +42,6 @@ class IRM(VectorPenalty):
     def __init__(self, weight: float = 1.0, *, version: str = "head", **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"gradient_norm": weight}, **options)
         self.version = check_choice("version", version, ("head", "scale"))
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """DomainBed's; its weights are for version `"scale"`."""
-        return {
-            "weight": Hyperparameter(100.0, power_of_ten(-1, 5)),
-            "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
-            "version": Hyperparameter("scale", choices=("head", "scale")),
-        }
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Norms of the domains' gradients, or products of the halves' derivatives by the scale."""

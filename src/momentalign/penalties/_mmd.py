@@ -7,7 +7,6 @@ from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
-from momentalign._search_space import Hyperparameter, SearchSpace, power_of_ten
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
 
 _GAMMAS = (1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3)
@@ -31,19 +30,12 @@ class MMD(DomainPenalty):
         tensor(13.9999)
     """
 
-    name = "mmd"
-    label = "MMD"
     term_labels: ClassVar = {"discrepancy": "MMD: discrepancy"}
     capturable = True
     features_only = True
 
     def __init__(self, weight: float = 1.0, **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"discrepancy": weight}, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """DomainBed's weight, without annealing."""
-        return {"weight": Hyperparameter(1.0, power_of_ten(-1, 1)), "anneal_steps": Hyperparameter(0)}
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Mean discrepancy over pairs of domains."""

@@ -1,26 +1,17 @@
 """Alignment of derivatives of any orders, which CMA and its relatives are cases of."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, Unpack
+from typing import ClassVar, Unpack
 
 import torch
 from torch import Tensor
 
 from momentalign import _dispatch, closed_form
 from momentalign._batch import HeadBatch, check_order
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, one_of, power_of_ten, uniform, whole
 from momentalign._validation import SCALINGS, check_choice, check_decay
 from momentalign.closed_form import HEADS
 from momentalign.penalties._bank import BankedMemory
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
-
-GRADIENT_WEIGHT = Hyperparameter(5000.0, power_of_ten(1, 4))
-HESSIAN_WEIGHT = Hyperparameter(1000.0, power_of_ten(1, 4))
-SCALING = Hyperparameter("classes", choices=SCALINGS)
-
-MOMENTUM = Hyperparameter(0.95, uniform(0.90, 0.98))
-SAFE_WEIGHT = Hyperparameter(0.1, power_of_ten(-2, 0))
-"""Weight of a term with relative scaling; the default did no harm in docs/results/fine-tuning.md."""
 
 _NAMES = {1: "gradient", 2: "hessian"}
 
@@ -179,47 +170,6 @@ class MomentAlignment(AlignmentPenalty):
         >>> MomentAlignment({1: 1.0, 2: 2.0}, bias=False).terms(features, logits, targets, domains)
         {'gradient': tensor(0.1250), 'hessian': tensor(0.5625)}
     """
-
-    name = "moment-alignment"
-    label = "Moment alignment"
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Weights of orders 1 to 3, by the names of their terms."""
-        third = Hyperparameter(100.0, power_of_ten(0, 3))
-        return alignment_space(
-            steps, gradient_weight=GRADIENT_WEIGHT, hessian_weight=HESSIAN_WEIGHT, order_3_weight=third
-        )
-
-    @classmethod
-    def safe_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Relative scaling of all three orders."""
-        return safe_space(gradient_weight=SAFE_WEIGHT, hessian_weight=SAFE_WEIGHT, order_3_weight=SAFE_WEIGHT)
-
-    @classmethod
-    def from_hyperparameters(cls, **arguments: Any) -> Self:
-        """Make the penalty from weights named by their terms."""
-        weights = {
-            order: arguments.pop(name) for order in (1, 2, 3) if (name := f"{term_name(order)}_weight") in arguments
-        }
-        return cls(weights, **arguments) if weights else cls(**arguments)
-
-
-def alignment_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
-    """Published annealing and units with the given weights."""
-    anneal_steps = annealing(2500, one_of(500, 1500, 2500, 3500, 4500), steps)
-    return {**weights, "anneal_steps": anneal_steps, "scaling": SCALING}
-
-
-def released_space(steps: int, **weights: Hyperparameter) -> SearchSpace:
-    """Weights and units of :func:`alignment_space`, with the public code's annealing: none by default."""
-    return {**alignment_space(steps, **weights), "anneal_steps": annealing(0, whole(power_of_ten(2, 4)), steps)}
-
-
-def safe_space(**weights: Hyperparameter) -> SearchSpace:
-    """Relative scaling of the given weights, without momentum, which can be set, and without annealing."""
-    relative = Hyperparameter("relative", choices=SCALINGS)
-    return {**weights, "momentum": Hyperparameter(0.0), "anneal_steps": Hyperparameter(0), "scaling": relative}
 
 
 def constant_divisor(scaling: str, order: int, classes: int, dimension: int) -> float:

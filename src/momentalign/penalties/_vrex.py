@@ -4,7 +4,6 @@ from typing import ClassVar, Unpack
 
 from torch import Tensor
 
-from momentalign._search_space import Hyperparameter, SearchSpace, annealing, power_of_ten, whole
 from momentalign.closed_form import HeadRows
 from momentalign.penalties._base import PenaltyOptions
 from momentalign.penalties._vectors import VectorPenalty
@@ -25,27 +24,12 @@ class VREx(VectorPenalty):
         tensor(4.)
     """
 
-    name = "vrex"
-    label = "VREx"
     term_labels: ClassVar = {"loss_variance": "VREx: variance of losses"}
     initial_weight = 1.0
     capturable = True
 
     def __init__(self, weight: float = 1.0, **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"loss_variance": weight}, **options)
-
-    @classmethod
-    def search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """DomainBed's weight and annealing."""
-        return {
-            "weight": Hyperparameter(10.0, power_of_ten(-1, 5)),
-            "anneal_steps": annealing(500, whole(power_of_ten(0, 4)), steps),
-        }
-
-    @classmethod
-    def released_search_space(cls, recipe: str, steps: int) -> SearchSpace:
-        """Without annealing by default, as in the public code of CMA."""
-        return {**cls.search_space(recipe, steps), "anneal_steps": annealing(0, whole(power_of_ten(0, 4)), steps)}
 
     def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
         """Distances of the domains' mean losses from their mean."""

@@ -11,18 +11,13 @@ from momentalign.linear import (
     PUBLISHED_REFITS,
     LinearHead,
     Scored,
-    fit_afr,
     fit_dfr,
-    fit_jtt,
     fit_subsampled,
-    split_groups,
 )
 from momentalign.probing._features import ProbeFeatures
 
 DRAWS = 10
 """Subsamples whose heads are averaged."""
-AFR_SHARE = 0.2
-"""Share of the training rows that AFR refits on."""
 _DFR_ITERATIONS = 1000
 
 
@@ -102,41 +97,3 @@ def _fit_dfr(task: FitTask, rows: Integers, refit_on: str) -> LinearHead:
         random=task.random,
         max_iter=_DFR_ITERATIONS,
     ).head
-
-
-def refit_by_mistakes(task: FitTask, gamma: float, distance_weight: float) -> LinearHead:
-    """AFR, with L2 towards the first head in units of the features' mean square."""
-    train, random = task.features.train, task.random
-    return fit_afr(
-        train.features,
-        train.targets,
-        held_out=split_groups(train.targets, AFR_SHARE, random),
-        scored=_NONE,
-        gammas=[gamma],
-        l2s=[distance_weight * float(np.square(train.features).mean())],
-        random=random,
-        sample_weight=task.counts,
-        l2=task.l2,
-        **task.options,
-    ).head
-
-
-def train_twice(task: FitTask, first_l2_factor: float, upweight: float) -> LinearHead:
-    """JTT, with L2 regularisation of the first head instead of few epochs."""
-    train = task.features.train
-    return fit_jtt(
-        train.features,
-        train.targets,
-        fitted=np.arange(len(train.targets)),
-        scored=_NONE,
-        first_l2_factors=[first_l2_factor],
-        upweights=[upweight],
-        random=task.random,
-        sample_weight=task.counts,
-        l2=task.l2,
-        **task.options,
-    ).head
-
-
-_NONE = Scored(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64))
-"""No rows for selection: the protocol selects."""

@@ -15,24 +15,18 @@ from momentalign.linear import (
     SortedRows,
 )
 from momentalign.penalties import (
-    CMA,
-    CORAL,
     HGP,
     IRM,
     DomainPenalty,
     Fishr,
-    GradientMatching,
-    HessianMatching,
     Hutchinson,
     MomentAlignment,
     VREx,
 )
 from momentalign.probing._group_methods import (
     fit_subsampled_groups,
-    refit_by_mistakes,
     refit_on_training_rows,
     refit_on_validation_rows,
-    train_twice,
 )
 
 Hparams = Mapping[str, float]
@@ -142,29 +136,29 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod("erm-balanced", "ERM, balanced", note=dict.fromkeys(SOLVERS, "domains weighted equally, as below")),
         ProbeMethod(
             "coral",
-            CORAL.label,
+            "CORAL",
             tuned=(),
             note=dict.fromkeys(SOLVERS, "no effect on fixed features: the fit of balanced ERM, nothing tuned"),
             same_as="erm-balanced",
         ),
         ProbeMethod(
             "fishr",
-            Fishr.label,
+            "Fishr",
             {"weight": (10.0, 100.0, 1e3, 1e4), "momentum": (0.9, 0.9225, 0.945, 0.9675, 0.99)},
             partial(Fishr, bias=False),
         ),
-        ProbeMethod("hgp", HGP.label, _SECOND_ORDER, partial(HGP, bias=False)),
+        ProbeMethod("hgp", "HGP", _SECOND_ORDER, partial(HGP, bias=False)),
         ProbeMethod(
             "hgp-product",
-            f"{HGP.label}, product",
+            "HGP, product",
             _SECOND_ORDER,
             partial(HGP, bias=False, center="product"),
             note={"sgd": "compared with the mean Hessian times the mean gradient, detached"},
             solvers=("sgd",),  # a detached centre has no objective that could be minimised
         ),
-        ProbeMethod("hutchinson", Hutchinson.label, _SECOND_ORDER, partial(Hutchinson, bias=False)),
-        ProbeMethod("irm", IRM.label, _FEW, partial(IRM, bias=False)),
-        ProbeMethod("vrex", VREx.label, _FEW, VREx),
+        ProbeMethod("hutchinson", "Hutchinson", _SECOND_ORDER, partial(Hutchinson, bias=False)),
+        ProbeMethod("irm", "IRM", _FEW, partial(IRM, bias=False)),
+        ProbeMethod("vrex", "VREx", _FEW, VREx),
         ProbeMethod(
             "groupdro",
             "GroupDRO",
@@ -172,19 +166,19 @@ METHODS: dict[str, ProbeMethod] = {
             tuned=("sgd",),
             note={"converged": "least loss of the worst domain, the limit for every η"},
         ),
-        _alignment("gradient-matching", GradientMatching.label, {"gradient_weight": ALIGNMENT_GRID}),
-        _alignment("hessian-matching", HessianMatching.label, {"hessian_weight": ALIGNMENT_GRID}),
-        _alignment("cma", CMA.label, {"gradient_weight": ALIGNMENT_GRID, "hessian_weight": ALIGNMENT_GRID}),
+        _alignment("gradient-matching", "Gradient matching", {"gradient_weight": ALIGNMENT_GRID}),
+        _alignment("hessian-matching", "Hessian matching", {"hessian_weight": ALIGNMENT_GRID}),
+        _alignment("cma", "CMA", {"gradient_weight": ALIGNMENT_GRID, "hessian_weight": ALIGNMENT_GRID}),
         _alignment(
             "cma-relative",
-            f"{CMA.label}, relative",
+            "CMA, relative",
             {"gradient_weight": _RELATIVE, "hessian_weight": _RELATIVE},
             scaling="relative",
             note="relative weights",
         ),
         _alignment(
             "moment-alignment",
-            MomentAlignment.label,
+            "Moment alignment",
             {
                 "gradient_weight": ALIGNMENT_GRID[::3],
                 "hessian_weight": ALIGNMENT_GRID[::3],
@@ -229,24 +223,10 @@ METHODS: dict[str, ProbeMethod] = {
             solvers=("converged",),
             least={"train": 2, "val": 1},
         ),
-        ProbeMethod(
-            "afr",
-            "AFR",
-            {"gamma": (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), "distance_weight": (0.01, 0.1, 1.0)},
-            fit=refit_by_mistakes,
-            solvers=("converged",),
-        ),
-        ProbeMethod(
-            "jtt",
-            "JTT",
-            {"first_l2_factor": (1.0, 30.0, 1000.0), "upweight": (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)},
-            fit=train_twice,
-            solvers=("converged",),
-        ),
         replace(
             _alignment(
                 "cma-balanced",
-                f"{CMA.label}, groups balanced",
+                "CMA, groups balanced",
                 {"gradient_weight": (0.0, *_RELATIVE), "hessian_weight": (0.0, *_RELATIVE)},
                 scaling="relative",
                 note="relative weights; groups weighted equally in each domain",
@@ -257,8 +237,8 @@ METHODS: dict[str, ProbeMethod] = {
     )
 }
 
-GROUP_METHODS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "afr", "jtt", "cma-balanced")
-"""Methods that weigh groups or mistakes rather than domains."""
+GROUP_METHODS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "cma-balanced")
+"""Methods that weigh groups rather than domains."""
 
 PROTOCOL_METHODS = (
     "erm",

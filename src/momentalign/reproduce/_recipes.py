@@ -29,7 +29,7 @@ _DOMAINS = {
 }
 _DIGITS = {"colored-mnist": "colored-digits", "rotated-mnist": "rotated-digits"}
 _MNIST = ("colored-mnist", "rotated-mnist")
-_FOR_GROUPS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "afr", "jtt", "cma-balanced")
+_FOR_GROUPS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "cma-balanced")
 _PROBES = ("erm", "erm-balanced", "coral", "fishr", "hgp", "cma", *_FOR_GROUPS)
 _FIVE = (*_MNIST, "vlcs", "pacs", "terra-incognita")
 

@@ -15,9 +15,6 @@ from momentalign._validation import check_choice, check_count
 
 Draw = Callable[[np.random.RandomState], Any]
 
-TRAINING_RECIPES = ("mnist", "digits", "image", "text", "table")
-"""Kinds of data set, which learning rate, batch size and the like depend on."""
-
 PROTOCOL_STEPS = 5001
 """Length of a run of the DomainBed protocol, which its annealing values are for."""
 
