@@ -141,10 +141,10 @@ def check_values(batch: HeadBatch, loss: str | None, num_domains: int | None = N
                 f"'targets' should lie between 0 and {highest} for loss '{loss}' and logits of shape "
                 f"{tuple(logits.shape)}, but lie between {low} and {high}.{_SWAPPED if fits else ''}"
             )
-    check_domains(domains, num_domains)
+    check_domain_range(domains, num_domains)
 
 
-def check_domains(domains: Tensor, num_domains: int | None) -> None:
+def check_domain_range(domains: Tensor, num_domains: int | None) -> None:
     """Check that domains are 0 … num_domains − 1, if their number is given."""
     if num_domains is not None:
         low, high = (int(limit) for limit in domains.aminmax())

@@ -29,10 +29,10 @@ def resolve_route(
     `past` is the number of rows of past batches that the Gram route would have to be crossed with.
     """
     (samples, width), classes = batch.features.shape, batch.logits.shape[1]
-    if route == "auto" and num_domains is None and not past:
-        # The direct route would have to read the domains back; a memory of past batches has done so already.
-        if samples <= _FEW or not closed_form.can_read_values(batch.features):
-            return "gram"
+    # The direct route would have to read the domains back; a memory of past batches has done so already.
+    unknown = route == "auto" and num_domains is None and not past
+    if unknown and (samples <= _FEW or not closed_form.can_read_values(batch.features)):
+        return "gram"
     sizes = [closed_form.direct_size(order, HEADS[loss], width + bias, classes) for order in orders]
     known = [size for size in sizes if size is not None and size <= DIRECT_LIMIT]
     if route == "auto":

@@ -264,7 +264,7 @@ BAD_TERMS = {
 @pytest.mark.parametrize("term", BAD_TERMS.values(), ids=BAD_TERMS)
 def test_a_bad_term_is_an_error_with_its_name(term: Any) -> None:
     features, logits, targets, domains = changed()
-    with pytest.raises((TypeError, ValueError), match="^Term 'mine' of Own "):
+    with pytest.raises((TypeError, ValueError), match=r"^Term 'mine' of Own "):
         Own(term)(features.requires_grad_(), logits.requires_grad_(), targets, domains)
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from momentalign.closed_form._cma_host import FusedSpreads, can_fuse
+from momentalign import _triton
+from momentalign.closed_form._cma_host import CLASSES, ROWS, FusedSpreads
 from momentalign.closed_form._gram import gram_spreads
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
@@ -29,9 +30,9 @@ def weighted_spreads(
     features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool, weights: tuple[float, float]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The weighted sum of the spreads of orders 1 and 2, and both without weights; one of weight 0 is left out as 0."""
-    if all(weights) and can_fuse(features, logits):
-        inputs = features, logits, targets.contiguous(), domains.contiguous(), bias, _plain
-        first, second, *_ = FusedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
+    if all(weights) and can_fuse_spreads(features, logits):
+        batch = features, logits, targets.contiguous(), domains.contiguous()
+        first, second, *_ = FusedSpreads.apply(*batch, bias, _plain)  # type: ignore[no-untyped-call]
         return torch.add(weights[0] * first, second, alpha=weights[1]), first, second
     by_hand = torch.is_grad_enabled() and features.requires_grad and logits.requires_grad
     if by_hand and not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active():
@@ -41,8 +42,14 @@ def weighted_spreads(
     return _by_autograd(features, logits, targets, domains, bias, weights)
 
 
-def _plain(*inputs: Any) -> tuple[Tensor, Tensor]:
-    return _by_autograd(*inputs, (1.0, 1.0))[1:]
+def can_fuse_spreads(features: Tensor, logits: Tensor) -> bool:
+    """Whether the kernels can be used: a mini-batch of few classes in float32 on CUDA."""
+    small = len(logits) <= ROWS and logits.shape[1] <= CLASSES
+    return features.is_cuda and small and _triton.can_use_float32(features, logits)
+
+
+def _plain(features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, bias: bool) -> tuple[Tensor, Tensor]:
+    return _by_autograd(features, logits, targets, domains, bias, (1.0, 1.0))[1:]
 
 
 def _by_autograd(
@@ -116,22 +123,22 @@ def _two_classes(S: Tensor, W: Tensor, logits: Tensor, targets: Tensor, alpha: f
 
 def _many_classes(S: Tensor, W: Tensor, logits: Tensor, targets: Tensor, alpha: float, beta: float) -> _Found:
     top, P = logits.argmax(1, keepdim=True), logits.softmax(1)
-    O = torch.zeros_like(P).scatter_(1, top, 1.0)
+    hot = torch.zeros_like(P).scatter_(1, top, 1.0)
     others = P.scatter(1, top, 0.0)
     mass = others.sum(1, keepdim=True)
-    R = torch.addcmul(others, O, mass, value=-1)
+    R = torch.addcmul(others, hot, mass, value=-1)
     WS = W * S
     first, second = logits.new_zeros(()), logits.new_zeros(())
     inner, dR, own = None, None, None
     if alpha:
-        G = R + O.scatter_add(1, targets.long()[:, None], torch.full_like(mass, -1.0))
+        G = R + hot.scatter_add(1, targets.long()[:, None], torch.full_like(mass, -1.0))
         GG = G @ G.T
         first = torch.dot(GG.view(-1), WS.view(-1))
         inner, dR = GG.mul_(W).mul_(2 * alpha), WS @ G.mul_(2 * alpha)
     if beta:
         B, R2 = (WS * S).mul_(2 * beta), R.square()
         rho, Z = R @ R.T, torch.addmm(R.new_ones(()), P, P.T, alpha=2)
-        T, g = R @ R2.T, R @ O.T
+        T, g = R @ R2.T, R @ hot.T
         A = g + mass
         F = torch.sub(Z, rho).mul_(rho).sub_(T).sub_(T.T).addcmul_(A, A.T, value=2)
         F.addr_(mass[:, 0], mass[:, 0], alpha=-2)
@@ -140,7 +147,7 @@ def _many_classes(S: Tensor, W: Tensor, logits: Tensor, targets: Tensor, alpha: 
         inner = F if inner is None else inner.add_(F)
         own = torch.linalg.vecdot(B, g.T)
         dR = Z.mul_(B) @ R if dR is None else dR.addmm_(Z.mul_(B), R)
-        dR.addmm_(B, R2, alpha=-1).addmm_(rho.add_(A.T).mul_(B), O, beta=1, alpha=2)
+        dR.addmm_(B, R2, alpha=-1).addmm_(rho.add_(A.T).mul_(B), hot, alpha=2)
         dR.addcmul_(R, B @ R, value=-2)
     assert inner is not None
     assert dR is not None

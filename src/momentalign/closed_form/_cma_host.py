@@ -16,7 +16,7 @@ from momentalign.closed_form._softmax import diagonal_blocks, incidence
 if _triton.AVAILABLE:
     import triton
 
-_ROWS, _DECAYED_ROWS, _CLASSES, _DOMAINS = 512, 1024, 16, 16
+ROWS, _DECAYED_ROWS, CLASSES, _DOMAINS = 512, 1024, 16, 16
 """Largest batches for the kernels: a program holds classes and domains in registers and passes over all rows."""
 
 _SIZE = 2**25
@@ -29,20 +29,12 @@ _FORWARD_ROWS, _DECAYED_COLUMNS = 64, 16
 """With momentum: rows that the forward kernel reads at a time; columns of a tile, and of a backward program."""
 
 
-def can_fuse(features: Tensor, logits: Tensor) -> bool:
-    """Whether the kernels without momentum can be used."""
-    return features.is_cuda and _small(features, logits, _ROWS)
-
-
 def can_fuse_decayed(features: Tensor, logits: Tensor, labels: Tensor, bias: bool) -> bool:
     """Whether the kernels with momentum can be used."""
     C, K, D = logits.shape[1], len(labels), features.shape[1] + bias
     fits = K <= _DOMAINS and K * C * (C - 1) // 2 * D**2 <= _SIZE
-    return features.is_cuda and fits and _small(features, logits, _DECAYED_ROWS)
-
-
-def _small(features: Tensor, logits: Tensor, rows: int) -> bool:
-    return len(logits) <= rows and logits.shape[1] <= _CLASSES and _triton.can_use_float32(features, logits)
+    small = fits and len(logits) <= _DECAYED_ROWS and C <= CLASSES
+    return small and _triton.can_use_float32(features, logits)
 
 
 Plain = Callable[..., tuple[Tensor, Tensor]]

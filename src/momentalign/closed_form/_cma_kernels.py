@@ -2,8 +2,8 @@ r"""Triton kernels of CMA, with and without momentum, and their gradients; `_cma
 
 Without momentum the legend is that of `_cma.py`. W and S are symmetric, so a matrix that is summed against them counts
 by its symmetric part alone, and F is replaced by the cheaper :math:`\rho t - 2T + 2 g\,(2\pi_j + g^\top)` with
-:math:`g = R_i[m_j]` and :math:`t = \rho + 1 + 2[m_i = m_j] + 4g`; FT is its transpose. A tile of pairs is computed once:
-both spreads are linear in their incoming gradients, so the forward pass stores a plane of gradients for each.
+:math:`g = R_i[m_j]` and :math:`t = \rho + 1 + 2[m_i = m_j] + 4g`; FT is its transpose. A tile of pairs is computed
+once: both spreads are linear in their incoming gradients, so the forward pass stores a plane of gradients for each.
 
 With momentum D = d plus one with a bias, whose column of ones comes last. A Hessian is q blocks of D x D, p_a p_b x xᵀ
 for the pairs of classes a < b, row by row.

@@ -1,8 +1,8 @@
 r"""Spreads over domains of derivatives with a decaying past, built explicitly, as momentum needs them.
 
 Legend: v_e the derivative of domain e's mean loss by the numbers that determine it (see `domain_blocks`),
-:math:`s_e = v_e + \gamma\,\mathrm{past}_e` its decayed sum, q (K,) weights that average the domains that have samples. A
-spread is :math:`\sum_e q_e \|s_e - \bar s\|^2` with :math:`\bar s = \sum_e q_e s_e`.
+:math:`s_e = v_e + \gamma\,\mathrm{past}_e` its decayed sum, q (K,) weights that average the domains that have samples.
+A spread is :math:`\sum_e q_e \|s_e - \bar s\|^2` with :math:`\bar s = \sum_e q_e s_e`.
 """
 
 from collections.abc import Sequence
@@ -29,17 +29,20 @@ def decayed_spreads(
     decay: float,
     *,
     bias: bool,
+    overwrite: bool = False,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Spread of the decayed sums over the domains that have samples, for each order, and the sums, detached.
 
-    `labels` are the K domains, some may be without samples; `past` has sums (K, q, d, …, d) for each order, or None.
+    `labels` are the K domains, some may be without samples; `past` has sums (K, q, d, …, d) for each order, or None;
+    `overwrite`: the sums may be written to its memory, which saves a copy.
     """
     fused = loss is SoftmaxResiduals and list(orders) == [1, 2]
     if fused and can_fuse_decayed(features, logits, labels, bias):
         C, K, D = logits.shape[1], len(labels), features.shape[1] + bias
         sums = [logits.new_empty(K, C, D), logits.new_empty(K, C * (C - 1) // 2, D, D)]
-        before = [torch.zeros_like(s) if p is None else p.contiguous() for s, p in zip(sums, past, strict=True)]
-        inputs = features, logits, targets.contiguous(), domains.contiguous(), labels, before, sums, decay, bias, _plain
+        kept = [torch.zeros_like(s) if p is None else p.contiguous() for s, p in zip(sums, past, strict=True)]
+        sums = kept if overwrite else sums
+        inputs = features, logits, targets.contiguous(), domains.contiguous(), labels, kept, sums, decay, bias, _plain
         first, second, *_ = FusedDecayedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
         return [first, second], sums
     E, residuals = domain_weights(domains, labels, features.dtype), loss(logits, targets)

@@ -70,15 +70,16 @@ def domain_blocks(order: int, residuals: Residuals, features: Tensor, weights: T
     step = max(1, _ENTRIES // (q * d ** (order - 1) * weights.shape[1]))
     domains = []
     for weight in weights.T:
-        rows = coefficients, X, weight
+        c, x = coefficients, X
         if weight.is_cpu and can_read_values(weight):  # the rows of the domain alone
-            rows = tuple(tensor[weight.nonzero()[:, 0]] for tensor in rows)
-        if len(rows[0]) <= step:
-            domains.append(moments(*rows))
+            own = weight.nonzero()[:, 0]
+            c, x, weight = c[own], x[own], weight[own]
+        if len(x) <= step:
+            domains.append(moments(c, x, weight))
             continue
         parts = [
             checkpoint(moments, *part, use_reentrant=False, preserve_rng_state=False)
-            for part in zip(*(tensor.split(step) for tensor in rows), strict=True)
+            for part in zip(c.split(step), x.split(step), weight.split(step), strict=True)
         ]
         domains.append(torch.stack(parts).sum(0))
     return torch.stack(domains)

@@ -35,7 +35,7 @@ def number_of_domains(u: Tensor) -> Tensor:
 
 
 def pair_weights(domains: Tensor, u: Tensor, others: Tensor, other_u: Tensor, number: Tensor) -> Tensor:
-    r"""Weights (n, m) under which the sample Gram sums to the spread: :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`."""
+    r"""Weights (n, m) by which the sample Gram sums to the spread, :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`."""
     together = (domains[:, None] == others).to(u.dtype)
     return (together - number.reciprocal()) * torch.outer(u / number, other_u)
 

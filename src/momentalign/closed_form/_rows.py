@@ -36,7 +36,7 @@ class HeadRows(NamedTuple):
     def q(self) -> Tensor:
         """Weights that average the domains that have rows, shape (K,)."""
         present = (self.E > 0).any(0).to(self.E.dtype)
-        return present / present.sum()
+        return torch.div(present, present.sum())
 
     @property
     def wide(self) -> bool:
@@ -54,7 +54,7 @@ class HeadRows(NamedTuple):
     def means(self, left: Tensor, right: Tensor) -> Tensor:
         """Mean over each domain of the outer products of two vectors per row, shape (K, C, d)."""
         weighted = self.E[:, :, None] * left[:, None, :]
-        return (weighted.flatten(1).T @ right).unflatten(0, weighted.shape[1:])
+        return (weighted.flatten(1).T @ right).reshape(*weighted.shape[1:], right.shape[1])
 
     def own(self, values: Tensor) -> Tensor:
         """Of values (n, K, C) those of each row's own domain, shape (n, C)."""
@@ -62,7 +62,7 @@ class HeadRows(NamedTuple):
 
     def centred(self, vectors: Tensor) -> Tensor:
         """Vectors (K, …) less their mean."""
-        return vectors - (self.q @ vectors.flatten(1)).unflatten(0, vectors.shape[1:])
+        return vectors - (self.q @ vectors.flatten(1)).reshape(vectors.shape[1:])
 
     def mean_square(self, vectors: Tensor) -> Tensor:
         """Mean squared length of vectors (K, …)."""

@@ -92,10 +92,8 @@ class PenaltyObjective(Objective):
 
         def stacked(W: Tensor) -> Tensor:
             vectors = self.penalty.vectors(_evaluate(self._few, W.reshape(self.shape)))
-            weighted = [
-                (2.0 * weight / len(vectors[name])) ** 0.5 * vectors[name] for name, weight in self.weights.items()
-            ]
-            return torch.cat([values.flatten() for values in weighted])
+            scales = {name: (2.0 * weight / len(vectors[name])) ** 0.5 for name, weight in self.weights.items()}
+            return torch.cat([scale * vectors[name].flatten() for name, scale in scales.items()])
 
         with one_torch_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # from torch's imports for forward derivatives

@@ -14,7 +14,7 @@ from momentalign._batch import (
     LOSSES,
     HeadBatch,
     check_batch,
-    check_domains,
+    check_domain_range,
     check_finite,
     check_values,
     checks_values,
@@ -120,12 +120,12 @@ class DomainPenalty(nn.Module, ABC):
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The penalty as :meth:`forward` returns it, and its unweighted terms, detached, without those of weight 0."""
-        total, terms = self._call(features, logits, targets, domains)
+        total, terms = self._call(features, logits, targets, domains, stacklevel=4)
         return total, {name: term.detach() for name, term in terms.items()}
 
     def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
         """The unweighted terms by name, for logging; takes what :meth:`forward` takes and updates no state."""
-        return self._call(features, logits, targets, domains, alone=True)[1]
+        return self._call(features, logits, targets, domains, alone=True, stacklevel=4)[1]
 
     @abstractmethod
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
@@ -149,26 +149,34 @@ class DomainPenalty(nn.Module, ABC):
         terms = {name: computed[name] for name in names}
         total = batch.features.new_zeros(())
         for name, term in terms.items():
-            total = torch.add(total, term * self._weight(name))
+            total = total + self._weighted(name, term)
         return total, terms
 
-    def _weight(self, name: str) -> float | Tensor:
-        """Weight of a term in this step, but for annealing from 0."""
+    def _weighted(self, name: str, term: Tensor) -> Tensor:
+        """A term times its weight in this step, but for annealing from 0."""
         if self.initial_weight and self.anneal_steps:
-            return torch.where(self.step < self.anneal_steps, self.initial_weight, self.weights[name])
-        return self.weights[name]
+            early = (self.step < self.anneal_steps).to(term.device)
+            return torch.where(early, self.initial_weight * term, self.weights[name] * term)
+        return self.weights[name] * term
 
     def _call(
-        self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, alone: bool = False
+        self,
+        features: Tensor,
+        logits: Tensor,
+        targets: Tensor,
+        domains: Tensor,
+        *,
+        alone: bool = False,
+        stacklevel: int = 6,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The penalty and its terms; `alone`: all terms, and no state is updated."""
+        """The penalty and its terms; `alone`: all terms, and no state is updated. Warnings point at the user's line."""
         batch = check_batch(features, logits, targets, domains, loss=None if self.features_only else self.loss)
         if self.gather and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             batch = gather_batch(batch)
         update = self.training and not alone
         checked = checks_values(self.validate, batch.features)
         if checked and self.num_domains is not None:
-            check_domains(batch.domains, self.num_domains)
+            check_domain_range(batch.domains, self.num_domains)
         if checked and self.checks_first:
             self._check_values(batch)
         reached = None
@@ -190,7 +198,7 @@ class DomainPenalty(nn.Module, ABC):
                 self._check_values(batch)
             raise
         if checked:
-            self._check_result(total, terms, batch, 4 if alone else 6)
+            self._check_result(total, terms, batch, stacklevel)
         if update:
             self.step.add_(1)
         return total if reached is None else torch.where(reached, total, 0.0), terms
@@ -205,15 +213,15 @@ class DomainPenalty(nn.Module, ABC):
             self._check_values(batch)
             bad = [(f"Term {term!r} of {name}", found) for term, found in terms.items() if not found.isfinite()]
             check_finite(*(bad[0] if bad else (name, total)), batch.features, self.validate)
-        if value == 0 and self.compares_domains and not self._warned:
-            if bool((batch.domains == batch.domains[0]).all()):
-                self._warned = True
-                warnings.warn(
-                    f"All {len(batch.domains)} samples of the batch are of domain {int(batch.domains[0])}: with one "
-                    f"domain there is nothing to compare, and {name} is 0. Draw batches from several.",
-                    UserWarning,
-                    stacklevel=stacklevel,
-                )
+        unusual = value == 0 and self.compares_domains and not self._warned
+        if unusual and bool((batch.domains == batch.domains[0]).all()):
+            self._warned = True
+            warnings.warn(
+                f"All {len(batch.domains)} samples of the batch are of domain {int(batch.domains[0])}: with one "
+                f"domain there is nothing to compare, and {name} is 0. Draw batches from several.",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
 
     def extra_repr(self) -> str:
         """Weights and options in `print(penalty)`."""

@@ -72,6 +72,8 @@ class DomainMemory(nn.Module):
     def store(self, name: str, value: Tensor) -> None:
         """Write to a buffer, in place if the shape allows, as a captured step needs it."""
         buffer = self.get_buffer(name)
+        if buffer is value:
+            return
         if buffer.shape == value.shape and buffer.dtype == value.dtype:
             buffer.copy_(value.detach())
         else:

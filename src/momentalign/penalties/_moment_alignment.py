@@ -63,7 +63,8 @@ class AlignmentPenalty(DomainPenalty):
         """Sum of the weighted spreads, for CMA and its parts in one operation."""
         orders = [order for order in self.orders if term_name(order) in names]
         if (
-            not orders
+            type(self).compute_terms is not AlignmentPenalty.compute_terms
+            or not orders
             or max(orders) > 2
             or self.loss != "cross_entropy"
             or self.momentum
@@ -130,7 +131,7 @@ class AlignmentPenalty(DomainPenalty):
             names = list(map(term_name, orders))
             past = [memory.past(name, size, E.dtype, labels) for name, size in zip(names, shapes, strict=True)]
             spreads, sums = closed_form.decayed_spreads(
-                orders, loss, *batch, labels, past, self.momentum, bias=self.bias
+                orders, loss, *batch, labels, past, self.momentum, bias=self.bias, overwrite=update
             )
             if update:
                 for name, value in zip(names, sums, strict=True):
