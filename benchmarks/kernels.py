@@ -27,16 +27,10 @@ from momentalign.bench import BenchmarkRow, environment, write_benchmark
 from momentalign.bench._measure import captured
 from momentalign.bench._penalty import BatchSize, from_head
 from momentalign.bench._step import training_step, vit_small
-from momentalign.closed_form import (
-    _coral_distances,
-    _decayed_spreads,
-    _product_spreads,
-    _softmax_spreads,
-    _variance_spread,
-)
+from momentalign.closed_form import _cma, _decayed
 from momentalign.data import DomainDataset, Split
 from momentalign.encoders import MNIST_CNN, _networks
-from momentalign.penalties import CMA, CORAL, HGP, Fishr
+from momentalign.penalties import CMA
 from momentalign.training import make_config
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._data import open_rows
@@ -67,10 +61,7 @@ def never(*_: object) -> bool:
 PATCHES: dict[str, list[tuple[Any, str, Any]]] = {
     "norm": [(_networks, "can_fuse", never)],
     "norm, channels last": [(MNIST_CNN, "forward", channels_last_forward)],
-    "penalty": [
-        (module, "_can_fuse", never)
-        for module in (_softmax_spreads, _decayed_spreads, _product_spreads, _coral_distances, _variance_spread)
-    ],
+    "penalty": [(_cma, "can_fuse_spreads", never), (_decayed, "can_fuse_decayed", never)],
 }
 """What is replaced, by name."""
 
@@ -89,9 +80,6 @@ VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "cma": PENALTY_VARIANTS,
     "cma-momentum": PENALTY_VARIANTS,
-    "hgp": PENALTY_VARIANTS,
-    "fishr": PENALTY_VARIANTS,
-    "coral": PENALTY_VARIANTS,
 }
 
 
@@ -272,9 +260,6 @@ def penalties(size: BatchSize) -> dict[str, Callable[[], Any]]:
     """The penalties whose step on ViT-S is measured."""
     return {
         "CMA": lambda: CMA(1.0, 0.1, route="gram", validate=False, num_domains=size.K),
-        "HGP": lambda: HGP(validate=False),
-        "Fishr": lambda: Fishr(validate=False, num_domains=size.K),
-        "CORAL": lambda: CORAL(validate=False),
     }
 
 

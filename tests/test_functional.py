@@ -23,7 +23,6 @@ from tests.references import (
     make_batch,
     routes,
     solved,
-    width,
 )
 
 pytestmark = pytest.mark.slow
@@ -37,7 +36,7 @@ each_route = pytest.mark.parametrize(
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("loss", "order"), LOSSES_AND_ORDERS)
 def test_derivative_gram_is_that_of_single_samples(loss: str, order: int, bias: bool) -> None:
-    batch = make_batch(loss, 3, width(loss, order), bias=bias)
+    batch = make_batch(loss, 3, bias=bias)
     dense = dense_derivatives(order, loss, batch.features, batch.head, batch.targets, torch.arange(3))
     found = derivative_gram(order, *batch.inputs[:3], **batch.keywords)
     assert_equal(found, dense @ dense.T)
@@ -82,7 +81,7 @@ def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("loss", "order"), LOSSES_AND_ORDERS)
 def test_gradients_are_those_of_the_dense_definition(loss: str, order: int, bias: bool) -> None:
-    batch = make_batch(loss, 9, width(loss, order), bias=bias)
+    batch = make_batch(loss, 9, bias=bias)
     features, head = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.head))
     targets, domains = batch.targets, batch.domains
     expected = gradients(dense_spread(order, loss, features, head, targets, domains), features, head)

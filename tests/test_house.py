@@ -7,8 +7,12 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
+import torch
+
+from momentalign import CMA
 
 PROJECT = Path(__file__).resolve().parents[1]
 PACKAGE = PROJECT / "src" / "momentalign"
@@ -150,3 +154,24 @@ def test_dependencies_are_declared() -> None:
     others = roots - set(sys.stdlib_module_names) - {"momentalign"} - WITH_TORCH
     missing = {name for name in others if DISTRIBUTIONS.get(name, name) not in declared}
     assert not missing, f"imported but not in pyproject.toml: {sorted(missing)}"
+
+
+def test_a_batch_with_cma_crosses_at_most_six_files() -> None:
+    penalty, files = CMA(), set()
+    features, logits = torch.randn(12, 3, requires_grad=True), torch.randn(12, 5, requires_grad=True)
+
+    def call() -> None:
+        penalty(features, logits, torch.arange(12) % 5, torch.arange(12) % 3).backward()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if "momentalign" in (name := frame.f_code.co_filename) and "tests" not in name:
+            files.add(name)
+
+    call()
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    assert 1 < len(files) <= 6

@@ -4,7 +4,7 @@ For a linear head every derivative of order r of a sample's loss is a residual t
 features, so inner products need no tensor (see :mod:`momentalign.closed_form`). All functions are differentiable in
 features and logits and compute in float32 at least. They share their arguments:
 
-- `order`: order r of the derivative, 1 to 4 for cross-entropy, any for the other losses;
+- `order`: order r of the derivative, 1 to 3 for cross-entropy, any for the other losses;
 - `features` (n, d): input of the linear head;
 - `logits` (n, C): its output; (n, 1) for the logistic loss;
 - `targets` (n,): class indices; real numbers, (n, C), for squared error;
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, check_order
+from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, check_order, check_values, checks_values
 from momentalign._dispatch import ROUTES, energies, grams_by_route, resolve_route, spreads
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
@@ -177,8 +177,8 @@ def _checked(
     check_choice("route", route, ROUTES)
     order = check_order(order, loss)
     batch = check_batch(features, logits, targets, domains, loss=loss)
-    if len(batch.features) == 0:
-        raise ValueError("'features' should have at least one row, but has none.")
+    if checks_values(None, batch.features):
+        check_values(batch, loss)
     return order, batch
 
 

@@ -5,7 +5,7 @@ from momentalign.closed_form import (
     HEADS,
     SoftmaxResiduals,
     direct_size,
-    domain_coordinates,
+    domain_blocks,
     domain_tensors,
     index_domains,
     with_constant,
@@ -20,13 +20,13 @@ served = pytest.mark.parametrize(
 
 
 @served
-def test_coordinates_keep_inner_products(case: Case, order: int) -> None:
+def test_inner_products_of_blocks(case: Case, order: int) -> None:
     batch, dense = solved(case, order)
     residuals = HEADS[case.loss](batch.logits, batch.targets)
     _, weights = index_domains(batch.domains, None, torch.float64)
-    vectors = domain_coordinates(order, residuals, batch.features, weights, case.bias)
-    assert_equal(vectors @ vectors.T, dense @ dense.T)
-    assert vectors.shape[1] == direct_size(order, HEADS[case.loss], batch.head.shape[1], batch.head.shape[0])
+    blocks = domain_blocks(order, residuals, batch.features, weights, case.bias)
+    assert_equal(residuals.inner(order, blocks), dense @ dense.T)
+    assert blocks[0].numel() == direct_size(order, HEADS[case.loss], batch.head.shape[1], batch.head.shape[0])
 
 
 @served
@@ -53,7 +53,7 @@ def test_a_domain_without_samples_is_zero() -> None:
     batch = make_batch("cross_entropy", domains=(0, 2))
     _, weights = index_domains(batch.domains, 3, torch.float64)
     residuals = SoftmaxResiduals(batch.logits, batch.targets)
-    zero = domain_coordinates(2, residuals, batch.features, weights, True).abs().sum(1) == 0
+    zero = domain_blocks(2, residuals, batch.features, weights, True).flatten(1).abs().sum(1) == 0
     assert zero.tolist() == [False, True, False]
 
 
@@ -71,12 +71,12 @@ def test_rows_in_turn_give_the_same_value_and_gradient(case: Case, order: int, m
 
     def value_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:
         residuals = HEADS[case.loss](batch.logits, batch.targets)
-        vectors = domain_coordinates(order, residuals, features, weights, case.bias)
-        total = (vectors @ vectors.T).sin().sum()
+        vectors = domain_blocks(order, residuals, features, weights, case.bias)
+        total = residuals.inner(order, vectors).sin().sum()
         gradient = torch.autograd.grad(total, features)[0] if total.requires_grad else torch.zeros_like(features)
         return vectors.detach(), gradient
 
     whole = value_and_gradient()
-    monkeypatch.setattr("momentalign.closed_form._direct.ROWS_ENTRIES", 1)
+    monkeypatch.setattr("momentalign.closed_form._direct._ENTRIES", 1)
     for found, expected in zip(value_and_gradient(), whole, strict=True):
         assert_equal(found, expected)

@@ -8,9 +8,8 @@ from momentalign.closed_form import (
     HEADS,
     cross_grams,
     domain_grams,
-    gram_statistics,
+    gram_spreads,
     index_domains,
-    norms,
     sample_grams,
     spread,
 )
@@ -19,7 +18,6 @@ from tests.references import CASES_AND_ORDERS, LOSSES, ORDERS, Case, ReferenceBa
 pytestmark = pytest.mark.slow
 
 TILES = [5, 7, 8, 20]  # of 21 samples: the last tile has 1, 7, 5 and 1
-STATISTICS = ("spread", "norms", "energy")
 
 Function = Callable[..., Tensor]
 """Of features and logits, and of the size of a tile where given."""
@@ -28,8 +26,9 @@ Function = Callable[..., Tensor]
 def statistics(batch: ReferenceBatch) -> Function:
     def function(features: Tensor, logits: Tensor, **tile: int) -> Tensor:
         residuals = HEADS[batch.loss](logits, batch.targets)
-        found = gram_statistics(STATISTICS, ORDERS[batch.loss], residuals, features, batch.domains, batch.bias, **tile)
-        return torch.stack([value for name in STATISTICS for value in found[name]])
+        orders, options = ORDERS[batch.loss], {"with_energies": True, **tile}
+        spreads, energies = gram_spreads(orders, residuals, features, batch.domains, batch.bias, **options)
+        return torch.stack([*spreads, *energies])
 
     return function
 
@@ -96,12 +95,11 @@ def test_tiles_compile_to_one_graph(loss: str, backend: str) -> None:
 def test_statistics_need_no_list_of_domains(case: Case, order: int) -> None:
     batch, dense = solved(case, order)
     residuals = HEADS[case.loss](batch.logits, batch.targets)
-    found = gram_statistics(STATISTICS, [order], residuals, batch.features, batch.domains, case.bias)
-    assert_equal(found["spread"][0], spread(dense @ dense.T))
-    assert_equal(found["norms"][0], norms(dense @ dense.T))
+    (found,), (energy,) = gram_spreads([order], residuals, batch.features, batch.domains, case.bias, with_energies=True)
+    assert_equal(found, spread(dense @ dense.T))
     squares = sample_grams([order], residuals, batch.features, case.bias)[order].diagonal()
     means = torch.stack([squares[batch.domains == label].mean() for label in batch.domains.unique()])
-    assert_equal(found["energy"][0], means.mean())
+    assert_equal(energy, means.mean())
 
 
 @pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])

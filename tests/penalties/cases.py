@@ -76,7 +76,7 @@ def seeded(penalty: Callable[..., Any], *inputs: Tensor) -> Any:
 _orders = partial(MomentAlignment, {1: 0.3, 2: 2.1, 3: 0.7})
 _cma = partial(CMA, 0.3, 2.1)
 _remembering = {"remembers": True, "needs_number": True}
-_extrapolation = {"initial_weight": 1.0, "reaches": ("logits",)}
+_extrapolation = {"initial_weight": 1.0, "reaches": ("logits",), "needs_number": True}
 
 CASES = [
     Case("orders", _orders),
@@ -100,7 +100,14 @@ CASES = [
     # The Hessian of a squared error does not depend on the head.
     Case("hessian-squared", partial(HessianMatching, loss="squared_error"), "squared_error", reaches=("features",)),
     # A norm, not a difference between domains.
-    Case("irm-head", partial(IRM, 2.1), zero_for_identical_domains=False, compares_domains=False, initial_weight=1.0),
+    Case(
+        "irm-head",
+        partial(IRM, 2.1),
+        zero_for_identical_domains=False,
+        compares_domains=False,
+        initial_weight=1.0,
+        needs_number=True,
+    ),
     Case(
         "irm-scale",  # a product of a domain's even and odd rows; the scale multiplies the logits
         partial(IRM, 2.1, version="scale"),
@@ -115,11 +122,11 @@ CASES = [
     Case("fishr-logistic", partial(Fishr, 2.1, momentum=0.0, loss="logistic"), "logistic", **_remembering),
     Case("coral", partial(CORAL, 2.1), reaches=("features",)),
     Case("mmd", partial(MMD, 2.1), reaches=("features",)),
-    Case("hgp-mean", partial(HGP, 0.3, 2.1)),
-    Case("hgp-product", partial(HGP, 0.3, 2.1, center="product")),
-    Case("hutchinson-exact", partial(Hutchinson, 0.3, 2.1)),
+    Case("hgp-mean", partial(HGP, 0.3, 2.1), needs_number=True),
+    Case("hgp-product", partial(HGP, 0.3, 2.1, center="product"), needs_number=True),
+    Case("hutchinson-exact", partial(Hutchinson, 0.3, 2.1), needs_number=True),
     Case("hutchinson-sampled", partial(Hutchinson, 0.3, 2.1, samples=3), random=True, needs_number=True),
-    Case("hutchinson-classes", partial(Hutchinson, 0.3, 2.1, scaling="classes")),
+    Case("hutchinson-classes", partial(Hutchinson, 0.3, 2.1, scaling="classes"), needs_number=True),
     Case("vrex", partial(VREx, 2.1), **_extrapolation),
     Case("vrex-logistic", partial(VREx, 2.1, loss="logistic"), "logistic", **_extrapolation),
 ]

@@ -132,7 +132,7 @@ def many_tiles_rows(size: BatchSize, device: torch.device, budget: float) -> lis
 
     def penalty() -> object:
         residuals = closed_form.SoftmaxResiduals(logits, targets)
-        spreads = closed_form.gram_statistics(["spread"], [1, 2], residuals, features, domains, True)["spread"]
+        spreads, _ = closed_form.gram_spreads([1, 2], residuals, features, domains, True)
         return torch.autograd.grad(spreads[0] + spreads[1], (features, logits))
 
     # Features with features, residuals with residuals, R with R and with R²: once forward, twice backward.

@@ -34,24 +34,16 @@ def number_of_domains(u: Tensor) -> Tensor:
     return u.sum().round()
 
 
-def pair_weights(statistic: str, domains: Tensor, u: Tensor, others: Tensor, other_u: Tensor, number: Tensor) -> Tensor:
-    r"""Weights (n, m) under which the sample Gram sums to a statistic of the domain Gram.
-
-    `"norms"`: :math:`u_i u_j\,\mathrm{same}_{ij}/K`; `"spread"`: :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`.
-    """
-    together = domains[:, None] == others
-    shifted = torch.add(together, number.reciprocal(), alpha=-1) if statistic == "spread" else together
-    return shifted * torch.outer(u / number, other_u)
+def pair_weights(domains: Tensor, u: Tensor, others: Tensor, other_u: Tensor, number: Tensor) -> Tensor:
+    r"""Weights (n, m) by which the sample Gram sums to the spread, :math:`u_i u_j (K\,\mathrm{same}_{ij} - 1)/K^2`."""
+    together = (domains[:, None] == others).to(u.dtype)
+    return (together - number.reciprocal()) * torch.outer(u / number, other_u)
 
 
-def gram_spread(gram: Tensor, domains: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Spread over domains of vectors given by their inner products (n, n), never below zero.
-
-    `weights` (n,) are the samples' weights in their domain's vector; by default their shares of the mean.
-    """
+def gram_spread(gram: Tensor, domains: Tensor) -> Tensor:
+    """Spread over domains of the means of vectors given by their inner products (n, n), never below zero."""
     u = shares(domains, gram.dtype)
-    v = u if weights is None else weights
-    return (gram * pair_weights("spread", domains, v, domains, v, number_of_domains(u))).sum().relu()
+    return (gram * pair_weights(domains, u, domains, u, number_of_domains(u))).sum().relu()
 
 
 def averages(domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -45,43 +45,38 @@ def cross_grams(
     return {order: gram * (inner if order == 1 else inner**order) for order, gram in grams.items()}
 
 
-def gram_statistics(
-    statistics: Sequence[str],
+def gram_spreads(
     orders: Sequence[int],
     residuals: Residuals,
     features: Tensor,
     domains: Tensor,
     bias: bool,
+    *,
+    with_energies: bool = False,
     tile: int = TILE,
-) -> dict[str, list[Tensor]]:
-    r"""Statistics of the derivatives over domains, without a list of the domains; a scalar for each order.
+) -> tuple[list[Tensor], list[Tensor]]:
+    r"""Spread of the domains' derivatives for each order, without a list of the domains; and energies if requested.
 
-    `"spread"` and `"norms"` are those of the domain Gram; `"energy"` is the domains' mean of the samples' squared
-    norms, :math:`\frac1K \sum_e \frac1{n_e} \sum_{i \in e} \|D_r(i)\|^2`.
+    An energy is the domains' mean of the samples' squared norms,
+    :math:`\frac1K \sum_e \frac1{n_e} \sum_{i \in e} \|D_r(i)\|^2`.
     """
     u = shares(domains, features.dtype)
     number = number_of_domains(u)
-    pairs = [name for name in statistics if name != "energy"]
 
     def reduction(rows: _Block, columns: _Columns) -> list[Tensor]:
         (x, e, v, *state), (other_x, other_e, other_v, *other_state) = rows, columns or rows
         block = residuals.of_rows(tuple(state))
         others = residuals.of_rows(tuple(other_state)) if columns else block
         grams = cross_grams(orders, block, x, others, other_x, bias)
-        results = []
-        for name in pairs:
-            weights = pair_weights(name, e, v, other_e, other_v, number)
-            results += [(grams[order] * weights).sum() for order in orders]
-        if "energy" in statistics:
-            results += [
-                v.new_zeros(()) if columns else (grams[order].diagonal() * v).sum() / number for order in orders
-            ]
+        weights = pair_weights(e, v, other_e, other_v, number)
+        results = [(grams[order] * weights).sum() for order in orders]
+        if with_energies:
+            results += [v.new_zeros(()) if columns else grams[order].diagonal() @ v / number for order in orders]
         return results
 
     values = _reduce_tiles(reduction, (features, domains, u, *residuals.state), tile)
     values = [value.relu() for value in values]  # all are squares: what is below zero is rounding
-    names = [*pairs, *(["energy"] if "energy" in statistics else [])]
-    return {name: values[k * len(orders) : (k + 1) * len(orders)] for k, name in enumerate(names)}
+    return values[: len(orders)], values[len(orders) :]
 
 
 def domain_grams(

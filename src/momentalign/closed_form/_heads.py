@@ -14,6 +14,7 @@ from typing import Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 class Residuals(ABC):
@@ -45,6 +46,11 @@ class Residuals(ABC):
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """Compute :attr:`state`."""
 
+    @staticmethod
+    @abstractmethod
+    def losses(logits: Tensor, targets: Tensor) -> Tensor:
+        """Losses, shape (n,)."""
+
     @property
     @abstractmethod
     def gradient(self) -> Tensor:
@@ -71,8 +77,8 @@ class Residuals(ABC):
         """The q numbers that determine the residual tensor of an order linearly, shape (n, q)."""
 
     @abstractmethod
-    def isometric(self, order: int, blocks: Tensor) -> Tensor:
-        """Map weighted sums of :meth:`coefficients`, shape (q, ...), to coordinates of the same norm."""
+    def inner(self, order: int, blocks: Tensor) -> Tensor:
+        """Inner products (K, K) of the tensors given by weighted sums of :meth:`coefficients`, shape (K, q, ...)."""
 
     @abstractmethod
     def dense(self, order: int, blocks: Tensor) -> Tensor:
@@ -92,6 +98,11 @@ class LogisticResiduals(Residuals):
         """Probabilities p, variances p(1 − p) and gradients p − y, each (n, 1)."""
         p, q, y = logits.sigmoid(), (-logits).sigmoid(), targets.to(logits.dtype).reshape(-1, 1)
         return p, p * q, p * (1 - y) - q * y  # p − y without a difference of numbers close to one
+
+    @staticmethod
+    def losses(logits: Tensor, targets: Tensor) -> Tensor:
+        targets = targets.to(logits.dtype).reshape(logits.shape)
+        return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")[:, 0]
 
     @property
     def gradient(self) -> Tensor:
@@ -122,8 +133,8 @@ class LogisticResiduals(Residuals):
     def hessian_diagonal(self) -> Tensor:
         return self.state[1]
 
-    def isometric(self, order: int, blocks: Tensor) -> Tensor:
-        return blocks
+    def inner(self, order: int, blocks: Tensor) -> Tensor:
+        return blocks.flatten(1) @ blocks.flatten(1).T
 
     def dense(self, order: int, blocks: Tensor) -> Tensor:
         return blocks.reshape([size for length in blocks.shape[1:] for size in (1, length)])
@@ -136,6 +147,10 @@ class SquaredErrorResiduals(Residuals):
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """Gradients Wx − y, shape (n, C)."""
         return (logits - targets.to(logits.dtype).reshape(logits.shape),)
+
+    @staticmethod
+    def losses(logits: Tensor, targets: Tensor) -> Tensor:
+        return (logits - targets.to(logits.dtype).reshape(logits.shape)).square().sum(1) / 2
 
     @property
     def gradient(self) -> Tensor:
@@ -163,8 +178,8 @@ class SquaredErrorResiduals(Residuals):
     def hessian_diagonal(self) -> Tensor:
         return torch.ones_like(self.gradient)
 
-    def isometric(self, order: int, blocks: Tensor) -> Tensor:
-        return blocks if order == 1 else blocks * self.gradient.shape[1] ** 0.5
+    def inner(self, order: int, blocks: Tensor) -> Tensor:
+        return blocks.flatten(1) @ blocks.flatten(1).T * (1 if order == 1 else self.gradient.shape[1])
 
     def dense(self, order: int, blocks: Tensor) -> Tensor:
         if order == 1:

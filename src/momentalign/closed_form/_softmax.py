@@ -13,13 +13,7 @@ float32, in R every term is as small as the result. With
 
 the inner products are polynomials of a few matrix products. That of order 2 is
 :math:`\rho\,(\rho + 1 + 2(e + g + h)) - \tau + 2(\pi_i h + \pi_j g + gh)`, equal to
-s + s² − (p·q² + p²·q) with s = p·q. That of order 4 equals, with :math:`s_{kl} = p^k \cdot q^l`,
-
-.. math:: s + 7s^2 + 24s^3 + 36s^4 - (7 + 36s + 72s^2)\,(s_{12} + s_{21}) + 12(1 + 2s)(s_{13} + s_{31})
-          + (42 + 96s)\,s_{22} + 18(s_{12}^2 + s_{21}^2) + 24 s_{12}s_{21} - 6(s_{14} + s_{41}) - 48(s_{23} + s_{32})
-
-which is :math:`\langle\kappa_4,\kappa_4\rangle` of :math:`\kappa_4 = \mathrm E[(e_a - p)^{\otimes 4}]` less the three
-pairings of :math:`A \otimes A`.
+s + s² − (p·q² + p²·q) with s = p·q.
 """
 
 from collections.abc import Collection
@@ -31,9 +25,9 @@ from momentalign.closed_form._heads import Residuals
 
 
 class SoftmaxResiduals(Residuals):
-    """Residual tensors of the cross-entropy, orders 1 to 4."""
+    """Residual tensors of the cross-entropy, orders 1 to 3."""
 
-    highest_order = 4
+    highest_order = 3
 
     @staticmethod
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
@@ -42,6 +36,10 @@ class SoftmaxResiduals(Residuals):
         signs = torch.arange(1, -2, -2, dtype=R.dtype, device=R.device)
         wrong = (likeliest != targets)[:, None]
         return R, mass, likeliest, torch.stack([likeliest, targets], 1), wrong * signs
+
+    @staticmethod
+    def losses(logits: Tensor, targets: Tensor) -> Tensor:
+        return -logits.log_softmax(1).gather(1, targets.long()[:, None])[:, 0]
 
     @property
     def gradient(self) -> Tensor:
@@ -72,18 +70,13 @@ class SoftmaxResiduals(Residuals):
             rho = R @ Q.T
             shifts = R.index_select(1, other_top), Q.index_select(1, top).T, mass, other_mass.T
             same = top[:, None] == other_top
-            if 2 in orders or 3 in orders:
-                tau = torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T
+            tau = torch.cat([R, R2], 1) @ torch.cat([Q2, Q], 1).T
             if 2 in orders:
                 grams[2] = _second_order(rho, tau, *shifts, same)
-            if max(orders) > 2:
+            if 3 in orders:
                 R3, Q3 = R2 * R, Q2 * Q
                 upsilon, omega = torch.cat([R, R3], 1) @ torch.cat([Q3, Q], 1).T, R2 @ Q2.T
-            if 3 in orders:
                 grams[3] = _third_order(rho, tau, upsilon, omega, *shifts, same)
-            if 4 in orders:
-                left, right = torch.cat([R, 8 * R2, 8 * R3, R2 * R2], 1), torch.cat([Q2 * Q2, Q3, Q2, Q], 1)
-                grams[4] = _fourth_order(rho, R @ Q2.T, R2 @ Q.T, upsilon, omega, left @ right.T, *shifts, same)
         return grams
 
     def energies(self, orders: Collection[int]) -> dict[int, Tensor]:
@@ -99,9 +92,6 @@ class SoftmaxResiduals(Residuals):
                 energies[2] = _second_order(rho, 2 * cubes, *shifts)
             if 3 in orders:
                 energies[3] = _third_order(rho, 2 * cubes, 2 * fourth, fourth, *shifts)
-            if 4 in orders:
-                fifth = (R2.square() * R).sum(1)
-                energies[4] = _fourth_order(rho, cubes, cubes, 2 * fourth, fourth, 18 * fifth, *shifts)
         return energies
 
     def hessian_times(self, vectors: Tensor) -> Tensor:
@@ -121,21 +111,24 @@ class SoftmaxResiduals(Residuals):
         P, (a, b) = self.probabilities, self._pairs()
         return P[:, a] * P[:, b]
 
-    def isometric(self, order: int, blocks: Tensor) -> Tensor:
+    def inner(self, order: int, blocks: Tensor) -> Tensor:
+        flat = blocks.flatten(1)
         if order == 1:
-            return blocks
-        if len(blocks) == 1:  # two classes: the four blocks of a Hessian are the same up to the sign
-            return 2 * blocks
-        return torch.cat([blocks * 2**0.5, self._diagonal(blocks)])
+            return flat @ flat.T
+        if blocks.shape[1] == 1:  # two classes: the four blocks of a Hessian are the same up to the sign
+            return 4 * flat @ flat.T
+        diagonal = diagonal_blocks(blocks, self.state[0].shape[1]).flatten(1)
+        return 2 * flat @ flat.T + diagonal @ diagonal.T
 
     def dense(self, order: int, blocks: Tensor) -> Tensor:
         if order == 1:
             return blocks
-        classes, (a, b) = self.state[0].shape[1], self._pairs()
-        every = torch.arange(classes, device=blocks.device)
+        classes = self.state[0].shape[1]
+        (a, b), every = self._pairs(), torch.arange(classes, device=blocks.device)
+        diagonal = diagonal_blocks(blocks[None], classes)[0].unflatten(1, blocks.shape[1:])
         hessian = blocks.new_zeros(classes, classes, *blocks.shape[1:])
         hessian = hessian.index_put(
-            (torch.cat([a, b, every]), torch.cat([b, a, every])), torch.cat([-blocks, -blocks, self._diagonal(blocks)])
+            (torch.cat([a, b, every]), torch.cat([b, a, every])), torch.cat([-blocks, -blocks, diagonal])
         )
         return hessian.transpose(1, 2)
 
@@ -144,11 +137,16 @@ class SoftmaxResiduals(Residuals):
         a, b = torch.triu_indices(R.shape[1], R.shape[1], 1, device=R.device)
         return a, b
 
-    def _diagonal(self, blocks: Tensor) -> Tensor:
-        """Diagonal blocks: the rows of A sum to zero, so each is the sum over the pairs with its class."""
-        a, b = self._pairs()
-        diagonal = blocks.new_zeros(self.state[0].shape[1], *blocks.shape[1:])
-        return diagonal.index_add(0, a, blocks).index_add(0, b, blocks)
+
+def incidence(classes: int, like: Tensor) -> Tensor:
+    """Which pairs of classes (C, q) have a class."""
+    pairs = torch.triu_indices(classes, classes, 1, device=like.device)
+    return (pairs[:, None] == torch.arange(classes, device=like.device)[:, None]).any(0).to(like.dtype)
+
+
+def diagonal_blocks(blocks: Tensor, classes: int) -> Tensor:
+    """Diagonal blocks (K, C, ·) from those of the pairs (K, q, …): the rows of A sum to zero."""
+    return incidence(classes, blocks) @ blocks.flatten(2)
 
 
 def _shifted_softmax(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -190,49 +188,4 @@ def _third_order(
         + 2 * upsilon
         + 6 * (omega + a.square() * h + b.square() * g + (2 * (a + b) + c - 1) * gh)
         + torch.where(same, 6 * (rho * z - tau), 0.0)
-    )
-
-
-def _fourth_order(
-    rho: Tensor,
-    x: Tensor,
-    y: Tensor,
-    upsilon: Tensor,
-    omega: Tensor,
-    psi: Tensor,
-    g: Tensor,
-    h: Tensor,
-    a: Tensor,
-    b: Tensor,
-    same: Tensor,
-) -> Tensor:
-    r"""Inner products of fourth residuals from the products of the legend; a and b are the masses.
-
-    Moreover x = R_i · R_j², y = R_i² · R_j and ψ = R_i · R_j⁴ + R_i⁴ · R_j + 8 (R_i² · R_j³ + R_i³ · R_j²).
-    """
-    e, tau, gh, mass = same.to(rho.dtype), x + y, g * h, a + b
-    sigma = g + h + e
-    s, mixed = rho + sigma, torch.addcmul(h * a + gh, g, b)  # s is p · q
-    u, v = g * (g + 2 * (b + h + e)) + h + e, h * (h + 2 * (a + g + e)) + g + e
-    linear = (
-        1
-        + sigma * (2 + sigma * (24 * sigma - 12) + 96 * mixed)
-        + 72 * (e * mixed + h * a.square() + g * b.square())
-        + gh * (192 * mass + 120 * sigma - 120)
-    )
-    masses = 36 * mass.square() - 24 * (a * b + mass) + 6
-    constant = (
-        mixed * (1 - 12 * e)
-        + h * (12 * a**3 - 6 * a * h)
-        + g * (12 * b**3 - 6 * b * g)
-        + gh * (12 * (g * (g + 3 * a) + h * (h + 3 * b)) + 48 * mixed - 24 * sigma + masses)
-    )
-    return (
-        rho * (linear + rho * (7 + 144 * (sigma.square() + mixed) + rho * (24 + 144 * sigma + 36 * rho)))
-        + tau * (18 * tau - 7 - 48 * mixed - 36 * (s.square() + rho * (s + sigma + 1)))
-        - 12 * (x * (y + u) + v * y)
-        + 12 * upsilon * (1 + 2 * s)
-        + 6 * omega * (7 + 16 * s)
-        - 6 * psi
-        + 2 * constant
     )

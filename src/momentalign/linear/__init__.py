@@ -8,7 +8,7 @@ from momentalign.linear._head import LinearHead, rescale
 from momentalign.linear._least_squares import AlignedLeastSquares, fit_least_squares, fit_least_squares_path
 from momentalign.linear._objective import Objective
 from momentalign.linear._path import HeadCallback, fit_head, fit_path, fit_towards, solve_path
-from momentalign.linear._penalty_objective import DomainwisePenalty, PenaltyObjective
+from momentalign.linear._penalty_objective import PenaltyObjective
 from momentalign.linear._reweighting import (
     balance_weights,
     fit_subsampled,
@@ -27,7 +27,6 @@ __all__ = [
     "AlignmentObjective",
     "BatchPenalty",
     "DFRFit",
-    "DomainwisePenalty",
     "GroupWeights",
     "HeadCallback",
     "LinearHead",

@@ -1,17 +1,26 @@
 """The base class of penalties: the call, annealing, terms, gather, and what a sweep or report reads from the class."""
 
+import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, TypedDict
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
-from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, checks_values
+from momentalign._batch import (
+    LOSSES,
+    HeadBatch,
+    check_batch,
+    check_domain_range,
+    check_finite,
+    check_values,
+    checks_values,
+)
 from momentalign._validation import check_choice, check_count, check_weight
-from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
-from momentalign.penalties._gather import gather_batch, is_distributed
+from momentalign.penalties._gather import gather_batch
 
 
 class PenaltyOptions(TypedDict, total=False):
@@ -89,6 +98,9 @@ class DomainPenalty(nn.Module, ABC):
         self.validate = validate
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
         self._warned = False
+        self._trusted = type(self).__module__.startswith("momentalign.")  # others' terms are checked at the first call
+        # Where a bad value might not show in the result, or the result is kept, values are checked before it.
+        self.checks_first = loss == "logistic" or not self._trusted
 
     def forward(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
         """Weighted sum of the terms.
@@ -102,21 +114,18 @@ class DomainPenalty(nn.Module, ABC):
         Returns:
             Scalar, in float32 or float64.
         """
-        return self._weigh(features, logits, targets, domains, callers=5)[0]  # two of them nn.Module's
+        return self._call(features, logits, targets, domains)[0]
 
     def with_terms(
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The penalty as :meth:`forward` returns it, and its unweighted terms, detached, without those of weight 0."""
-        total, terms = self._weigh(features, logits, targets, domains, callers=3)
+        total, terms = self._call(features, logits, targets, domains, stacklevel=4)
         return total, {name: term.detach() for name, term in terms.items()}
 
     def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
         """The unweighted terms by name, for logging; takes what :meth:`forward` takes and updates no state."""
-        batch = self._prepare(features, logits, targets, domains, callers=2)
-        with torch.autocast(batch.features.device.type, enabled=False):
-            computed = self.compute_terms(batch, list(self.weights), update=False)
-            return self._check_terms(computed, list(self.weights), batch)
+        return self._call(features, logits, targets, domains, alone=True, stacklevel=4)[1]
 
     @abstractmethod
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
@@ -132,87 +141,87 @@ class DomainPenalty(nn.Module, ABC):
             finite is an error that names it.
         """
 
-    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """The unweighted terms by one vector per domain, for full-batch fits of a linear head with cross-entropy."""
-        raise NotImplementedError(f"{self} has no form that is linear in the number of rows.")
+    def weigh(self, batch: HeadBatch, names: list[str], *, update: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        """Sum of the terms with their weights, and the terms of these names."""
+        computed = self.compute_terms(batch, names, update=update)
+        if not self._trusted:
+            self._trusted = check_terms(type(self).__name__, computed, names, batch, self.features_only)
+        terms = {name: computed[name] for name in names}
+        total = batch.features.new_zeros(())
+        for name, term in terms.items():
+            total = total + self._weighted(name, term)
+        return total, terms
 
-    def _weigh(
-        self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
+    def _weighted(self, name: str, term: Tensor) -> Tensor:
+        """A term times its weight in this step, but for annealing from 0."""
+        if self.initial_weight and self.anneal_steps:
+            early = (self.step < self.anneal_steps).to(term.device)
+            return torch.where(early, self.initial_weight * term, self.weights[name] * term)
+        return self.weights[name] * term
+
+    def _call(
+        self,
+        features: Tensor,
+        logits: Tensor,
+        targets: Tensor,
+        domains: Tensor,
+        *,
+        alone: bool = False,
+        stacklevel: int = 6,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        batch = self._prepare(features, logits, targets, domains, callers=callers)
-        with torch.autocast(batch.features.device.type, enabled=False):
-            starts = self.anneal_steps > 0 and self.initial_weight > 0
-            needed = [name for name, weight in self.weights.items() if weight or starts]
-            computed = self.compute_terms(batch, needed, update=self.training)
-            terms = self._check_terms(computed, needed, batch)
-            total = self._total(terms, batch.features)
-            if checks_values(self.validate, batch.features) and not total.isfinite():
-                bad = [name for name, term in terms.items() if not term.isfinite()]
-                own = f"Term {bad[0]!r} of {type(self).__name__}" if bad else type(self).__name__
-                check_finite(own, terms[bad[0]] if bad else total, batch.features, self.validate)
-            return total, terms
-
-    def _check_terms(self, computed: object, names: list[str], batch: HeadBatch) -> dict[str, Tensor]:
-        """The terms of these names, which should be scalars with a gradient."""
-        if not isinstance(computed, Mapping):
-            found = type(computed).__name__
-            raise TypeError(f"{type(self).__name__}.compute_terms() should return a dict of scalars, but is a {found}.")
-        if missing := [name for name in names if name not in computed]:
-            raise ValueError(
-                f"{type(self).__name__} should compute the term {missing[0]!r}, which has a weight, but computed "
-                f"{', '.join(map(repr, computed)) or 'none'}."
-            )
-        trained = batch.features.requires_grad and (self.features_only or batch.logits.requires_grad)
-        for name in names:
-            own, term = f"Term {name!r} of {type(self).__name__}", computed[name]
-            if not isinstance(term, Tensor) or term.ndim or not term.is_floating_point():
-                what = f"{term.dtype} of shape {tuple(term.shape)}" if isinstance(term, Tensor) else type(term).__name__
-                raise TypeError(
-                    f"{own} should be a scalar tensor in floating point, but is {what}. Use .sum() or .mean()."
-                )
-            if trained and torch.is_grad_enabled() and not term.requires_grad:
-                raise ValueError(
-                    f"{own} should be a function of features or logits, but has no gradient and trains nothing. "
-                    "Compute it from the batch with torch, without detach(), item() or numpy()."
-                )
-        return {name: computed[name] for name in names}
-
-    def _total(self, terms: dict[str, Tensor], features: Tensor) -> Tensor:
-        """Sum of the terms with the weights of this step, which is counted; reads nothing back from the device."""
-        values = list(terms.values())
-        total = _weighted_sum(values, [self.weights[name] for name in terms]) if terms else features.new_zeros(())
-        if terms and self.anneal_steps > 0:
-            reached = self.step >= self.anneal_steps
-            if self.initial_weight:
-                total = torch.where(reached, total, _weighted_sum(values, [self.initial_weight] * len(values)))
-            else:
-                total = total * reached
-        if self.training:
-            self.step.add_(1)
-        return total
-
-    def _prepare(
-        self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, callers: int
-    ) -> HeadBatch:
-        """Check and gather the batch; a warning points `callers` frames up, at the user's line."""
-        loss = None if self.features_only else self.loss
-        batch = check_batch(
-            features, logits, targets, domains, loss=loss, num_domains=self.num_domains, validate=self.validate
-        )
-        if self.gather and is_distributed():
+        """The penalty and its terms; `alone`: all terms, and no state is updated. Warnings point at the user's line."""
+        batch = check_batch(features, logits, targets, domains, loss=None if self.features_only else self.loss)
+        if self.gather and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             batch = gather_batch(batch)
-        if len(batch.features) == 0:
-            raise ValueError("'features' should have at least one row, but has none.")
-        compares = self.compares_domains and not self._warned and checks_values(self.validate, batch.features)
-        if compares and bool((batch.domains == batch.domains[0]).all()):
+        update = self.training and not alone
+        checked = checks_values(self.validate, batch.features)
+        if checked and self.num_domains is not None:
+            check_domain_range(batch.domains, self.num_domains)
+        if checked and self.checks_first:
+            self._check_values(batch)
+        reached = None
+        if self.anneal_steps and not (alone or self.initial_weight):
+            # Gradients stop here before the boundary, also those that are not finite.
+            reached = (self.step >= self.anneal_steps).to(features.device)
+            x, z = (torch.where(reached, tensor, tensor.detach()) for tensor in batch[:2])
+            batch = HeadBatch(x, z, *batch[2:])
+        every = alone or (self.anneal_steps > 0 and self.initial_weight > 0)
+        names = [name for name, weight in self.weights.items() if weight or every]
+        try:
+            if torch.is_autocast_enabled(batch.features.device.type):
+                with torch.autocast(batch.features.device.type, enabled=False):
+                    total, terms = self.weigh(batch, names, update=update)
+            else:
+                total, terms = self.weigh(batch, names, update=update)
+        except (IndexError, RuntimeError):
+            if checked:
+                self._check_values(batch)
+            raise
+        if checked:
+            self._check_result(total, terms, batch, stacklevel)
+        if update:
+            self.step.add_(1)
+        return total if reached is None else torch.where(reached, total, 0.0), terms
+
+    def _check_values(self, batch: HeadBatch) -> None:
+        check_values(batch, None if self.features_only else self.loss, self.num_domains)
+
+    def _check_result(self, total: Tensor, terms: dict[str, Tensor], batch: HeadBatch, stacklevel: int) -> None:
+        """Look for the culprit where the penalty is not finite, and for a single domain where it is 0."""
+        name, value = type(self).__name__, total.item()
+        if not math.isfinite(value):
+            self._check_values(batch)
+            bad = [(f"Term {term!r} of {name}", found) for term, found in terms.items() if not found.isfinite()]
+            check_finite(*(bad[0] if bad else (name, total)), batch.features, self.validate)
+        unusual = value == 0 and self.compares_domains and not self._warned
+        if unusual and bool((batch.domains == batch.domains[0]).all()):
             self._warned = True
             warnings.warn(
                 f"All {len(batch.domains)} samples of the batch are of domain {int(batch.domains[0])}: with one "
-                f"domain there is nothing to compare, and {type(self).__name__} is 0. Draw batches from several.",
+                f"domain there is nothing to compare, and {name} is 0. Draw batches from several.",
                 UserWarning,
-                stacklevel=1 + callers,
+                stacklevel=stacklevel,
             )
-        return batch
 
     def extra_repr(self) -> str:
         """Weights and options in `print(penalty)`."""
@@ -227,8 +236,21 @@ def _argument(term: str) -> str:
     return f"{term}_weight" if term in ("gradient", "hessian") or term.startswith("order_") else "weight"
 
 
-def _weighted_sum(terms: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
-    total = terms[0] if weights[0] == 1 else weights[0] * terms[0]
-    for weight, term in zip(weights[1:], terms[1:], strict=True):
-        total = torch.add(total, term, alpha=weight)
-    return total
+def check_terms(own: str, computed: object, names: list[str], batch: HeadBatch, features_only: bool) -> bool:
+    """Check the terms of a user's penalty; returns whether they can be trusted from now on."""
+    if not isinstance(computed, Mapping):
+        raise TypeError(f"{own}.compute_terms() should return a dict of scalars, but is a {type(computed).__name__}.")
+    trained = torch.is_grad_enabled() and batch.features.requires_grad
+    trained = trained and (features_only or batch.logits.requires_grad)
+    for name in names:
+        term = computed.get(name)
+        if term is None:
+            raise ValueError(f"{own} should compute the term {name!r}, which has a weight, but computed {[*computed]}.")
+        if not isinstance(term, Tensor) or term.ndim or not term.is_floating_point():
+            raise TypeError(f"Term {name!r} of {own} should be a scalar tensor in floating point, but is {term!r}.")
+        if trained and not term.requires_grad:
+            raise ValueError(
+                f"Term {name!r} of {own} has no gradient and trains nothing. Compute it from the batch with torch, "
+                "without detach(), item() or numpy()."
+            )
+    return trained

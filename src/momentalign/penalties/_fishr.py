@@ -2,19 +2,18 @@
 
 from typing import ClassVar, Unpack
 
-import torch
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
 from momentalign._validation import check_decay
-from momentalign.closed_form import HEADS
-from momentalign.penalties._base import DomainPenalty, PenaltyOptions
-from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
-from momentalign.penalties._memory import DecayedSums
+from momentalign.closed_form import HEADS, HeadRows
+from momentalign.penalties._base import PenaltyOptions
+from momentalign.penalties._memory import DomainMemory
+from momentalign.penalties._vectors import VectorPenalty
 
 
-class Fishr(DomainPenalty):
+class Fishr(VectorPenalty):
     r"""Matches the variances of the samples' gradients of a linear head across domains.
 
     :math:`v_e = \mathbb E_e[(p-y)^2 \otimes x^2] - (\mathbb E_e[(p-y) \otimes x])^2` elementwise, averaged over steps
@@ -39,24 +38,21 @@ class Fishr(DomainPenalty):
     def __init__(self, weight: float = 1.0, *, momentum: float = 0.95, **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"gradient_variance": weight}, **options)
         self.momentum = check_decay("momentum", momentum)
-        self.sums = DecayedSums(["variance"], self.num_domains, self.momentum)
+        self.checks_first = True
+        self.memory = DomainMemory(["variance"], self.num_domains, self.momentum)
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spread of the averaged variances."""
-        residuals = HEADS[self.loss](batch.logits, batch.targets).gradient
-        size = batch.logits.shape[1] * (batch.features.shape[1] + self.bias)
-        self.sums.check_widths(batch, {"variance": size}, update=update)
-        labels = self.sums.extended_labels(batch.domains)
-        past = self.sums.past(labels, residuals.dtype).get("variance")
-        value, sums = closed_form.variance_spread(
-            residuals, batch.features, batch.domains, labels, past, self.sums.decay, bias=self.bias
-        )
+        # The domains are those of the batch and those remembered.
+        labels, E = self.memory.index(batch.domains, batch.features.dtype)
+        X = closed_form.with_constant(batch.features, self.bias)
+        rows = HeadRows(X, E, HEADS[self.loss](batch.logits, batch.targets), batch.logits, batch.targets)
+        sums = self.memory.add("variance", closed_form.variances(rows), labels, update=update)
         if update:
-            self.sums.remember({"variance": sums}, labels)
-        return {"gradient_variance": value}
+            self.memory.store("labels", labels)
+        return {"gradient_variance": rows.mean_square(rows.centred(sums)) / sums[0].numel()}
 
-    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """Variances of the samples' gradients, without the moving average."""
-        second = torch.stack([rows.mean_outer(rows.R.square(), rows.X.square()) for rows in domains])
-        variances = second - stack_gradients(domains).square()
-        return {"gradient_variance": DomainVectors(variances, divisor=float(variances[0].numel()))}
+    def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
+        """Distances of the variances from their mean, without the moving average."""
+        variances = closed_form.variances(rows)
+        return {"gradient_variance": rows.centred(variances) / variances[0].numel() ** 0.5}

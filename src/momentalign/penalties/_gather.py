@@ -10,11 +10,6 @@ from torch.autograd.function import once_differentiable
 from momentalign._batch import HeadBatch
 
 
-def is_distributed() -> bool:
-    """Whether there are several ranks."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
 def gather_batch(batch: HeadBatch) -> HeadBatch:
     """Concatenate the rows of all ranks in rank order; ranks may hold different numbers of rows.
 

@@ -6,14 +6,13 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._batch import HeadBatch
 from momentalign._validation import check_choice
-from momentalign.closed_form import HEADS
-from momentalign.penalties._base import DomainPenalty, PenaltyOptions
-from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
+from momentalign.closed_form import HeadRows
+from momentalign.penalties._base import PenaltyOptions
+from momentalign.penalties._vectors import VectorPenalty
 
 
-class HGP(DomainPenalty):
+class HGP(VectorPenalty):
     r"""Matches gradients and Hessian-gradient products of a linear head across domains.
 
     With :math:`g_e = \nabla L_e` and :math:`v_e = H_e g_e` the penalty is
@@ -49,17 +48,29 @@ class HGP(DomainPenalty):
         super().__init__({"gradient": gradient_weight, "hessian": hessian_weight}, **options)
         self.center = check_choice("center", center, ("mean", "product"))
 
-    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        """Spreads of gradients and products."""
-        gradient, hessian = closed_form.product_spreads(HEADS[self.loss], *batch, bias=self.bias, center=self.center)
-        return {"gradient": gradient, "hessian": hessian}
+    def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
+        """Distances of the gradients from their mean, and of the products from the center."""
+        gradients = closed_form.gradients(rows)
+        products, centred = closed_form.hessian_times(rows, gradients), rows.centred(gradients)
+        if self.center == "mean":
+            return {"gradient": centred, "hessian": rows.centred(products)}
+        with torch.no_grad():
+            mean = (gradients - centred).expand_as(gradients)
+            center = torch.tensordot(rows.q, closed_form.hessian_times(rows, mean), 1)
+        return {"gradient": centred, "hessian": products - center}
 
-    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """Gradients and Hessian-gradient products; or distances from a detached center, which only SGD can use."""
-        gradients = stack_gradients(domains)
-        products = torch.stack([rows.hessian_times(G) for rows, G in zip(domains, gradients, strict=True)])
-        if self.center == "product":
-            mean = gradients.mean(0).detach()
-            center = torch.stack([rows.hessian_times(mean) for rows in domains]).mean(0).detach()
-            return {"gradient": DomainVectors(gradients), "hessian": DomainVectors(products - center, centred=False)}
-        return {"gradient": DomainVectors(gradients), "hessian": DomainVectors(products)}
+    def by_grams(self, rows: HeadRows) -> dict[str, Tensor]:
+        """The same from inner products of the rows."""
+        X, R, times = rows.X, rows.residuals.gradient, rows.residuals.hessian_times
+        share = (rows.E @ rows.q)[:, None]
+        inner = X @ X.T
+        products = times((inner * ((rows.E > 0).to(X.dtype) @ rows.E.T)) @ R)
+        gradient = rows.gram_square(R, X, rows.E - share)
+        if self.center == "mean":
+            return {"gradient": gradient, "hessian": rows.gram_square(products, X, rows.E - share)}
+        pooled = times(inner @ (share * R)).detach()
+        both = torch.cat([products, pooled]), torch.cat([X, X.detach()])
+        return {
+            "gradient": gradient,
+            "hessian": rows.gram_square(*both, torch.cat([rows.E, -share.detach().expand_as(rows.E)])),
+        }

@@ -8,12 +8,12 @@ from torch import Tensor
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
 from momentalign._validation import check_choice
-from momentalign.closed_form import HEADS
-from momentalign.penalties._base import DomainPenalty, PenaltyOptions
-from momentalign.penalties._domain_vectors import DomainRows, DomainVectors, stack_gradients
+from momentalign.closed_form import HEADS, HeadRows
+from momentalign.penalties._base import PenaltyOptions
+from momentalign.penalties._vectors import VectorPenalty
 
 
-class IRM(DomainPenalty):
+class IRM(VectorPenalty):
     r"""Invariant risk minimisation: the head should be optimal in every domain, so its gradients should vanish.
 
     `version="head"`: :math:`\frac1K \sum_e \|\nabla L_e\|^2` over the whole head. `version="scale"`: the gradient of
@@ -44,22 +44,21 @@ class IRM(DomainPenalty):
         self.version = check_choice("version", version, ("head", "scale"))
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        """Norms of the domains' gradients."""
-        residuals = HEADS[self.loss](batch.logits, batch.targets)
+        """Norms of the domains' gradients, or products of the halves' derivatives by the scale."""
         if self.version == "head":
-            statistics = closed_form.gram_statistics(
-                ["norms"], [1], residuals, batch.features, batch.domains, self.bias
-            )
-            (value,) = statistics["norms"]
-        else:
-            value = _product_of_halves((residuals.gradient * batch.logits).sum(1), batch.domains)
-        return {"gradient_norm": value}
+            return super().compute_terms(batch, names, update=update)
+        residuals = HEADS[self.loss](batch.logits, batch.targets).gradient
+        return {"gradient_norm": _product_of_halves((residuals * batch.logits).sum(1), batch.domains)}
 
-    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
+    def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
         """Gradients, which should vanish; version `"head"` only."""
         if self.version != "head":
-            return super().domain_vectors(domains)
-        return {"gradient_norm": DomainVectors(stack_gradients(domains), centred=False)}
+            raise NotImplementedError(f"{self} has no vectors.")
+        return {"gradient_norm": closed_form.gradients(rows)}
+
+    def by_grams(self, rows: HeadRows) -> dict[str, Tensor]:
+        """Norms of the gradients without forming them."""
+        return {"gradient_norm": rows.gram_square(rows.residuals.gradient, rows.X, rows.E)}
 
 
 def _product_of_halves(values: Tensor, domains: Tensor) -> Tensor:

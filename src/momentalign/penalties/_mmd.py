@@ -47,7 +47,7 @@ class MMD(DomainPenalty):
         together = lengths[:, None] + lengths
         squares = together - 2 * X @ X.T
         # The narrowest kernels would see what rounding leaves of a sample's distance to itself.
-        squares = torch.where(squares > _ROUNDING * torch.finfo(X.dtype).eps * together, squares, 0.0)
+        squares = torch.where(squares <= _ROUNDING * torch.finfo(X.dtype).eps * together, 0.0, squares)
         squares = squares * unit * unit  # in two steps: the unit's square may overflow where the distance is zero
         kernel = torch.exp(-_GAMMAS[0] * squares)
         for gamma in _GAMMAS[1:]:

@@ -1,6 +1,6 @@
 """Alignment of derivatives of any orders, which CMA and its relatives are cases of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Unpack
 
 import torch
@@ -10,8 +10,8 @@ from momentalign import _dispatch, closed_form
 from momentalign._batch import HeadBatch, check_order
 from momentalign._validation import SCALINGS, check_choice, check_decay
 from momentalign.closed_form import HEADS
+from momentalign.penalties._bank import BankedMemory
 from momentalign.penalties._base import DomainPenalty, PenaltyOptions
-from momentalign.penalties._memory import DecayedSums, GramBank
 
 _NAMES = {1: "gradient", 2: "hessian"}
 
@@ -31,7 +31,6 @@ class AlignmentPenalty(DomainPenalty):
         "gradient": "gradient spread",
         "hessian": "Hessian spread",
         "order_3": "spread of third derivatives",
-        "order_4": "spread of fourth derivatives",
     }
     capturable = True
 
@@ -53,12 +52,32 @@ class AlignmentPenalty(DomainPenalty):
         self.route = check_choice("route", route, _dispatch.ROUTES)
         self.scaling = check_choice("scaling", scaling, SCALINGS)
         self.momentum = check_decay("momentum", momentum)
+        # Hessians do not read the targets.
+        self.checks_first = self.checks_first or bool(self.momentum) or not order_weights.get(1)
         if self.momentum:
             if self.route == "pairwise":
                 raise ValueError("momentum has no 'pairwise' route. Use 'gram', 'direct' or 'auto'.")
-            self.sums = DecayedSums([term_name(order) for order in self.orders], self.num_domains, self.momentum)
-            self.bank = GramBank(self.orders, self.loss, self.bias, self.num_domains, self.momentum)
-            self.energies = DecayedSums(["totals"], 1, self.momentum)  # of the whole batch: one "domain"
+            self.memory = BankedMemory([*map(term_name, self.orders)], self.num_domains, self.momentum)
+
+    def weigh(self, batch: HeadBatch, names: list[str], *, update: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        """Sum of the weighted spreads, for CMA and its parts in one operation."""
+        orders = [order for order in self.orders if term_name(order) in names]
+        if (
+            type(self).compute_terms is not AlignmentPenalty.compute_terms
+            or not orders
+            or max(orders) > 2
+            or self.loss != "cross_entropy"
+            or self.momentum
+            or self.scaling == "relative"
+            or len(batch.features) > closed_form.TILE
+            or not all(self.weights[name] for name in names)
+            or self._route(orders, batch) != "gram"
+        ):
+            return super().weigh(batch, names, update=update)
+        divisors = {order: self._divisor(order, batch) for order in orders}
+        weights = [self.weights[term_name(order)] / divisors[order] if order in orders else 0.0 for order in (1, 2)]
+        total, *spreads = closed_form.weighted_spreads(*batch, self.bias, (weights[0], weights[1]))
+        return total, {term_name(order): _divided(spreads[order - 1], by) for order, by in divisors.items()}
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spreads of the needed orders, scaled."""
@@ -67,86 +86,75 @@ class AlignmentPenalty(DomainPenalty):
         if not orders:
             return {}
         relative = self.scaling == "relative"
-        constant = self.scaling in ("classes", "parameters")
-        size = batch.logits.shape[1], batch.features.shape[1] + self.bias
-        divisors = [constant_divisor(self.scaling, order, *size) for order in orders] if constant else None
         if self.momentum:
-            spreads = self._spreads_with_past(batch, divisors, update)
-            energies = self._energies_with_past(batch, update) if relative else []
+            spreads, energies = self._with_past(batch, update)
         else:
             route, bias = self._route(orders, batch), self.bias
             if relative:  # features near 1e10 would overflow in products that the quotient does not depend on
                 batch, bias = batch._replace(features=closed_form.unit_features(batch.features, bias)), False
             spreads, energies = _dispatch.spreads(
-                route,
-                orders,
-                batch,
-                loss=self.loss,
-                bias=bias,
-                num_domains=self.num_domains,
-                with_energies=relative,
-                divisors=divisors,
+                route, orders, batch, loss=self.loss, bias=bias, num_domains=self.num_domains, with_energies=relative
             )
         if relative:
             spreads = _relative(orders, spreads, energies, batch.features)
-        return dict(zip(map(term_name, orders), spreads, strict=True))
+        return {
+            term_name(order): _divided(value, self._divisor(order, batch))
+            for order, value in zip(orders, spreads, strict=True)
+        }
+
+    def _divisor(self, order: int, batch: HeadBatch) -> float:
+        if self.scaling in ("none", "relative"):
+            return 1.0
+        return constant_divisor(self.scaling, order, batch.logits.shape[1], batch.features.shape[1] + self.bias)
 
     def _route(self, orders: list[int], batch: HeadBatch, past: int = 0) -> str:
         return _dispatch.resolve_route(
             self.route, orders, batch, loss=self.loss, bias=self.bias, num_domains=self.num_domains, past=past
         )
 
-    def _spreads_with_past(self, batch: HeadBatch, divisors: Sequence[float] | None, update: bool) -> list[Tensor]:
-        """Spreads of the decaying sums, divided, by the route of the first batch."""
-        (rows, width), classes = batch.features.shape, batch.logits.shape[1]
-        if self.bank.grams.numel():
+    def _with_past(self, batch: HeadBatch, update: bool) -> tuple[list[Tensor], list[Tensor]]:
+        """Spreads of the decaying sums, by the route of the first batch, and bounds of the sums' squared norms."""
+        memory, orders, loss = self.memory, self.orders, HEADS[self.loss]
+        if memory.grams.numel():
             route = "gram"
-        elif self.sums.get_buffer(term_name(self.orders[0])).numel():
+        elif memory.get_buffer(term_name(orders[0])).numel():
             route = "direct"
         else:
-            route = self._route(self.orders, batch, past=self.bank.batches * rows)
+            route = self._route(orders, batch, past=memory.batches * len(batch.features))
+        labels, E = memory.index(batch.domains, batch.features.dtype)
         if route == "gram":
-            self.bank.check_widths(batch, {"features": width, "logits": classes}, update=update)
-            labels, weights = self.bank.index(batch.domains, batch.features.dtype)
-            grams = self.bank(batch, labels, weights, update=update)
-            present = weights.sum(0) > 0
-            return _dispatch.divided([closed_form.present_spread(gram, present) for gram in grams], divisors)
-        dimension = width + self.bias
-        sizes = {
-            term_name(order): closed_form.direct_size(order, HEADS[self.loss], dimension, classes) or 0
-            for order in self.orders
-        }
-        self.sums.check_widths(batch, sizes, update=update)
-        labels = self.sums.extended_labels(batch.domains)
-        past = self.sums.past(labels, batch.features.dtype)
-        spreads, sums = closed_form.decayed_spreads(
-            self.orders,
-            HEADS[self.loss],
-            *batch,
-            labels,
-            list(past.values()) or None,
-            self.momentum,
-            bias=self.bias,
-            divisors=divisors,
-            overwrite=update,
-        )
+            grams = memory.domain_grams(orders, loss, batch, labels, E, self.bias, update=update)
+            spreads = [closed_form.present_spread(gram, E.sum(0) > 0) for gram in grams]
+        else:
+            d, C = batch.features.shape[1] + self.bias, batch.logits.shape[1]
+            shapes = [closed_form.blocks_shape(order, loss, d, C) for order in orders]
+            names = list(map(term_name, orders))
+            past = [memory.past(name, size, E.dtype, labels) for name, size in zip(names, shapes, strict=True)]
+            spreads, sums = closed_form.decayed_spreads(
+                orders, loss, *batch, labels, past, self.momentum, bias=self.bias, overwrite=update
+            )
+            if update:
+                for name, value in zip(names, sums, strict=True):
+                    memory.store(name, value)
+        energies = []
+        if self.scaling == "relative":  # bounds of the sums' squared norms: (Σ γ^k) Σ γ^k E(t − k)
+            now = _dispatch.mean_energies(orders, batch, loss=self.loss, bias=self.bias)
+            totals = torch.stack([*now, E.new_ones(())])
+            if memory.energies.numel():
+                totals = torch.add(totals, memory.energies.to(E.dtype), alpha=self.momentum)
+            energies = list((totals[-1] * totals[:-1]).unbind())
+            if update:
+                memory.store("energies", totals)
         if update:
-            self.sums.remember(dict(zip(map(term_name, self.orders), sums, strict=True)), labels)
-        return spreads
-
-    def _energies_with_past(self, batch: HeadBatch, update: bool) -> list[Tensor]:
-        """Bounds of the decaying sums' squared norms: (Σ γ^k) Σ γ^k E(t − k), the past detached."""
-        now = torch.stack(_dispatch.mean_energies(self.orders, batch, loss=self.loss, bias=self.bias))
-        with_one = torch.cat([now, now.new_ones(1)])[None]
-        totals = self.energies({"totals": with_one}, self.energies.labels, update=update)["totals"][0]
-        return list((totals[-1] * totals[:-1]).unbind())
+            memory.store("labels", labels)
+        return spreads, energies
 
 
 class MomentAlignment(AlignmentPenalty):
     r"""Alignment of derivatives of any orders across domains.
 
     :math:`\sum_r w_r\,\frac1K \sum_e \|\nabla^r L_e - \overline{\nabla^r L}\|^2` over the derivatives of the domains'
-    mean losses with respect to a linear head, in closed form. Orders 1 to 4 for cross-entropy, any order for the
+    mean losses with respect to a linear head, in closed form. Orders 1 to 3 for cross-entropy, any order for the
     logistic loss; squared error has none past 2. Terms are named `gradient`, `hessian`, `order_3`, ….
 
     Args:
@@ -182,6 +190,10 @@ def _relative(orders: list[int], spreads: list[Tensor], energies: list[Tensor], 
     length = features.detach().square().sum(1).max().clamp(min=1)
     floor = torch.stack([length**order for order in orders]) * (limits.tiny / limits.eps)
     floor = floor.clamp(max=limits.max)  # an energy that overflows is not one that vanishes: the quotient is NaN
-    sound = energy > floor
+    sound = ~(energy <= floor)  # also one that is not a number
     quotients = torch.stack(spreads) / torch.where(sound, energy, 1.0)
     return list(torch.where(sound, quotients, 0.0).unbind())
+
+
+def _divided(value: Tensor, by: float) -> Tensor:
+    return value if by == 1 else value / by

@@ -2,16 +2,14 @@
 
 from typing import ClassVar, Unpack
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from momentalign import closed_form
-from momentalign._batch import HeadBatch
-from momentalign.penalties._base import DomainPenalty, PenaltyOptions
-from momentalign.penalties._domain_vectors import DomainRows, DomainVectors
+from momentalign.closed_form import HeadRows
+from momentalign.penalties._base import PenaltyOptions
+from momentalign.penalties._vectors import VectorPenalty
 
 
-class VREx(DomainPenalty):
+class VREx(VectorPenalty):
     r"""Variance of the domains' losses, :math:`\frac1K \sum_e (L_e - \bar L)^2`: alignment of order zero.
 
     Reaches the logits only; `bias` has no effect. Term: `loss_variance`.
@@ -33,22 +31,6 @@ class VREx(DomainPenalty):
     def __init__(self, weight: float = 1.0, **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"loss_variance": weight}, **options)
 
-    def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
-        """Variance of the domains' losses."""
-        own, _, _, share = closed_form.averages(batch.domains, batch.logits.dtype)
-        deviations = torch.mv(own - share, self._losses(batch))  # of each sample's domain from the mean of the domains
-        return {"loss_variance": torch.dot(share, deviations.square())}
-
-    def domain_vectors(self, domains: list[DomainRows]) -> dict[str, DomainVectors]:
-        """Mean losses of the domains."""
-        return {"loss_variance": DomainVectors(torch.stack([rows.mean_loss() for rows in domains]))}
-
-    def _losses(self, batch: HeadBatch) -> Tensor:
-        """Loss of each sample, shape (n,)."""
-        logits, targets = batch.logits, batch.targets
-        if self.loss == "cross_entropy":
-            return nn.functional.cross_entropy(logits, targets.long(), reduction="none")
-        targets = targets.to(logits.dtype).reshape(logits.shape)
-        if self.loss == "logistic":
-            return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")[:, 0]
-        return (logits - targets).square().sum(1) / 2
+    def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
+        """Distances of the domains' mean losses from their mean."""
+        return {"loss_variance": rows.centred((rows.losses @ rows.E)[:, None])}

@@ -9,7 +9,6 @@ from momentalign._validation import check_choice
 from momentalign.linear import (
     AlignmentObjective,
     BatchPenalty,
-    DomainwisePenalty,
     LinearHead,
     Objective,
     PenaltyObjective,
@@ -89,8 +88,7 @@ class ProbeMethod:
         if self.penalty is None:
             return None
         steps = int(hparams.get("anneal_steps", 0))
-        penalty = self.make_penalty(hparams, anneal_steps=steps, num_domains=num_domains)
-        return penalty if isinstance(penalty, Fishr | MomentAlignment) else DomainwisePenalty(penalty)
+        return self.make_penalty(hparams, anneal_steps=steps, num_domains=num_domains)
 
     def weights(self, hparams: Hparams) -> dict[str, float]:
         """Weights of the terms for the converged solver."""

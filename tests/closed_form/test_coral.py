@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from momentalign.closed_form import _coral_distances, coral_distances
-from tests.kernels import DEVICE, needs_device
+from momentalign.closed_form import coral_distances
 from tests.references import LABELS
 
 SIZES = [(6, 6), (2, 9, 4), (1, 5, 3), (1, 1)]
@@ -71,31 +70,3 @@ def test_one_domain_is_exactly_zero(rows: int) -> None:
     values = coral_distances(features, torch.full((rows,), 3))
     assert [value.item() for value in values] == [0, 0]
     assert not torch.autograd.grad(sum(values), features)[0].any()
-
-
-@needs_device
-@pytest.mark.parametrize(
-    ("sizes", "d"),
-    [*itertools.product(SIZES, [3, 40, 150]), ((70, 1, 40), 40), ((70, 1, 40), 150), ((90, 1, 39), 3), ((32, 32), 128)],
-    ids=str,
-)
-@pytest.mark.parametrize("offset", [0.0, 100.0])
-def test_the_kernels_give_the_same(sizes, d, offset, monkeypatch):
-    monkeypatch.setattr(_coral_distances, "_can_fuse", lambda features: features.dtype == torch.float32)
-    features, domains = problem(sizes, d)
-    single = (features.detach() + offset).to(DEVICE, torch.float32).requires_grad_()
-    exact, labels = single.detach().double().requires_grad_(), domains.to(DEVICE)
-    found, expected = coral_distances(single, labels), coral_distances(exact, labels)
-    tolerance = 1e-5 + 1e-5 * offset  # features of a hundred have lost two digits before we see them
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=1e-9)
-    for weights in ((1.0, 0.0), (0.0, 1.0), (2.0, 0.7)):
-        ours, theirs = (
-            torch.autograd.grad(weights[0] * values[0] + weights[1] * values[1], of, retain_graph=True)[0]
-            for values, of in ((found, single), (expected, exact))
-        )
-        assert (ours.double() - theirs).norm() <= tolerance * theirs.norm() + 1e-8
-
-
-def test_the_host_has_no_kernels():
-    assert not _coral_distances._can_fuse(torch.zeros(2, 3))
