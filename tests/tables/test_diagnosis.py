@@ -42,7 +42,7 @@ def test_report_and_page(table: Path, tmp_path: Path) -> None:
         "160 rows, 5 columns, 'label' taken as 2 classes.",
         "Zurich (40)",
         "a (1)",
-        "A plain logistic regression that has not seen a domain predicts",
+        "A plain logistic regression",
         "What to try:",
         "deep/page.html",
     ):
