@@ -116,8 +116,6 @@ def test_heads_too_large_for_one_matrix_have_the_coordinates_of_the_loss(monkeyp
     np.testing.assert_allclose(step.reshape(W.shape), np.linalg.solve(block, W.T).T, rtol=1e-6)
 
 
-
-
 def test_other_losses_are_refused() -> None:
     X, y, e, _ = problem(2)
     with pytest.raises(ValueError, match="loss 'cross_entropy', but got 'logistic'"):
