@@ -206,42 +206,30 @@ def test_coordinates_are_those_of_gauss_and_newton(classes: int, bias: bool) -> 
     np.testing.assert_allclose(step, np.linalg.lstsq(P, change.ravel(), rcond=1e-12)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [8, 60])  # domains of fewer rows than features, and of more
+@pytest.mark.parametrize("diagonal", [True, False])
 @each_problem
-def test_coordinates_of_large_heads_are_diagonal(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = make_problem(classes)
+def test_coordinates_of_large_heads_are_blocks_or_diagonals(
+    classes: int, diagonal: bool, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = make_problem(classes, n=rows)
     objective = make_objective(problem, {1: 3.0}, scaling="classes")
     outputs, d = objective.shape
     head = np.random.default_rng(4).normal(size=objective.shape)
     objective(head.ravel())
-    H = domain_hessians(problem, head).reshape(-1, outputs, d, outputs, d)
-    diagonals = np.einsum("kaiai->ki", H) / outputs
-    monkeypatch.setattr("momentalign.linear._alignment_objective._DENSE", 0)
-    monkeypatch.setattr("momentalign.linear._alignment_objective._SQUARE", d - 1)
-    spread = diagonals.var(0) * 2 * 3.0 / (1 if classes == 2 else classes)
-    P = diagonals.mean(0) + np.append(np.full(d - 1, 0.1), 0.0) + spread
+    H = np.einsum("kaiaj->kij", domain_hessians(problem, head).reshape(-1, outputs, d, outputs, d)) / outputs
+    if diagonal:
+        H = H * np.eye(d)
+        monkeypatch.setattr("momentalign.linear._alignment_objective._SQUARE", d - 1)
+    for limit in ("_DENSE", "_DENSE_SQUARES"):
+        monkeypatch.setattr(f"momentalign.linear._alignment_objective.{limit}", 0)
+    deviations = H - H.mean(0)
+    weight = 2 * 3.0 / (1 if classes == 2 else classes)
+    P = H.mean(0) + np.diag(np.append(np.full(d - 1, 0.1), 0.0)) + weight * (deviations @ deviations).mean(0)
     change = np.random.default_rng(5).normal(size=objective.shape)
     chosen = objective.coordinates(head.ravel())
-    step = chosen.back(chosen.back(change.ravel(), gradient=True))
-    np.testing.assert_allclose(step, (change / P).ravel(), rtol=1e-6)
-
-
-@pytest.mark.parametrize("rows", [8, 60])  # domains of fewer rows than features, and of more
-@each_problem
-def test_coordinates_of_many_domains_are_added_up_one_by_one(
-    classes: int, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = make_problem(classes, n=rows)
-    objective = make_objective(problem, {1: 3.0}, scaling="classes")
-    head = np.random.default_rng(4).normal(size=objective.shape)
-    objective(head.ravel())
-    change = np.random.default_rng(5).normal(size=objective.shape).ravel()
-    monkeypatch.setattr("momentalign.linear._alignment_objective._DENSE", 0)
-    steps = []
-    for held in (2**25, 0):
-        monkeypatch.setattr("momentalign.linear._alignment_objective._HELD", held)
-        chosen = objective.coordinates(head.ravel())
-        steps.append(chosen.back(chosen.back(change, gradient=True)))
-    np.testing.assert_allclose(steps[1], steps[0], rtol=1e-6)
+    step = chosen.back(chosen.back(change.ravel(), gradient=True)).reshape(objective.shape)
+    np.testing.assert_allclose(step, np.linalg.solve(P, change.T).T, rtol=1e-6)
 
 
 @pytest.mark.parametrize("weights", [{}, {1: 1.0}, {1: 1.0, 2: 1.0}], ids=str)

@@ -73,6 +73,7 @@ class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
         feature_names_in_: Names of the columns, where `X` had them.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> X, y, site = rng.normal(size=(90, 2)), np.arange(90) % 2, np.repeat(["a", "b", "c"], 30)
         >>> X[:, 0] += y
