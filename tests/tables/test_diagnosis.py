@@ -104,7 +104,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_a_small_table_is_compared_in_one_thread(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
 
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         threads.extend(pool["num_threads"] for pool in threadpool_info())
         raise InterruptedError
 
