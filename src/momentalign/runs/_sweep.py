@@ -75,6 +75,8 @@ class Sweep:
 
     def seconds(self) -> pd.Series:
         """Time from start to end of each run, pauses included; NaN where it is not known."""
+        import pandas as pd
+
         start, end = (
             pd.to_datetime(self.runs[name], errors="coerce", utc=True, format="ISO8601")
             for name in ("started", "finished")
