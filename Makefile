@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints-dev.txt
 	@touch $@
 
 demo: setup ## compare three methods on coloured digits: a sweep, its table, a report page (no download)
-	$(BIN)/momentalign sweep colored-digits --algorithms erm,fishr,cma-momentum --trials 6 --hparams 1 --select extrapolated --out runs/demo
+	$(BIN)/momentalign sweep colored-digits --algorithms erm,fishr,cma-momentum --trials 5 --hparams 1 --select extrapolated --out runs/demo
 	$(BIN)/momentalign report runs/demo -o runs/report.html
 
 check: lint types ## lint, types and the fast tests: under a minute

@@ -27,6 +27,7 @@ MODULES: Mapping[str, str] = {
     "estimators": "benchmarks.estimators.page",
     "fine-tuning": "benchmarks.fine_tuning.page",
     "groups": "benchmarks.groups.page",
+    "pacs": "benchmarks.domainbed.pacs",
     "probing": "benchmarks.probing.page",
     "selection": "benchmarks.selection.page",
     "performance": "benchmarks.costs.performance",

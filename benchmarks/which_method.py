@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchmarks.domainbed.page import difference_text, select_runs
+from benchmarks.domainbed.page import difference_text, mean_differences, select_runs
 from benchmarks.groups.facts import sentence_numbers
 from benchmarks.groups.study import GroupStudy
 from benchmarks.markdown import table
@@ -13,7 +13,6 @@ from benchmarks.readme import PAGE as README
 from benchmarks.readme import RULES, STUDY, table_gains
 from benchmarks.records import Line
 from momentalign.algorithms import algorithm_names, find_algorithm
-from momentalign.report import paired_differences
 
 GROUP_FACTS = ("subsampled-gain", "subsampled-cost", "labels-loss", "alignment-mean")
 
@@ -21,7 +20,7 @@ GROUP_FACTS = ("subsampled-gain", "subsampled-cost", "labels-loss", "alignment-m
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     """Differences from ERM on ColoredMNIST, and what the other studies say in a number or two."""
     groups = sentence_numbers(GroupStudy(records["groups"]))
-    probed = {each.algorithm: each for each in paired_differences(choose(records["probing"], "training-domain"))}
+    probed = mean_differences(choose(records["probing"], "training-domain"))
     blocks = {
         "coloured": coloured_table(records["colored-mnist"]),
         "probing-balanced": difference_text(probed["erm-balanced"]).strip("*"),
@@ -37,7 +36,7 @@ def coloured_table(lines: list[Line]) -> str:
     for rule in RULES:
         chosen = select_runs(lines, STUDY, rule)
         assert chosen is not None
-        found[rule] = {each.algorithm: each for each in paired_differences(chosen)}
+        found[rule] = mean_differences(chosen)
     rows = [
         [find_algorithm(name).label, *(difference_text(found[rule][name]) for rule in RULES)]
         for name in algorithm_names()

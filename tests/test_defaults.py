@@ -73,7 +73,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         **{"components": 100, "isr": True, "tol": 1e-5, "max_iter": 500},
     },
     "report.accuracy_table": REACH,
-    "report.paired_differences": {"baseline": "erm", "jointly": False},
+    "report.paired_differences": {"baseline": "erm", "column": "test"},
     "report.write_diagnosis": {"title": "Diagnosis", "lines": ()},
     "report.write_report": {**REACH, "title": ""},
 }

@@ -12,7 +12,7 @@ import benchmarks.domainbed
 from benchmarks.domainbed.plans import STUDIES
 from benchmarks.domainbed.study import runs_of
 from benchmarks.records import load_lines
-from momentalign.runs import RunConfig, RunState, read_run
+from momentalign.runs import Claims, RunConfig, RunState, read_run
 from momentalign.training import run
 
 
@@ -23,18 +23,6 @@ def is_done(config: RunConfig, folder: Path, stored: set[str]) -> bool:
     return (folder / "run.json").exists() and read_run(folder)["status"] == RunState.FINISHED
 
 
-def share_of(text: str) -> tuple[int, int]:
-    """`2/4` as two numbers.
-
-    Raises:
-        ArgumentTypeError: If it is not a part of a whole.
-    """
-    part, _, parts = text.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-        raise argparse.ArgumentTypeError(f"should be a part such as 2/4, but is {text}.")
-    return int(part), int(parts)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what is left of a study, until the time is over, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.domainbed", description=benchmarks.domainbed.__doc__)
@@ -43,9 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", default=os.environ.get("MOMENTALIGN_DATA"), help="default: $MOMENTALIGN_DATA")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after this time")
     parser.add_argument("--only", default="", help="algorithms, separated by commas (default: all)")
-    parser.add_argument(
-        "--share", type=share_of, default=(1, 1), help="2/4: the second of four equal parts of the runs"
-    )
     parser.add_argument("--list", action="store_true", help="count what is left, and stop")
     given = parser.parse_args(arguments)
     if given.data is None:
@@ -59,16 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     left = [config for config in planned if not is_done(config, given.out / config.hash(), stored)]
     print(f"{len(left)} of {len(planned)} runs are left.", flush=True)
-    part, parts = given.share
-    left = left[part - 1 :: parts]
-    for number, config in enumerate([] if given.list else left, 1):
+    if given.list:
+        return 0
+    claims = Claims(given.out)
+    for number, config in enumerate(left, 1):
         if time.time() > until:
             break
+        folder = given.out / config.hash()
+        if not claims.acquire(config.hash()) or is_done(config, folder, stored):
+            continue  # another process has it, or had it
         begin = time.time()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                run(config, given.out / config.hash(), root=root, save=False, train_accuracy=False)
+                run(config, folder, root=root, save=False, train_accuracy=False)
         except Exception as error:  # one run of many: the others go on
             print(f"{config.algorithm} failed: {error}", file=sys.stderr, flush=True)
             continue

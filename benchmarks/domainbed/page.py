@@ -20,7 +20,7 @@ from momentalign.runs import Sweep
 from momentalign.selection import read_runs, select
 
 RULES = ("training-domain", "extrapolated", "oracle")
-SHOWN = {name: study for name, study in STUDIES.items() if study.records not in ("ablation", "colored-digits")}
+SHOWN = {name: study for name, study in STUDIES.items() if study.records not in ("ablation", "colored-digits", "pacs")}
 """Studies of this page; several may share a file of records."""
 _SWEEPS: dict[frozenset[str], Sweep] = {}  # reading takes seconds, and two pages read the same runs
 HARDEST = "-90%"
@@ -38,7 +38,7 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         blocks[f"{name}-runs"] = runs_table(lines, study)
         sweep = subset(sweeps[study.records], {line["run"]["hash"] for line in lines}) if lines else None
         for rule in RULES:
-            blocks[f"{name}-{rule}"] = NO_RUNS if sweep is None else accuracy_table(sweep, rule).to_markdown()
+            blocks[f"{name}-{rule}"] = NO_RUNS if sweep is None else table_text(sweep, rule)
         blocks[f"{name}-differences"] = NO_RUNS if sweep is None else difference_table(sweep)
     coloured = [line for line in records["colored-mnist"] if SHOWN["colored-mnist"].covers(line["run"]["config"])]
     blocks["colored-mnist-sets"] = sets_table(coloured, HARDEST)
@@ -114,26 +114,38 @@ def sets_table(lines: Sequence[Line], test_domain: str) -> str:
     return table(["", *("defaults" if each == 0 else f"set {each}" for each in sets)], rows)
 
 
+def table_text(sweep: Sweep, rule: str) -> str:
+    """A table without its answer: the differences have a table of their own."""
+    table = accuracy_table(sweep, rule)
+    return replace(table, sections=tuple(replace(each, comparison=None) for each in table.sections)).to_markdown()
+
+
 def difference_table(sweep: Sweep) -> str:
-    """Paired differences from ERM in points, with 95% intervals, under each rule."""
-    chosen = {rule: {d.algorithm: d for d in paired_differences(select(sweep, rule))} for rule in RULES}
+    """Paired differences from ERM in points, of averaged weights from its own, with 95% intervals, under each rule."""
+    chosen = {rule: mean_differences(select(sweep, rule)) for rule in RULES}
     rows = []
     for name in dict.fromkeys(name for differences in chosen.values() for name in differences):
         cells = [difference_text(chosen[rule].get(name)) for rule in RULES]
-        rows.append([_label(name), *cells])
-    return table(["difference from ERM", *RULES], rows, left=(0,))
+        rows.append([method_label(name), *cells])
+    return table(["difference from ERM", *RULES], rows, left=(0,)) if rows else "*Only ERM has runs.*"
+
+
+def mean_differences(chosen: pd.DataFrame, baseline: str = "erm") -> dict[str, PairedDifference]:
+    """Differences from a baseline in the mean over test domains, by algorithm."""
+    return {each.algorithm: each for each in paired_differences(chosen, baseline) if each.domain is None}
 
 
 def difference_text(difference: PairedDifference | None) -> str:
     """A difference in points with half its 95% interval, bold where that excludes 0."""
-    if difference is None or difference.points is None:
+    if difference is None:
         return ""
     text = number(difference.points, sign=True)
     text += "" if difference.error is None else f" ± {difference.error:.1f}"
     return f"**{text}**" if difference.found else text
 
 
-def _label(name: str) -> str:
+def method_label(name: str) -> str:
+    """Name of a method in tables, with its average."""
     algorithm, plus, average = name.partition("+")
     return find_algorithm(algorithm).label + (f" + {average.upper()}" if plus else "")
 

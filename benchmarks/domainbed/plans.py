@@ -1,7 +1,5 @@
 """The studies: which runs, the most informative first."""
 
-from collections.abc import Sequence
-
 from benchmarks.ablation.factors import ABLATION
 from benchmarks.domainbed.study import COLOURED, MNIST_OPTIONS, Part, Study
 
@@ -43,12 +41,6 @@ def _coloured(part: Part) -> Study:
     return Study("colored-mnist", COLOURED, "colored-mnist", [part], MNIST_OPTIONS)
 
 
-def _fine_tuned(algorithms: Sequence[str], preset: str) -> Study:
-    options = {"steps": 1001, "record_every": 100, "average": "sma"}
-    part = Part(algorithms, 1, 3, preset=preset)
-    return Study("pacs", _PACS, "pacs", [part], options, encoder="encoders/mobilenet_v2?size=112")
-
-
 STUDIES = {
     "colored-mnist": _coloured(Part(_MAIN, 5, 3)),
     "colored-mnist-20": _coloured(Part(("erm", "fishr", "cma", "cma-momentum"), 20, 3, ("-90%",))),
@@ -63,6 +55,12 @@ STUDIES = {
     "colored-digits": Study("colored-digits", COLOURED, "colored-digits", [Part(_DIGITS, 1, 10)], {}),
     "colored-digits-settling": Study("colored-digits", COLOURED, "colored-digits", _SETTLING, {}),
     "ablation": ABLATION,
-    "pacs": _fine_tuned(("erm", "cma", "cma-momentum", "coral", "fishr"), "safe"),
-    "pacs-published": _fine_tuned(("erm", "cma"), "published"),
+    "pacs": Study(
+        "pacs",
+        _PACS,
+        "pacs",
+        [Part(("erm", "cma-momentum", "cma", "fishr", "coral", "hgp"), 3, 3)],
+        {"steps": 1001, "record_every": 50, "precision": "bf16", "average": "sma"},
+        encoder="encoders/mobilenet_v2?size=112",
+    ),
 }

@@ -54,7 +54,7 @@ class Study:
         records: Name of the file of records.
         parts: The sweeps, in order.
         options: Further arguments of :func:`momentalign.training.make_config`.
-        encoder: Path of an encoder in the data folder.
+        encoder: Path of an encoder in the data folder, perhaps with a size of images.
     """
 
     dataset: str
@@ -95,9 +95,8 @@ MNIST_OPTIONS = {"precision": "bf16", "average": "sma"}
 
 
 def runs_of(study: Study, root: Path) -> list[RunConfig]:
-    """Runs of a study: trial by trial, within one the sets in order, and within a set the algorithms."""
+    """Runs of a study: set by set, the defaults first, within one the trials, and within a trial the algorithms."""
     data = load_dataset(study.dataset, trial=0, root=root)
-    encoder = None if study.encoder is None else str(root / study.encoder)
     ordered: list[tuple[tuple[int, ...], RunConfig]] = []
     for number, part in enumerate(study.parts):
         tests = part.test_domains or study.domains
@@ -111,9 +110,10 @@ def runs_of(study: Study, root: Path) -> list[RunConfig]:
                 hparams_seed=seed,
                 hparams=part.overrides,
                 preset=part.preset,
-                encoder=encoder,
+                encoder=study.encoder,
+                root=root,
                 **study.options,
             )
-            ordered.append(((trial, seed, number, rank), config))
+            ordered.append(((seed, trial, number, rank), config))
     ordered.sort(key=lambda item: item[0])
     return [config for _, config in ordered]

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from benchmarks.domainbed.page import mean_differences
 from benchmarks.markdown import mean_with_error, number, table
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.probing.cells import METHODS
 from benchmarks.records import Line, RecordFile, json_lines
 from momentalign.probing import find_method
-from momentalign.report import PairedDifference, paired_differences
+from momentalign.report import PairedDifference
 from momentalign.selection import RECORD_RULES, record_scores
 
 
@@ -18,16 +19,14 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
     """Accuracies under each rule, differences from ERM, and what was fitted."""
     lines = records["probing"]
     chosen = {rule: choose(lines, rule) for rule in RECORD_RULES}
-    differences = {rule: {d.algorithm: d for d in paired_differences(frame)} for rule, frame in chosen.items()}
+    differences = {rule: mean_differences(frame) for rule, frame in chosen.items()}
     blocks = {rule: accuracies(frame) for rule, frame in chosen.items()}
     blocks["differences"] = difference_table(differences)
     blocks["fits"] = fit_table(lines)
     blocks["seconds"] = number(sum(line["seconds"] for line in lines) / 60)
     blocks["splits"] = str(len({line["seed"] for line in lines}))
     blocks["comparisons"] = str(sum(map(len, differences.values())))
-    beyond = {
-        rule: {d.algorithm: d for d in paired_differences(frame, "erm-balanced")} for rule, frame in chosen.items()
-    }
+    beyond = {rule: mean_differences(frame, "erm-balanced") for rule, frame in chosen.items()}
     blocks["beyond"] = "; ".join(f"{rule}: {_named(beyond[rule], 1)}" for rule in RECORD_RULES)
     blocks["rule-cost"] = rule_cost(chosen["training-domain"], chosen["extrapolated"])
     for side, sign in (("above", 1), ("below", -1)):
@@ -71,7 +70,7 @@ def accuracies(chosen: pd.DataFrame) -> str:
 
 def difference_table(differences: Mapping[str, Mapping[str, PairedDifference]]) -> str:
     """Differences from ERM in points with half their 95% intervals, bold where these exclude 0."""
-    samples = {name: each.sample for of_rule in differences.values() for name, each in of_rule.items()}
+    samples = {name: f"{each.trials} trials" for of_rule in differences.values() for name, each in of_rule.items()}
     rows = [
         [_label(name), *(_shown(of_rule[name]) for of_rule in differences.values()), samples[name]]
         for name in _present(samples)
@@ -106,14 +105,13 @@ def _label(name: str) -> str:
 
 
 def _shown(difference: PairedDifference) -> str:
-    assert difference.points is not None
     text = number(difference.points, sign=True)
     text += "" if difference.error is None else f" ± {number(difference.error)}"
     return f"**{text}**" if difference.found else text
 
 
 def _named(differences: Mapping[str, PairedDifference], sign: int) -> str:
-    found = {name for name, each in differences.items() if each.found and (each.points or 0.0) * sign > 0}
+    found = {name for name, each in differences.items() if each.found and each.points * sign > 0}
     return ", ".join(f"`{name}`" for name in _present(found)) or "none"
 
 

@@ -18,6 +18,8 @@ DATASET_NAMES = (
     "celeba",
     "multinli",
 )
+EMBEDDED = ("colored-digits", "rotated-digits")
+"""Data sets without files."""
 SPLIT_NAMES = ("train", "val", "test")
 """Splits of data with groups, in the order of their numbers 0, 1, 2."""
 GROUPS_FILE = "groups.csv"

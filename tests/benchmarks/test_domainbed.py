@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import pages
+from benchmarks import frozen, pages
 from benchmarks.domainbed import __main__ as command
-from benchmarks.domainbed import page, plans
+from benchmarks.domainbed import pacs, page, plans
 from benchmarks.domainbed.study import Part, Study, runs_of
 from benchmarks.records import load_lines, rounded, sweep_lines
+from momentalign.runs import Claims
 
 SMALL = Study(
     "rotated-digits",
@@ -43,21 +44,15 @@ def test_what_is_stored_or_finished_is_not_run_again(
     assert "0 of 5 runs are left." in capsys.readouterr().out
 
 
-def test_shares_of_the_runs_make_up_the_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_another_process_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(command.STUDIES, "colored-mnist", SMALL)
     monkeypatch.setattr(command, "run", lambda config, folder, **options: done.append(config.hash()))
     done: list[str] = []
-    words = ["colored-mnist", "--out", str(tmp_path / "runs"), "--data", str(tmp_path), "--share"]
-    for share in ("1/2", "2/2"):
-        assert command.main([*words, share]) == 0
-    assert sorted(done) == sorted(config.hash() for config in runs_of(SMALL, Path()))
-    for wrong in ("0/2", "3/2", "2", "a/b"):
-        with pytest.raises(SystemExit) as stopped:
-            command.main([*words, wrong])
-        assert stopped.value.code == 2
-    assert "should be a part such as 2/4, but is a/b." in capsys.readouterr().err
+    first, *others = [config.hash() for config in runs_of(SMALL, Path())]
+    other_process = Claims(tmp_path)
+    assert other_process.acquire(first)
+    assert command.main(["colored-mnist", "--out", str(tmp_path), "--data", str(tmp_path)]) == 0
+    assert done == others
 
 
 def test_a_data_set_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,3 +106,23 @@ def test_stored_runs_become_folders_again(
     assert pages.main(["expand", "colored-mnist", str(tmp_path / "runs")]) == 2
     assert pages.main(["expand", "estimators", str(tmp_path / "other")]) == 2
     assert "should hold runs of a sweep" in capsys.readouterr().err
+
+
+def test_tables_of_pacs_have_the_sets_that_all_methods_have() -> None:
+    study = Study("pacs", ("a", "b"), "none", [Part(("erm", "cma"), 2, 1)], {})
+    lines = [
+        {"run": {"config": {"algorithm": name, "hparams_seed": seed, "trial": 0, "test_domains": [test]}}}
+        for seed, names in enumerate((("erm", "cma"), ("erm",)))
+        for name in names
+        for test in "ab"
+    ]
+    assert pacs.complete_sets(lines, study) == lines[:4]
+
+
+def test_l2_of_frozen_features_is_chosen_without_the_test_domain() -> None:
+    results = [
+        {"l2_factor": 10, "inner": [0.5, 0.7], "test": 0.9},
+        {"l2_factor": 100, "inner": [0.6, 0.7], "test": 0.8},
+    ]
+    line = {"method": "logistic regression", "domain": "a", "results": results}
+    assert frozen.frozen_table([line]).splitlines()[-1] == "| logistic regression | 80.0 | 80.0 | 90.0 |"

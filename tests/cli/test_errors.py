@@ -11,6 +11,7 @@ import typer
 import momentalign
 from momentalign import cli
 from momentalign._signals import Terminated
+from momentalign.cli._command import Command
 from tests.runs.fake_sweep import write_fake_sweep
 
 pytestmark = pytest.mark.slow
@@ -146,11 +147,12 @@ def test_an_error_in_user_code_names_the_line(
 
 @pytest.mark.parametrize(("kind", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
 def test_an_interrupted_command_prints_a_line(kind: type, code: int, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(number: int) -> None:
+    def interrupted() -> None:
         raise kind
 
+    command = Command("train", callback=interrupted)
     with pytest.raises(typer.Exit) as stopped:
-        cli._interruptible(interrupted)(3)
+        command.invoke(typer.Context(command))
     assert stopped.value.exit_code == code
     assert capsys.readouterr().err == "Interrupted.\n"
 

@@ -1,18 +1,19 @@
 """Options of the command line."""
 
+from typing import Any
+
 import pytest
 import typer.main
 
 from momentalign import cli
-from momentalign.cli._options import name_options, parse_settings
-from momentalign.cli._probe import probe
-from momentalign.cli._train import train_command
+from momentalign.cli._options import parse_settings
+
+COMMANDS: Any = typer.main.get_group(cli.app).commands
 
 
 def test_help_has_no_square_brackets() -> None:
     """rich takes text in square brackets as markup and drops it; defaults go into `show_default`."""
-    commands = typer.main.get_group(cli.app).commands
-    helps = {(name, option.name): getattr(option, "help", "") for name in commands for option in commands[name].params}
+    helps = {(name, option.name): getattr(option, "help", "") for name in COMMANDS for option in COMMANDS[name].params}
     assert len(helps) > 100
     assert [option for option, text in helps.items() if "[" in (text or "")] == []
 
@@ -30,11 +31,11 @@ def test_help_has_no_square_brackets() -> None:
     ],
 )
 def test_messages_name_options_as_they_are_typed(message: str, named: str) -> None:
-    assert name_options(message, probe) == named
+    assert COMMANDS["probe"].name_options(message) == named
 
 
 def test_switches_are_named_by_their_first_form() -> None:
-    assert name_options("'train_accuracy' should be on.", train_command) == "'--train-accuracy' should be on."
+    assert COMMANDS["train"].name_options("'train_accuracy' should be on.") == "'--train-accuracy' should be on."
 
 
 def test_settings_that_are_no_plain_json_are_text() -> None:

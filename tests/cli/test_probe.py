@@ -170,14 +170,6 @@ def test_an_interruption_leaves_nothing(
         ([], "Name a file to fit"),
         (["--model", "runs/none", "--predict", "t.csv"], "runs/none should be a folder that 'momentalign probe' wrote"),
         (["--predict", "t.csv"], "give --model FOLDER --predict FILE"),
-        (["t.csv", "--model", ".", "--predict", "t.csv"], "and no other file"),
-        (["--model", ".", "--predict", "t.csv", "--test-domain", "Bern"], "--test-domain is for fitting a model"),
-        (["--model", ".", "--predict", "t.csv", "--task", "regression"], "--task is for fitting a model"),
-        (["--model", ".", "--predict", "t.csv", "--components", "2"], "--components is for fitting a model"),
-        (
-            ["--model", ".", "--predict", "t.csv", "--seed", "1", "--overwrite"],
-            "--seed and --overwrite are for fitting a model, not for --predict. Omit them.",
-        ),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

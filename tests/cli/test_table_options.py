@@ -10,7 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from momentalign.cli import app
-from momentalign.cli._table_options import TableOptions, check_dataset, table_options, words_of
+from momentalign.cli._options import option_groups
+from momentalign.cli._table_options import TableOptions, check_dataset, words_of
 
 NAMES = ("target", "domain", "group", "split", "sep", "encoding")
 
@@ -30,7 +31,7 @@ def test_all_commands_have_them(command: str) -> None:
 def test_a_command_gets_what_was_given() -> None:
     taken: dict[str, Any] = {}
 
-    @table_options
+    @option_groups
     def command(name: str, table: TableOptions, number: int = 3) -> None:
         taken.update(name=name, table=table, number=number)
 

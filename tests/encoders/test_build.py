@@ -20,7 +20,7 @@ from momentalign.encoders import (
     is_small_network,
     is_untrained,
 )
-from momentalign.training import make_config, run
+from momentalign.training import load_run, make_config, run
 from tests.encoders.models import image_dataset, save_model, text_dataset
 
 pytestmark = pytest.mark.slow
@@ -77,6 +77,38 @@ def test_folders_with_and_without_prefix(tmp_path: Path) -> None:
         assert isinstance(encoder, HuggingFaceVision)
         assert (encoder.source, encoder.preprocessing.size, encoder.notes) == (spec, 32, ())
     assert build_encoder(f"{tmp_path / 'model'}?size=48", data).preprocessing.size == 48
+
+
+@pytest.mark.parametrize("kind", ["", "hf:", "hf-config:"])
+def test_a_folder_in_the_data_folder_is_named_from_there(kind: str, tmp_path: Path) -> None:
+    data = image_dataset(tmp_path / "images")
+    name = f"{kind}models/small?size=48"
+    save_model("resnet", tmp_path / "one" / "models" / "small")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "models").symlink_to(tmp_path / "one" / "models")
+    for root in (tmp_path / "one", tmp_path / "other"):
+        for typed in (name, f"{kind}{root / 'models' / 'small'}?size=48"):
+            assert make_config(data, encoder=typed, root=root).encoder == name
+    assert build_encoder(name, data, root=tmp_path / "other").source == name
+    outside = f"{kind}{tmp_path / 'one' / 'models' / 'small'}"
+    assert make_config(data, encoder=outside, root=tmp_path / "images").encoder == outside
+
+
+def test_a_run_finds_its_encoder_in_another_data_folder(tmp_path: Path) -> None:
+    data = image_dataset(tmp_path / "images")
+    for machine in ("one", "other"):
+        save_model("resnet", tmp_path / machine / "models" / "small")
+    config = make_config(
+        data, encoder="models/small", root=tmp_path / "one", steps=2, hparams={"batch_size": 2}, augment="none"
+    )
+    with pytest.raises(ValueError, match="models/small"):
+        run(config, tmp_path / "run", data=data, root=tmp_path)
+    run(config, tmp_path / "run", data=data, root=tmp_path / "other")
+    model = load_run(tmp_path / "run")
+    assert model.network.encoder.source == "models/small"
+    texts = [path.read_text() for path in (tmp_path / "run").rglob("*.json")]
+    assert texts
+    assert not [text for text in texts if str(tmp_path) in text]
 
 
 def test_weights_are_random_only_on_request(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,47 +22,15 @@ from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, figure
 from momentalign.report._charts import bars, curves, dots, heat, scatter
 from momentalign.report._diagnosis_charts import domain_points
 from momentalign.report._diagnosis_page import _strength
-from momentalign.report._distance_chapter import _decimals, _lost, _matrix_panels, _panel
+from momentalign.report._page import make_chapters
 from momentalign.report._style import NameStyles
-
-
-@pytest.mark.parametrize(
-    ("title", "texts"),
-    [
-        ("Gain in points", ["1.2", "0.1"]),
-        ("Accuracy in %", ["1.2", "0.1"]),
-        ("Distance", ["1.23", "0.12"]),
-    ],
-)
-def test_numbers_of_a_matrix_have_the_decimals_of_their_unit(title: str, texts: list[str]) -> None:
-    frame = pd.DataFrame({"row": ["a", "b"], "column": ["x", "x"], "value": [1.234, 0.123]})
-    panel = _panel(frame, (["b", "a", "c"], ["x"]), ("rows", "columns"), title)
-    assert [row["text"] for row in panel.rows] == texts
-    assert [row["share"] for row in panel.rows] == [1, 0]
+from momentalign.selection import read_runs
+from tests.runs.fake_sweep import make_config, record, write_run
 
 
 def test_hyperparameters_that_differ_are_drawn_with_their_numbers() -> None:
     hparams = pd.Series([{"lr": 0.1, "a": 1, "name": "x"}, {"lr": 0.2, "a": 1, "name": "y"}, {"a": 1, "late": True}])
     assert _varied(hparams) == [("lr", [0.1, 0.2, None])]
-
-
-MATRIX = pd.DataFrame(
-    [("erm", "a", "a", 50.0), ("erm", "b", "a", 70.0), ("erm", "c", "a", 80.0), ("erm", "b", "b", 90.0)],
-    columns=["method", "left_out", "domain", "value"],
-)
-"""Accuracy on a domain in runs that left one out; no run that kept b was scored there."""
-
-
-def test_what_leaving_out_a_domain_costs() -> None:
-    (lost,) = _lost(MATRIX, ["cma", "erm"]).to_dict("records")
-    assert lost == {"row": "erm", "column": "a", "value": 25.0}
-
-
-def test_methods_without_runs_have_no_matrix() -> None:
-    grouped: Any = SimpleNamespace(methods=("cma", "erm"))
-    case: Any = SimpleNamespace(domains=("a", "b", "c"))
-    (panel,) = _matrix_panels(grouped, case, MATRIX)
-    assert panel.title.startswith("erm: ")
 
 
 @pytest.mark.parametrize(("rule", "domain"), [("oracle", "a"), ("worst-group", "worst group")])
@@ -106,24 +75,6 @@ def test_the_corners_that_make_units_equal_are_invisible() -> None:
     layers = domain_points(names=False, page=False)["layer"]
     corners = [layer for layer in layers if layer["encoding"]["x"]["field"] in ("reach", "back")]
     assert [layer["mark"]["opacity"] for layer in corners] == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("largest", "decimals"),
-    [(0.0, 1), (12345.0, 0), (123.0, 0), (12.3, 1), (1.23, 2), (1.0, 2), (0.0123, 4), (1e-9, 6)],
-)
-def test_the_largest_number_of_a_matrix_has_three_digits(largest: float, decimals: int) -> None:
-    assert _decimals(largest) == decimals
-
-
-@pytest.mark.parametrize(("low_is_far", "shares"), [(False, [0, 0.25, 1]), (True, [1, 0.75, 0])])
-def test_cells_are_coloured_by_their_place_in_the_range(low_is_far: bool, shares: list[float]) -> None:
-    frame = pd.DataFrame({"row": ["a", "b", "c"], "column": "x", "value": [-2.0, 0.0, 6.0]})
-    panel = _panel(frame, (["c", "b", "a"], ["x", "y"]), ("rows", "columns"), "Distance", low_is_far)
-    assert [row["share"] for row in panel.rows] == shares
-    assert (panel.draw.keywords["rows"], panel.draw.keywords["columns"]) == (("c", "b", "a"), ("x",))
-    same = _panel(frame.assign(value=3.0), (["a"], ["x"]), ("rows", "columns"), "Distance", low_is_far)
-    assert {row["share"] for row in same.rows} == {0}
 
 
 def selected(hparams: list[dict[str, Any]], rule: str | None = "oracle", status: str = "finished") -> Any:
@@ -199,6 +150,27 @@ def test_numbers_of_a_table_are_drawn_with_their_error_and_the_published_ones() 
     plain = _interval_group(section(("a",), ResultRow("erm", "ERM", False, (ResultCell(80.0),))), NameStyles(()))
     assert plain.note == ""
     assert _interval_group(section(("a",)), NameStyles(())).panels == []
+
+
+def test_the_first_figure_has_the_training_domains_and_chance_beside_the_domain_of_the_answer(tmp_path: Path) -> None:
+    for name, tested in (("erm", {"a": 0.2, "b": 0.7}), ("cma", {"a": 0.6, "b": 0.72})):
+        for trial, (domain, value) in product(range(2), tested.items()):
+            lines = [record(9, "accuracy", value, domain, split) for split in ("in", "out")]
+            lines += [record(9, "accuracy", 0.9 - 0.1 * trial, other, "out") for other in {"a", "b"} - {domain}]
+            config = make_config(algorithm=name, test_domains=[domain], trial=trial, steps=10)
+            write_run(tmp_path, config, lines, domains=("a", "b"))
+    _, (chapter, *_) = make_chapters(read_runs(tmp_path))
+    (result,) = chapter.tabs[0].results
+    assert result.section.columns == ("a", "training domains")
+    cells = {row.label: [cell.text for cell in row.cells] for row in result.section.rows}
+    assert cells == {"ERM": ["20.0 ± 0.0", "85.0 ± 3.5"], "CMA": ["60.0 ± 0.0", "85.0 ± 3.5"]}
+    (panel,) = result.group.panels
+    assert panel.draw.keywords["chance"] == 50
+    assert "chance, 50%" in result.group.note
+    for page in (True, False):
+        (line,) = (layer for layer in panel.spec(page=page)["layer"] if "strokeDash" in layer["mark"])
+        assert line["encoding"]["x"]["datum"] == 50
+    assert "On a, CMA is 40.0 points better than ERM" in result.answer[0]
 
 
 def test_of_data_with_groups_accuracies_are_drawn_and_other_measures_are_not() -> None:

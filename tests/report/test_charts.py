@@ -40,7 +40,7 @@ def panels(chapters: list[Chapter]) -> Iterator[Any]:
 @pytest.mark.parametrize("page", [True, False])
 def test_every_chart_is_valid_vega_lite(chapters: list[Chapter], page: bool) -> None:
     found = {panel.draw.func.__name__: panel for panel in panels(chapters)}
-    assert found.keys() == {"curves", "dots", "bars", "scatter", "heat"}
+    assert found.keys() == {"curves", "dots", "bars", "scatter"}
     for panel in found.values():
         alt.Chart.from_dict({**panel.spec(page=page), "data": {"values": panel.rows[:1]}})
 

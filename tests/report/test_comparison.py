@@ -1,154 +1,202 @@
-"""Differences from ERM: paired, and stated only where they exceed their uncertainty."""
+"""Differences from ERM as data, and the words that are made of them."""
 
-from pathlib import Path
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
-from momentalign.report import paired_differences
-from momentalign.report._cases import group_cases
-from momentalign.report._comparison import headlines
-from momentalign.selection import read_runs
-from tests.runs.fake_sweep import make_config, record, write_fake_probes, write_run
+from momentalign.report import PairedDifference, paired_differences
+from momentalign.report._answer import describe
+from momentalign.report._comparison import MOST_TRIALS, Comparison, Finding, compare
 
 DOMAINS = ("a", "b", "c")
 
 
 def frame(tests: dict[tuple[str, int, str | None], float]) -> pd.DataFrame:
-    rows = [(algorithm, trial, domain, value) for (algorithm, trial, domain), value in tests.items()]
-    return pd.DataFrame(rows, columns=["algorithm", "trial", "test_domain", "test"])
+    rows = [(algorithm, trial, domain, value, value) for (algorithm, trial, domain), value in tests.items()]
+    return pd.DataFrame(rows, columns=["algorithm", "trial", "test_domain", "test", "held_out"])
 
 
-def write(folder: Path, tests: dict[str, list[list[float]]]) -> list[str]:
-    """Headlines of runs whose accuracies on test domains are given by algorithm, trial and domain."""
-    for algorithm, trials in tests.items():
-        for trial, values in enumerate(trials):
-            for domain, value in zip(DOMAINS, values, strict=False):
-                lines = [record(300, "accuracy", value, name, split) for name in DOMAINS for split in ("in", "out")]
-                config = make_config(dataset="toy", algorithm=algorithm, test_domains=[domain], trial=trial)
-                write_run(folder, config, lines, domains=DOMAINS)
-    return headlines(group_cases(read_runs(folder)))
+def means(chosen: pd.DataFrame) -> dict[str, PairedDifference]:
+    return {each.algorithm: each for each in paired_differences(chosen) if each.domain is None}
 
 
-def test_the_interval_is_that_of_a_paired_t_test_over_trials():
-    rng = np.random.default_rng(0)
-    accuracies = rng.random((2, 4, 3))  # algorithm, trial, domain
+@pytest.fixture
+def accuracies() -> np.ndarray:
+    return np.random.default_rng(0).random((2, 4, 3))  # algorithm, trial, domain
+
+
+@pytest.mark.parametrize("domain", [*DOMAINS, None])
+def test_intervals_are_those_of_a_paired_t_test_over_trials(accuracies: np.ndarray, domain: str | None) -> None:
     tests = {
         (name, trial, DOMAINS[j]): accuracies[i, trial, j]
         for i, name in enumerate(("erm", "cma"))
-        for trial in range(4)
-        for j in range(3)
+        for trial, j in product(range(4), range(3))
     }
-    (difference,) = paired_differences(frame(tests))
-    theirs = ttest_rel(100 * accuracies[1].mean(axis=1), 100 * accuracies[0].mean(axis=1))
-    interval = theirs.confidence_interval(0.95)
-    assert difference.points == pytest.approx((interval.low + interval.high) / 2)
-    assert difference.error == pytest.approx((interval.high - interval.low) / 2)
-    assert (difference.sample, difference.found) == ("4 trials", theirs.pvalue < 0.05)
+    (difference,) = (each for each in paired_differences(frame(tests)) if each.domain == domain)
+    values = accuracies.mean(axis=2) if domain is None else accuracies[:, :, DOMAINS.index(domain)]
+    theirs = ttest_rel(100 * values[1], 100 * values[0])
+    assert difference.interval == pytest.approx(tuple(theirs.confidence_interval(0.95)))
+    assert (difference.trials, difference.found) == (4, theirs.pvalue < 0.05)
 
 
-def test_one_trial_is_compared_over_test_domains():
-    accuracies = {"erm": (0.5, 0.6, 0.7), "cma": (0.6, 0.71, 0.8)}
-    tests = {(name, 0, domain): v for name, own in accuracies.items() for domain, v in zip(DOMAINS, own, strict=True)}
-    (difference,) = paired_differences(frame(tests))
-    interval = ttest_rel(accuracies["cma"], accuracies["erm"]).confidence_interval(0.95)
-    assert difference.points == pytest.approx(50 * (interval.low + interval.high))
-    assert difference.error == pytest.approx(50 * (interval.high - interval.low))
-    assert (difference.sample, difference.found) == ("3 test domains", True)
+def test_averaged_weights_are_compared_with_averaged_weights() -> None:
+    values = {"erm": 0.5, "erm+sma": 0.3, "cma": 0.6, "cma+sma": 0.7, "irm+ema": 0.9}
+    tests = {(name, trial, "a"): value for name, value in values.items() for trial in (0, 1)}
+    found = {name: (each.baseline, round(each.points)) for name, each in means(frame(tests)).items()}
+    assert found == {"cma": ("erm", 10), "cma+sma": ("erm+sma", 40)}
 
 
-def test_only_common_trials_and_domains_are_compared():
+def test_only_common_trials_and_domains_are_compared() -> None:
     tests = {("erm", trial, "a"): 0.5 for trial in range(3)}
     tests |= {("cma", 1, "a"): 0.6, ("cma", 2, "a"): 0.8, ("cma", 3, "a"): 0.0, ("cma", 1, "b"): 0.0}
-    (difference,) = paired_differences(frame(tests))
-    assert difference.points == pytest.approx(20)
-    assert difference.sample == "2 trials"
-
-
-def test_incomplete_trials_are_compared_by_pairs_of_runs():
-    tests = {("erm", trial, domain): 0.5 for trial in range(2) for domain in "ab"}
-    tests |= {("cma", 0, "a"): 0.6, ("cma", 1, "b"): 0.8}
-    (difference,) = paired_differences(frame(tests))
-    assert difference.points == pytest.approx(20)
-    assert (difference.sample, difference.found) == ("2 pairs of runs", False)
-
-
-def test_worst_groups_are_compared_by_trial():
-    tests = {
-        (name, trial, None): value + trial / 10 for name, value in (("erm", 0.5), ("cma", 0.6)) for trial in (0, 1)
-    }
-    (difference,) = paired_differences(frame(tests))
-    assert difference.points == pytest.approx(10)
-    assert difference.found
-
-
-def test_without_the_baseline_nothing_is_compared():
+    found = paired_differences(frame(tests))
+    assert [(each.domain, each.trials) for each in found] == [("a", 2), (None, 2)]
+    assert [each.points for each in found] == pytest.approx([20, 20])
     assert paired_differences(frame({("cma", 0, "a"): 0.5})) == []
 
 
-@pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_a_difference_is_found_beyond_its_interval_only(factor):
-    quantile = 4.302652729749464  # Student's t, 97.5%, two degrees of freedom
-    points = np.array([-1.0, 0.0, 1.0]) + factor * quantile / np.sqrt(3)
-    tests = {("erm", trial, "a"): 0.5 for trial in range(3)}
-    tests |= {("cma", trial, "a"): 0.5 + points[trial] / 100 for trial in range(3)}
-    (difference,) = paired_differences(frame(tests))
-    assert difference.error == pytest.approx(quantile / np.sqrt(3))
-    assert difference.found == (factor > 1)
+def test_means_are_over_the_trials_that_have_all_domains() -> None:
+    tests = {("erm", trial, domain): 0.5 for trial in range(3) for domain in "ab"}
+    tests |= {("cma", 0, "a"): 0.6, ("cma", 1, "a"): 0.6, ("cma", 1, "b"): 0.8, ("cma", 2, "b"): 0.8}
+    *by_domain, mean = paired_differences(frame(tests))
+    assert [each.trials for each in by_domain] == [2, 2]
+    assert (mean.points, mean.trials, mean.error) == (pytest.approx(20), 1, None)
 
 
-def test_headlines_state_what_was_found_and_what_was_not(tmp_path):
-    erm = [[0.5, 0.6, 0.7], [0.52, 0.61, 0.69], [0.51, 0.6, 0.71]]
-    better = [[value + 0.1 + 0.001 * trial for value in row] for trial, row in enumerate(erm)]
-    worse = [[value - 0.1 + 0.001 * trial for value in row] for trial, row in enumerate(erm)]
-    noisy = [[value + (0.1, -0.1, 0.02)[trial] for value in row] for trial, row in enumerate(erm)]
-    lines = write(tmp_path, {"erm": erm, "cma": better, "coral": noisy, "fishr": worse, "irm": erm})
-    # Four methods: Student's t, 1 - 0.025 / 4, two degrees of freedom, is 8.9; the standard error is 0.058.
-    found = (
-        "Fishr is 9.9 points below ERM (joint 95% interval 9.4 to 10.4, 3 trials). "
-        "CMA is 10.1 points above ERM (joint 95% interval 9.6 to 10.6, 3 trials). "
+def difference(points: float, error: float | None, trials: int = 3, **more: str | None) -> PairedDifference:
+    about = {"algorithm": "cma", "baseline": "erm", "domain": "a", **more}
+    return PairedDifference(**about, points=points, error=error, trials=trials)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("points", "error", "verdict"),
+    [
+        (39, 12, Finding.BETTER),
+        (0.5, 0.4, Finding.BETTER),
+        (-11, 10.9, Finding.WORSE),
+        (-0.5, 1.5, Finding.LEVEL),
+        (0.6, 1.5, Finding.UNCERTAIN),
+        (0, 0, Finding.LEVEL),
+        (1e-9, 0, Finding.LEVEL),
+        (-11, 11.1, Finding.UNCERTAIN),
+        (40, None, Finding.UNCERTAIN),
+    ],
+)
+def test_a_difference_is_better_worse_level_or_uncertain(points: float, error: float | None, verdict: Finding) -> None:
+    found = difference(points, error)
+    assert found.verdict == verdict
+    assert found.found == (verdict in ("better", "worse"))
+
+
+@pytest.mark.parametrize(("deviation", "trials"), [(0.2, 2), (0.8, 3), (3.0, 12), (6.0, 38), (7.1, MOST_TRIALS + 1)])
+def test_trials_that_would_tell_two_points(deviation: float, trials: int) -> None:
+    """Smallest n with t(n - 1) · deviation / √n ≤ 2, by hand."""
+    error = deviation * 4.302652729749464 / np.sqrt(3)  # Student's t, 97.5%, two degrees of freedom
+    assert difference(0, error).trials_needed == trials
+
+
+def sweep(gains: dict[str, list[float]], trials: int = 3, noise: float = 0.004) -> Comparison:
+    """Methods with gains over ERM on test domains a, b, c …, the same in all trials but for a little noise."""
+    tests, size = {}, len(next(iter(gains.values())))
+    for trial, domain in product(range(trials), range(size)):
+        for name in {"erm", *(f"erm+{name.split('+')[1]}" for name in gains if "+" in name)}:
+            tests[name, trial, "abcdefgh"[domain]] = 0.5
+        for name, own in gains.items():
+            tests[name, trial, "abcdefgh"[domain]] = 0.5 + own[domain] / 100 + noise * (trial - 1)
+    runs = [("s", name, (domain,), trial, 0, "cpu", 9.0) for name, trial, domain in tests]
+    columns = ["dataset", "algorithm", "test_domains", "trial", "hparams_seed", "device", "seconds"]
+    times = pd.DataFrame(runs, columns=columns)
+    times.loc[times["algorithm"] != "erm", "seconds"] = 11.0
+    found = compare(frame(tests), times)
+    assert found is not None
+    return found
+
+
+def test_the_answer_names_gains_levels_losses_and_costs() -> None:
+    note, sentence = describe(sweep({"cma": [39, 0, -5]}))
+    assert note.startswith("4 comparisons with ERM, paired by trial; ")
+    assert sentence == (
+        "On a, CMA is 39.0 points better than ERM (95% interval 38.0 to 40.0, 3 trials); on c it is 5.0 points worse "
+        "(4.0 to 6.0); on b it is level (within 1 point); where it differs most it gained 39.0 points on the held-out "
+        "rows of its training domains and its runs took about 1.2 times as long."
     )
-    for line, rule in zip(lines, ("training-domain", "extrapolated"), strict=True):
-        start = f"toy, {rule} selection: "
-        assert line.startswith(start)
-        for sentence in found.split(". "):
-            assert sentence.rstrip(".") in line
-        assert line.endswith("No difference from ERM found for IRM and CORAL.")
 
 
-def test_noise_makes_one_headline_in_twenty_at_most():
-    """Six methods that equal ERM; each by itself is named once in twenty times, a sweep once in twenty as a whole."""
-    rng = np.random.default_rng(0)
-    names = ("erm", "irm", "vrex", "mmd", "coral", "fishr", "cma")
-    named = {True: 0, False: 0}
-    for _ in range(60):
-        accuracies = rng.normal(0.7, 0.02, (len(names), 3))
-        chosen = frame({(name, trial, "a"): accuracies[i, trial] for i, name in enumerate(names) for trial in range(3)})
-        for jointly in named:
-            named[jointly] += any(each.found for each in paired_differences(chosen, jointly=jointly))
-    assert named[True] <= 6 < named[False]  # 3 expected of 60, and 6 is 1.8 standard deviations more
+def test_better_worse_and_uncertain_are_three_sentences() -> None:
+    """A method eleven points below ERM once counted as one without a difference."""
+    tests = {("erm", trial, "a"): 0.5 for trial in range(3)}
+    for name, gains in {"cma": (0.3, 0.31, 0.32), "irm": (-0.1, -0.11, -0.12), "mmd": (0.1, -0.1, 0.03)}.items():
+        tests |= {(name, trial, "a"): 0.5 + gain for trial, gain in enumerate(gains)}
+    tests |= {("vrex", trial, "a"): 0.45 + trial / 500 for trial in range(3)}
+    comparison = Comparison(paired_differences(frame(tests)), {}, {})
+    _, worse, uncertain, sentence = describe(comparison)
+    assert worse == "Worse than ERM: IRM on a by 11.0 (8.5 to 13.5), VREx on a by 4.8 (4.3 to 5.3)."
+    assert uncertain.startswith("Too uncertain to tell: MMD on a by 1.0 (-24.")
+    assert uncertain.endswith("; more than 50 trials would tell 2 points.")
+    assert sentence == "On a, CMA is 31.0 points better than ERM (95% interval 28.5 to 33.5, 3 trials)."
 
 
-def test_headlines_without_any_difference(tmp_path):
-    same = [[0.5, 0.6, 0.7], [0.52, 0.61, 0.69]]
-    lines = write(tmp_path, {"erm": same, "cma": same})
-    assert lines[0] == "toy, training-domain selection: No difference from ERM found for CMA."
+def test_averaged_weights_come_first_if_they_gain() -> None:
+    both = sweep({"cma": [40, 0], "cma+sma": [30, 0]})
+    assert both.best.algorithm == "cma+sma"
+    _, line, sentence = describe(both)
+    assert line == "Better than ERM: CMA on a by 40.0 (39.0 to 41.0)."
+    assert sentence.startswith("On a, CMA + SMA is 30.0 points better than ERM + SMA")
+    assert sweep({"cma": [40, 0], "cma+sma": [-1, -1]}).best.algorithm == "cma"
 
 
-def test_headlines_say_what_is_missing(tmp_path):
-    (first, _) = write(tmp_path / "none", {"cma": [[0.5]], "coral": [[0.6]]})
-    assert "no run of ERM could be selected. Add erm to the sweep's --algorithms." in first
-    (first, _) = write(tmp_path / "alone", {"erm": [[0.5]]})
-    assert "only ERM could be selected" in first
-    (first, _) = write(tmp_path / "single", {"erm": [[0.5]], "cma": [[0.9]]})
-    assert first.endswith("One trial of one test domain cannot show a difference from ERM for CMA.")
-    (first, _) = write(tmp_path / "apart", {"erm": [[0.5]], "cma": [[], [0.9]]})
-    assert first.endswith("No trial and test domain in common with ERM: CMA.")
+def test_many_methods_and_domains_stay_short() -> None:
+    algorithms = [f"m{number:02d}" for number in range(20)]
+    gains = {name: [number - 8.0] * 5 + [30.0] for number, name in enumerate(algorithms)}
+    _, better, worse, sentence = lines = describe(sweep(gains))
+    assert better.startswith("Better than ERM, on average over domains: m18 by 13.3 (")
+    assert better.endswith(" and 12 more.")
+    assert worse.startswith("Worse than ERM, on average over domains: m00 by 1.7")
+    assert sentence.startswith("On average over domains, m19 is 14.2 points better than ERM (")
+    assert "on f it is 30.0 points better" in sentence
+    assert max(map(len, lines)) < 400
 
 
-def test_probes_are_compared_under_their_rule(tmp_path):
-    write_fake_probes(tmp_path, trials=3, hparams=2)
-    (line,) = headlines(group_cases(read_runs(tmp_path)))
-    assert line.startswith("waterbirds, worst-group selection: ")
+def test_where_nothing_is_better_the_sentence_says_so() -> None:
+    _, sentence = describe(sweep({"cma": [0.0, -5.0], "irm": [0.0, 0.0]}))[-2:]
+    assert sentence.startswith(
+        "Nothing is better than ERM: on a and b, IRM, with the largest mean, is level with ERM ("
+    )
+
+
+def test_one_trial_has_no_interval() -> None:
+    (line,) = describe(sweep({"cma": [39.0], "irm": [1.0]}, trials=1))
+    assert line.startswith(
+        "With one trial there is no interval: on a, CMA is too uncertain to tell apart from ERM (38.6"
+    )
+
+
+def test_a_trial_that_lacks_domains_counts_on_the_others() -> None:
+    tests = {(name, trial, domain): 0.5 for name in ("erm", "cma") for trial in range(3) for domain in "ab"}
+    del tests["cma", 1, "b"], tests["cma", 2, "b"]
+    _, sentence = describe(Comparison(paired_differences(frame(tests)), {}, {}))
+    assert sentence.startswith("Nothing is better than ERM: on a, CMA, with the largest mean, is level with ERM (")
+    assert sentence.endswith("; on b it is too uncertain to tell (0.0 points, one trial).")
+
+
+def test_without_erm_the_answer_asks_for_it() -> None:
+    runs = pd.DataFrame(columns=["test_domains", "trial", "hparams_seed", "device", "algorithm", "seconds"])
+    tests = {("cma", 0, "a"): 0.5, ("irm", 0, "a"): 0.6}
+    (line,) = describe(compare(frame(tests), runs))
+    assert "erm" in line
+    assert compare(frame({("cma", 0, "a"): 0.5, ("cma+sma", 0, "a"): 0.6}), runs) is None
+    assert describe(None) == []
+
+
+def test_pauses_and_other_devices_do_not_count_as_time() -> None:
+    tests = {(name, trial, "a"): 0.5 for name in ("erm", "cma") for trial in range(4)}
+    seconds = {"erm": (10.0, 10.0, 10.0, 0.0), "cma": (20.0, 20.0, 900.0, 5.0)}
+    rows = [(("a",), t, 0, None, name, own[t]) for name, own in seconds.items() for t in range(4)]
+    rows[4:4] = [(("a",), 9, 0, "NVIDIA H200", "erm", 1.0), (("a",), 9, 0, None, "cma", 30.0)]
+    columns = ["test_domains", "trial", "hparams_seed", "device", "algorithm", "seconds"]
+    found = compare(frame(tests), pd.DataFrame(rows, columns=columns))
+    assert found is not None
+    assert found.times == {"cma": 2.0}

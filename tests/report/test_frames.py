@@ -45,11 +45,6 @@ def test_left_out_domains_are_seen_by_their_in_rows_and_others_by_their_out_rows
     assert curves.to_dict() == pytest.approx(
         {("test", "a"): 10, ("test", "b"): 70, ("training", "a"): 65, ("training", "b"): 35}
     )
-    matrix = _frames.accuracy_matrix(grouped, case).set_index(["left_out", "domain"])["value"]
-    expected = {("a", "a"): 10, ("a", "b"): 80, ("a", "c"): 50, ("b", "b"): 70, ("b", "a"): 20, ("b", "c"): 50}
-    assert matrix.to_dict() == pytest.approx(expected)
-    partners = _frames.partner_matrix(grouped, case).set_index(["domain", "other"])["value"]
-    assert partners.to_dict() == pytest.approx({("a", "b"): 5, ("b", "a"): 0})
 
 
 def test_bands_are_one_population_standard_deviation(tmp_path: Path) -> None:
@@ -72,7 +67,6 @@ def test_terms_and_gaps(grouped: GroupedSweep) -> None:
     assert gaps.loc[("held-out", 1, 10), ["mean", "low", "high"]].tolist() == pytest.approx([2, 1, 3])
     assert gaps.loc[("held-out", 2, 10), "mean"] == pytest.approx(20)
     assert gaps.loc[("mini-batch", 1, 10), "mean"] == pytest.approx(6)
-    assert _frames.last_gaps(grouped, case)["value"].tolist() == pytest.approx([3, 1, 30, 10])
 
 
 def test_the_loss_of_erm_is_its_cross_entropy(tmp_path: Path) -> None:
@@ -104,20 +98,6 @@ def test_costs_leave_the_warm_up_out_but_not_its_memory(grouped: GroupedSweep) -
 def test_memory_on_a_cpu_is_the_processs_and_left_out(tmp_path: Path) -> None:
     grouped = group_cases(by_hand(tmp_path, device="cpu"))
     assert _frames.run_costs(grouped, grouped.cases[0])["metric"].tolist() == ["step_seconds"]
-
-
-def test_accuracy_between_domains(grouped: GroupedSweep) -> None:
-    matrix = _frames.accuracy_matrix(grouped, grouped.cases[0]).set_index(["left_out", "domain"])["value"]
-    assert matrix.to_dict() == pytest.approx({("a", "a"): 80, ("a", "b"): 80, ("b", "b"): 60, ("b", "a"): 90})
-
-
-def test_what_a_second_domain_brings_the_first(tmp_path: Path) -> None:
-    for test, value in ((["a"], 0.8), (["a", "b"], 0.5), (["b"], 0.4)):
-        lines = [record(10, "accuracy", value, domain, split) for domain in "abc" for split in ("in", "out")]
-        write_run(tmp_path, make_config(test_domains=test, steps=10), lines, domains=tuple("abc"))
-    grouped = group_cases(read_runs(tmp_path))
-    matrix = _frames.partner_matrix(grouped, grouped.cases[0]).set_index(["domain", "other"])["value"]
-    assert matrix.to_dict() == pytest.approx({("a", "b"): 30, ("b", "a"): -10})
 
 
 def test_long_curves_are_thinned_and_keep_their_ends(tmp_path: Path) -> None:
@@ -167,7 +147,7 @@ def test_two_settings_of_one_data_set_stay_apart(tmp_path: Path) -> None:
     assert [case.title for case in group_cases(sweep).cases] == ["colored-digits (finetune)", "colored-digits (probe)"]
 
 
-def test_curves_and_matrices_end_where_the_loss_does(tmp_path: Path) -> None:
+def test_curves_end_where_the_loss_does(tmp_path: Path) -> None:
     sweep = by_hand(tmp_path)
     runs = {(row.test_domains[0], row.trial): row.Index for row in sweep.runs.itertuples()}
     for key in (("a", 1), ("b", 0), ("b", 1)):
@@ -183,18 +163,6 @@ def test_curves_and_matrices_end_where_the_loss_does(tmp_path: Path) -> None:
     assert tested.loc[("a", 10), "runs"] == 1
     assert tested.loc[("a", 10), "mean"] == pytest.approx(70)
     assert ("b", 10) not in tested.index
-
-
-def test_pairs_that_diverged_are_not_compared(tmp_path: Path) -> None:
-    for test, value in ((["a"], 0.9), (["a", "b"], 0.5)):
-        lines = [record(9, "accuracy", value, domain, "in") for domain in ("a", "b", "c")]
-        write_run(tmp_path, make_config(test_domains=test), lines, name="".join(test), domains=("a", "b", "c"))
-    grouped = group_cases(read_runs(tmp_path))
-    assert _frames.partner_matrix(grouped, grouped.cases[0])["value"].tolist() == pytest.approx([40])
-    with (tmp_path / "ab" / "records.jsonl").open("a") as file:
-        file.write(json.dumps(record(9, "loss", float("nan"))) + "\n")
-    grouped = group_cases(read_runs(tmp_path))
-    assert len(_frames.partner_matrix(grouped, grouped.cases[0])) == 0
 
 
 def costs_of(records: list[tuple[str, int, str, float]], devices: dict[str, str | None]) -> pd.DataFrame:
@@ -247,14 +215,6 @@ def test_bands_of_gaps_are_over_trials_where_there_is_one_test_domain(tmp_path: 
     grouped = group_cases(read_runs(tmp_path))
     (gap,) = _frames.gap_curves(grouped, grouped.cases[0]).itertuples()
     assert (gap.low, gap.mean, gap.high, gap.runs) == (1.0, 2.0, 3.0, 2)
-
-
-def test_runs_with_three_test_domains_tell_nothing_of_pairs(tmp_path: Path) -> None:
-    for test, value in ((["a"], 0.9), (["a", "b", "c"], 0.5)):
-        lines = [record(9, "accuracy", value, domain, "in") for domain in "abcd"]
-        write_run(tmp_path, make_config(test_domains=test), lines, name="".join(test), domains=tuple("abcd"))
-    grouped = group_cases(read_runs(tmp_path))
-    assert _frames.partner_matrix(grouped, grouped.cases[0]).empty
 
 
 @pytest.mark.parametrize(

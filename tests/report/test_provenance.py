@@ -13,7 +13,6 @@ from momentalign.report._provenance import (
     missing_runs,
     recorded_versions,
     run_counts,
-    training_seconds,
 )
 
 
@@ -100,9 +99,3 @@ def test_settings_that_runs_share_and_hyperparameters_of_each_method(setting: st
     }
     assert found["hparams"] == [("ERM", "lr", "0.1, 0.2"), ("CMA", "lr", "0.1"), ("CMA", "weight", "5")]
     assert recorded_versions(group()) == [("torch", "2.9 (4 runs), not recorded (1 run)"), ("device", "cpu")]
-
-
-def test_training_time_is_that_of_runs_with_both_ends() -> None:
-    start = "2026-01-01T10:00:00+00:00"
-    ends = ["2026-01-01T10:00:09+00:00", None, "2026-01-01T11:00:01+00:00", "soon"]
-    assert training_seconds(pd.DataFrame({"started": start, "finished": ends})) == 9 + 3601

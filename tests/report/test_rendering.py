@@ -18,6 +18,7 @@ from momentalign.report._rendering import _common_notes, _csp_hash, _spec_json, 
 from momentalign.report._sections import mark_notes, trial_cell
 from momentalign.report._style import DARK, LIGHT, palette
 from momentalign.report._table import ResultCell, ResultRow
+from momentalign.selection import Sweep
 
 
 def table(*notes: str) -> TableWithChart:
@@ -64,7 +65,7 @@ def test_a_script_is_named_by_the_hash_of_its_text() -> None:
 def tiles(status: list[str], methods: int = 1, problems: int = 1, finished: str | None = None) -> list[tuple[str, str]]:
     runs = pd.DataFrame({"status": status}).assign(trial=0, started="2026-01-01T10:00:00", finished=finished)
     runs["folder"] = [f"run {k}" for k in range(len(runs))]
-    sweep = SimpleNamespace(runs=pd.concat([runs, runs]))  # raw and averaged weights
+    sweep = Sweep(pd.concat([runs, runs.add_suffix("+sma", axis="index")]), pd.DataFrame())  # averaged weights too
     grouped: Any = SimpleNamespace(sweep=sweep, methods=("m",) * methods, cases=[None])
     return _tiles(grouped, problems)
 

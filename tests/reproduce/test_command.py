@@ -143,8 +143,6 @@ def test_costs_are_the_benchmark_s(tmp_path: Path) -> None:
         ([], "Name a recipe"),
         (["pcas"], "Did you mean 'pacs'?"),
         (["pacs", "--scale", "huge"], "'--scale' should be full or small"),
-        (["pacs", "--features", "x.parquet"], "'--features' is for probes"),
-        (["pacs", "--solver", "sgd"], "'--solver' is for probes, but pacs trains encoders. Omit it."),
         (["probing", "--features", "x.parquet"], "Name one."),
         (["celeba", "--preset", "released", "--solver", "converged"], "'--preset released' probes by SGD"),
         (["celeba", "--preset", "safe"], "'--preset' should be published or released"),

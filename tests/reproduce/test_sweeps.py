@@ -52,3 +52,5 @@ def test_the_same_sweep_commands(tmp_path: Path) -> None:
         recipe.without(("colored-mnist", "rotated-mnist")), tmp_path, "my models/mine", Path("my data")
     )
     assert "--root 'my data' --encoder 'my models/mine'" in own
+    embedded, files = sweep_commands(recipe.small(), tmp_path, None, Path("my data"))
+    assert ("--root" in embedded, "--root" in files) == (False, True)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import momentalign
-from momentalign.selection import read_runs
+from momentalign.selection import Sweep, read_runs
 from tests.runs.fake_sweep import make_config, record, write_fake_probes, write_fake_sweep, write_run
 
 LINES = [record(0, "loss", 1.0)]
@@ -309,4 +309,12 @@ def test_results_are_one_row_a_run(tmp_path):
                 frame.at[name, column] == pytest.approx(value) if value is not None else pd.isna(frame.at[name, column])
             )
     assert pd.isna(frame.at["bare", "step"])
+    assert pd.isna(frame.at["two", "seconds"])
     assert momentalign.read_runs(tmp_path).to_frame().equals(frame)
+
+
+def test_time_is_that_of_runs_with_both_ends() -> None:
+    start = "2026-01-01T10:00:00+00:00"
+    ends = ["2026-01-01T10:00:09.500+00:00", None, "2026-01-01T11:00:01+00:00", "soon"]
+    runs = pd.DataFrame({"started": start, "finished": ends})
+    assert Sweep(runs, pd.DataFrame()).seconds().dropna().tolist() == [9.5, 3601]

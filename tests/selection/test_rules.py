@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from momentalign.selection import RULES, candidates, read_runs, select
+from momentalign.selection import GROUP_RULES, RULES, candidates, read_runs, select
 from tests.runs.fake_sweep import make_config, record, write_run
 
 ABC = ("a", "b", "c")
@@ -242,6 +242,7 @@ def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
         found = select(read_runs(tmp_path), rule)
         assert len(found) == 0
         assert {"dataset", "algorithm", "test_domain", "trial", "run", "step", "validation", "test"} <= set(found)
+        assert ("average" if rule in GROUP_RULES else "held_out") in found
 
 
 def test_unknown_rules_are_refused(tmp_path):
@@ -273,3 +274,10 @@ def test_means_are_rounded_as_upstream_rounds_them(tmp_path):
     row = select(read_runs(tmp_path), "training-domain").iloc[0]
     means = [np.mean([float(values[0]), float(values[1])]) for values in outside]
     assert row.validation == max(means)
+
+
+@pytest.mark.parametrize("rule", ["training-domain", "extrapolated", "oracle"])
+def test_a_choice_has_the_accuracy_on_held_out_rows_of_its_training_domains(tmp_path, rule):
+    run(tmp_path, accuracies(100, (0, 0, 0.3), (0.8, 0.7, 0.1)), name="x")
+    found = select(read_runs(tmp_path), rule)
+    assert found["held_out"].tolist() == pytest.approx([0.75])

@@ -40,7 +40,8 @@ def test_added_methods_are_named(monkeypatch):
     assert "Added for comparison" not in command(ROWS, *algorithms, "--no-baselines").output
 
 
-def test_a_sweep_ends_with_its_tables_and_the_next_command(tmp_path):
+def test_a_sweep_ends_with_one_table_and_the_next_commands(tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # notes are not wrapped
     out = tmp_path / "runs"
     result = command(ROWS, "--algorithms", "erm,cma", *SMALL, "--jobs", "1", "-o", out)
     assert result.exit_code == 0, result.output
@@ -48,11 +49,11 @@ def test_a_sweep_ends_with_its_tables_and_the_next_command(tmp_path):
         "2 runs: 1 data set, 2 algorithms, 1 choice of test domains, 1 set of hyper-parameters, 1 trial;"
         in result.output
     )
-    assert re.search(r"On 1 process of \d+ threads?: about .* of disk\.", result.output)
+    assert re.search(r"On 1 process of \d+ threads?\.", result.output)
     sweep = read_runs(out)
-    tables = [accuracy_table(sweep, rule).to_text() for rule in ("training-domain", "extrapolated", "oracle")]
-    places = [result.output.index(table) for table in tables]
-    assert places == sorted(places)
+    assert accuracy_table(sweep, "training-domain").to_text() in result.output
+    assert result.output.count("test accuracy in %") == 1
+    assert f"momentalign table {out} --select extrapolated (or oracle)" in result.output
     assert "2 runs done now, 0 before, 0 failed." in result.output
     assert f"momentalign report {out} -o report.html" in result.output
     again = command(ROWS, "--algorithms", "erm,cma", *SMALL, "--jobs", "1", "-o", out)
@@ -109,7 +110,7 @@ def pictures(tmp_path):
 
 def test_a_broken_image_fails_its_runs_alone_or_is_left_out(pictures, shared):
     words = [pictures / "good", pictures / "broken", "--algorithms", "erm", "--encoder", pictures / "resnet"]
-    words += [*SMALL[:-1], "--set", "batch_size=4", "--test-domains=day", "-o", pictures / "runs"]
+    words += [*SMALL[1:-1], "--set", "batch_size=4", "--test-domains=day", "-o", pictures / "runs"]
     result = command(*words)
     assert result.exit_code == 1, result.output
     assert "1 run done now, 0 before, 1 failed." in result.output
@@ -149,7 +150,6 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
         (["colored-digit", "--algorithms", "erm"], "colored-digits"),
         (["colored-digits", "--algorithms", "erm", "--select", "best"], "'--select' should be one of"),
         (["colored-digits", "--algorithms", "erm", "--engine", "slurm"], "'--engine' should be one of 'local', 'ray'"),
-        (["colored-digits", "--algorithms", "erm", "--address", "x:1"], "Use it with --engine ray."),
         (
             ["colored-digits", "--algorithms", "erm", "--setting", "tune"],
             "'--setting' should be one of 'finetune', 'probe'",
@@ -158,22 +158,17 @@ def test_probes_are_runs_like_any_other(tmp_path, grouped, shared):
         (["colored-digits", "--algorithms", "erm", "--jobs", "0"], "'--jobs' should be at least 1"),
         (["colored-digits", "--algorithms", "erm", "--per-gpu", "0"], "'--per-gpu' should be at least 1"),
         (["colored-digits", "--algorithms", "erm", "--test-domains", "90"], "'--test-domains' should be one of"),
-        (["colored-digits", "--algorithms", "erm", "--cpus", "2"], "'--cpus' is for a Ray cluster"),
-        (["colored-digits", "--algorithms", "erm", "--solver", "sgd"], "'--solver' is for linear heads"),
-        (["colored-digits", "--algorithms", "erm", "--recipe", "celeba"], "'--recipe' is for linear heads"),
         (["colored-digits", "--algorithms", "erm", "--out", "pyproject.toml"], "'--out' should name a folder"),
         (["colored-digits", "--algorithms", "erm", "--reach=-1"], "'--reach' should be finite and not below 0"),
         (
             ["colored-digits", "--algorithms", "erm", "--select", "oracle", "--reach", "3"],
-            "'--reach' is for extrapolated selection, but --select is oracle. Omit it.",
+            "'--reach' has no effect with --select oracle. Omit it.",
         ),
         (
             [ROWS, "--algorithms", "erm", "--select", "train-groups", "--no-train-accuracy"],
             "'--select train-groups' needs the accuracy on training rows. Omit --no-train-accuracy.",
         ),
-        (["colored-digits", "--algorithms", "erm", "--preset", "save"], "Did you mean 'safe'?"),
-        ([ROWS, "--algorithms", "erm", "--setting", "probe", "--preset", "safe"], "'--preset' is for --setting"),
-        ([ROWS, "--algorithms", "erm", "--setting", "probe", "--steps", "5"], "'--steps' is for --setting finetune"),
+        (["colored-digits", "--algorithms", "cma", "--preset", "save"], "Did you mean 'safe'?"),
     ],
 )
 def test_bad_options_are_one_line(tmp_path, arguments, message):
@@ -183,10 +178,10 @@ def test_bad_options_are_one_line(tmp_path, arguments, message):
     assert "\n" not in str(result.exception)
 
 
-def test_too_little_room_is_said_before_the_start(tmp_path, shared, monkeypatch):
+def test_a_dry_run_says_that_there_is_too_little_room(tmp_path, shared, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10))
-    result = command(ROWS, "--algorithms", "erm", *SMALL, "-o", tmp_path / "runs")
+    result = command(ROWS, "--algorithms", "erm", *SMALL, "-o", tmp_path / "runs", "--dry-run")
     assert isinstance(result.exception, ValueError)
     assert re.search("The sweep needs about .* left. Use another --out, or --no-weights.", str(result.exception))
     assert list(tmp_path.iterdir()) == []

@@ -31,7 +31,7 @@ def command(*words: object) -> str:
 def test_a_folder_is_trained_evaluated_loaded_and_embedded(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = ("--test-domain", "night", "--steps", 25, "--set", "batch_size=4", "--device", "cpu", "--out", out)
-    assert "evaluate" in command("train", folder, *options)
+    assert f"evaluate {out} {folder} --skip-bad-files" in command("train", folder, *options, "--skip-bad-files")
     model = momentalign.load(out)
     assert isinstance(model.network.encoder, MNIST_CNN)
     files = sorted((folder / "night").rglob("*.png"))
@@ -79,6 +79,7 @@ def test_sizes_and_settings(folder: Path, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("train", "{large}"), "has no default encoder. Choose one, .* or 'mnist-cnn\\?size=32' for a small network"),
+        (("train", "{folder}", "--workers", "-1"), "'--workers' should be at least 0"),
         (("embed", "{large}"), "large has no default encoder, .* Choose one"),
         (
             ("embed", "colored-digits", "--encoder", "mnist-cnn"),

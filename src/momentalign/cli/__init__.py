@@ -1,9 +1,7 @@
 """Command line: parse, call, print. One module per command; heavy imports happen when a command runs."""
 
-import functools
 import io
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any
 
 try:
@@ -19,12 +17,12 @@ from momentalign._errors import describe_error, user_location
 from momentalign._files import is_disk_full
 from momentalign._signals import Interrupts, exit_code, print_interrupted
 from momentalign.cli._bench import bench
+from momentalign.cli._command import Command
 from momentalign.cli._data import data
 from momentalign.cli._diagnose import diagnose
 from momentalign.cli._embed import embed_command
 from momentalign.cli._evaluate import evaluate_command
 from momentalign.cli._export import export_command
-from momentalign.cli._options import name_options
 from momentalign.cli._probe import probe
 from momentalign.cli._push import push
 from momentalign.cli._report import report
@@ -48,30 +46,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command to print a line and exit on an interrupt that it does not handle itself.
-
-    Errors name options as they are typed, not the arguments of functions.
-    A file that ends too early is an error like others: typer would take it for the end of the input and abort.
-    """
-
-    @functools.wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except EOFError as error:
-            raise ValueError(f"A file ended too early: {error}") from error
-        except (ValueError, TypeError) as error:
-            if error.args == (str(error),):
-                error.args = (name_options(str(error), command),)
-            raise
-        except KeyboardInterrupt as error:
-            print_interrupted()
-            raise typer.Exit(exit_code(error)) from None
-
-    return run
-
-
 @app.callback()
 def _about(
     version: Annotated[
@@ -81,26 +55,12 @@ def _about(
     pass
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "bench": bench,
-    "diagnose": diagnose,
-    "embed": embed_command,
-    "evaluate": evaluate_command,
-    "export": export_command,
-    "probe": probe,
-    "push": push,
-    "report": report,
-    "reproduce": reproduce,
-    "soup": soup,
-    "sweep": sweep,
-    "table": table,
-    "train": train_command,
-}
-for name, command in _COMMANDS.items():
-    app.command(name)(_interruptible(command))
-for registered in data.registered_commands:
-    if registered.callback is not None:
-        registered.callback = _interruptible(registered.callback)
+_COMMANDS = (
+    bench, diagnose, embed_command, evaluate_command, export_command, probe, push, report, reproduce, soup, sweep,
+    table, train_command,
+)  # fmt: skip
+for command in _COMMANDS:
+    app.command(command.__name__.removesuffix("_command"), cls=Command)(command)
 app.add_typer(data, name="data")
 
 

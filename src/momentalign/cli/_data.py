@@ -19,7 +19,8 @@ from rich.progress import (
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._format import pluralize
-from momentalign.cli._options import RootOption, split_names
+from momentalign.cli._command import Command
+from momentalign.cli._options import RootOption, option_groups, split_names
 from momentalign.cli._output import (
     RESUME_NOTE,
     description_column,
@@ -28,7 +29,7 @@ from momentalign.cli._output import (
     names_table,
     print_warnings,
 )
-from momentalign.cli._table_options import TableOptions, table_options
+from momentalign.cli._table_options import TableOptions
 
 if TYPE_CHECKING:
     from momentalign.data import ByteProgress, Source
@@ -37,7 +38,7 @@ data = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, p
 _Name = Annotated[str, typer.Argument(help="Name of a data set; 'momentalign data list' shows them.")]
 
 
-@data.command("list")
+@data.command("list", cls=Command)
 def list_command(root: RootOption = None) -> None:
     """List all data sets: whether they are on disk, their download size and how their files are checked."""
     from momentalign.data import EMBEDDED, data_folder, dataset_names, find_source, is_complete, read_lock_file
@@ -57,7 +58,7 @@ def list_command(root: RootOption = None) -> None:
     console.print("A folder domain/class/image or a table with columns y and domain is a data set too: give its path.")
 
 
-@data.command("fetch")
+@data.command("fetch", cls=Command)
 def fetch_command(
     name: _Name,
     archives: Annotated[
@@ -97,7 +98,7 @@ def fetch_command(
     console.print(f"Saved {name} to {folder}. Next: momentalign train {name}{option}")
 
 
-@data.command("verify")
+@data.command("verify", cls=Command)
 def verify_command(name: _Name, root: RootOption = None) -> None:
     """Compare a data set's files with their checksums and its numbers of rows with the published ones."""
     from momentalign.data import EMBEDDED, dataset_path, has_checksums, verify
@@ -118,7 +119,7 @@ def verify_command(name: _Name, root: RootOption = None) -> None:
         console.print(f"The structure matches; there are no checksums, because it was not fetched: {folder}")
 
 
-@data.command("path")
+@data.command("path", cls=Command)
 def path_command(name: _Name, root: RootOption = None) -> None:
     """Print the folder of a data set, whether or not it exists."""
     from momentalign.data import dataset_path
@@ -126,10 +127,10 @@ def path_command(name: _Name, root: RootOption = None) -> None:
     print(dataset_path(name, root))
 
 
-@data.command("groups")
-@table_options
+@data.command("groups", cls=Command)
+@option_groups
 def groups_command(
-    name: Annotated[str, typer.Argument(help="A data set of image files, a folder domain/class/image, or a table.")],
+    dataset: Annotated[str, typer.Argument(help="A data set of image files, a folder domain/class/image, or a table.")],
     classes: Annotated[str, typer.Option(help="Two or more classes, separated by commas.")],
     domains: Annotated[str, typer.Option(help="As many domains, correlated with the classes in the same order.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="New folder for the group set.")],
@@ -145,7 +146,7 @@ def groups_command(
     console = make_console()
     with print_warnings(console):
         made = make_group_set(
-            table_spec(name, **table),
+            table_spec(dataset, **table),
             out,
             classes=split_names(classes),
             domains=split_names(domains),

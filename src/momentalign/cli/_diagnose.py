@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from momentalign._format import format_duration
+from momentalign.cli._options import option_groups
 from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, share_bar
-from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_table, table_options, words_of
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_table, words_of
 
 
-@table_options
+@option_groups
 def diagnose(
     path: Annotated[Path, typer.Argument(help=TABLE_HELP)],
     table: TableOptions,

@@ -9,22 +9,16 @@ import typer
 from momentalign._format import format_duration
 from momentalign._machine import available_cores
 from momentalign._table_spec import spec_path
-from momentalign.cli._options import (
-    DatasetArgument,
-    DeviceOption,
-    RootOption,
-    SkipBadFilesOption,
-    WorkersOption,
-    find_device,
-)
+from momentalign.cli._options import DatasetArgument, DeviceOption, ReadingOptions, find_device, option_groups
 from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, progress_bar
-from momentalign.cli._table_options import TableOptions, check_dataset, table_options
+from momentalign.cli._table_options import TableOptions, check_dataset
 
 
-@table_options
+@option_groups
 def embed_command(
     dataset: DatasetArgument,
     table: TableOptions,
+    reading: ReadingOptions,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -37,12 +31,9 @@ def embed_command(
     ),
     batch_size: Annotated[int, typer.Option(help="Rows per batch.", min=1)] = 64,
     device: DeviceOption = "auto",
-    root: RootOption = None,
-    workers: WorkersOption = None,
     with_split: Annotated[
         bool, typer.Option("--with-split", help="Add the in and out splits of trial 0 of the protocol.")
     ] = False,
-    skip_bad_files: SkipBadFilesOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Load encoder and data, print the cost, and stop.")
     ] = False,
@@ -57,9 +48,10 @@ def embed_command(
     device = find_device(device)
     console = make_console()
     with print_warnings(console):
-        data = load_dataset(table_spec(dataset, **table), root=root, skip_bad=skip_bad_files)
+        root, workers, skip_bad_files = map(reading.get, ("root", "workers", "skip_bad_files"))
+        data = load_dataset(table_spec(dataset, **table), root=root, skip_bad=skip_bad_files or False)
         if encoder is None:
-            if data.training_recipe != "mnist":
+            if data.training_recipe not in ("mnist", "digits"):
                 raise ValueError(
                     f"{data.name} has no default encoder, which images of at most 64 pixels a side have: pixels. "
                     "Choose one, for instance '--encoder hf:openai/clip-vit-base-patch32', pixels, or a trained run."
@@ -70,7 +62,7 @@ def embed_command(
                 f"'--encoder' should have trained weights, but those of {encoder} are random. Train it with "
                 "'momentalign train' and name the run's folder, or use pixels."
             )
-        model = build_encoder(encoder, data)
+        model = build_encoder(encoder, data, root=root)
         if workers is None:
             workers = 0 if device == "cpu" else min(8, available_cores())
         embedding = Embedding(
@@ -81,7 +73,7 @@ def embed_command(
             device=device,
             workers=workers,
             splits=True if with_split else None,
-            fewer_rows=skip_bad_files,
+            fewer_rows=skip_bad_files or False,
         )
     print_lines(console, model.notes)
     width = model.num_features

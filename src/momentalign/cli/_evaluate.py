@@ -1,20 +1,12 @@
 """`momentalign evaluate`."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from momentalign.cli._options import (
-    DatasetArgument,
-    DeviceOption,
-    RootOption,
-    SkipBadFilesOption,
-    WorkersOption,
-    find_device,
-)
+from momentalign.cli._options import DatasetArgument, DeviceOption, ReadingOptions, find_device, option_groups
 from momentalign.cli._output import (
     exit_on_interrupt,
     make_console,
@@ -24,20 +16,18 @@ from momentalign.cli._output import (
     score_table,
     splits_note,
 )
-from momentalign.cli._table_options import TableOptions, table_options
+from momentalign.cli._table_options import TrainedTableOptions
 from momentalign.cli._table_scores import print_fitted_note, print_scores
 
 
-@partial(table_options, default="as in training")
+@option_groups
 def evaluate_command(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or of a model of 'probe'.", show_default=False)],
     dataset: DatasetArgument,
-    table: TableOptions,
-    root: RootOption = None,
+    table: TrainedTableOptions,
+    reading: ReadingOptions,
     device: DeviceOption = "auto",
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows per batch.")] = None,
-    workers: WorkersOption = None,
-    skip_bad_files: SkipBadFilesOption = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the scores.")] = None,
 ) -> None:
     """Evaluate a trained model on any data set with its classes: scores per domain and of the worst group."""
@@ -53,8 +43,7 @@ def evaluate_command(
     if is_linear_model(run):
         text = _evaluate_model(console, run, name)
     else:
-        options = {"root": root, "batch_size": batch_size, "workers": workers, "skip_bad_files": skip_bad_files}
-        text = _evaluate_run(console, run, name, device=find_device(device), **options)
+        text = _evaluate_run(console, run, name, device=find_device(device), batch_size=batch_size, **reading)
     if out is not None:
         write_output(out, text)
         console.print(f"Saved the scores to {out}.")

@@ -1,13 +1,12 @@
 """Options shared by several commands, and parsing of their values."""
 
+import functools
 import inspect
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.models import OptionInfo
 
 from momentalign._json import parse_json
 
@@ -22,22 +21,60 @@ RootOption = Annotated[
         "--root", help="Data folder.", show_default="$MOMENTALIGN_DATA, else ~/.cache/momentalign", rich_help_panel=DATA
     ),
 ]
-EncoderOption = Annotated[
-    str | None,
-    typer.Option(
-        "--encoder",
-        help="mnist-cnn, mlp, pixels, hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or a run.",
-        show_default="mnist-cnn for small images, mlp for tables and colored-digits",
-    ),
+ConfigOptions = Annotated[
+    Mapping[str, Any],
+    {
+        "steps": Annotated[
+            int | None,
+            typer.Option(help="Training steps.", show_default="5001; 800 for colored-digits, three epochs for texts"),
+        ],
+        "record_every": Annotated[int | None, typer.Option(help="Steps between records.", rich_help_panel=TRAINING)],
+        "encoder": Annotated[
+            str | None,
+            typer.Option(
+                help="mnist-cnn, mlp, pixels, hf:NAME, a folder in Hugging Face format, hf-config:FOLDER, or a run.",
+                show_default="mnist-cnn for small images, mlp for tables and colored-digits",
+            ),
+        ],
+        "precision": Annotated[
+            str | None, typer.Option(help="32 or bf16.", show_default="32", rich_help_panel=MACHINE)
+        ],
+        "preset": Annotated[
+            str | None,
+            typer.Option(
+                help="Search space of alignment penalties: published, safe (relative scaling), released (annealing of "
+                "the public code), or auto for the published one where the paper has weights for data set and encoder.",
+                show_default="auto",
+                rich_help_panel=TRAINING,
+            ),
+        ],
+        "augment": Annotated[
+            str | None,
+            typer.Option(
+                help="Of images: none, domainbed, no-flip, or auto for domainbed without flips of digits and letters.",
+                show_default="auto",
+                rich_help_panel=DATA,
+            ),
+        ],
+        "average": Annotated[
+            str | None,
+            typer.Option(
+                help="Average of the weights to record beside them: none, ema, sma or swad.",
+                show_default="sma for colored-digits, else none",
+                rich_help_panel=TRAINING,
+            ),
+        ],
+        "holdout": Annotated[
+            float | None,
+            typer.Option(
+                help="Fraction of each domain held out from training.", show_default="0.2", rich_help_panel=DATA
+            ),
+        ],
+    },
 ]
+"""Of a run's configuration, which has the defaults."""
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: set a hyper-parameter; repeatable.", show_default=False)
-]
-StepsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--steps", help="Training steps.", show_default="5001; 800 for colored-digits, three epochs for texts"
-    ),
 ]
 ReachOption = Annotated[
     float | None,
@@ -47,49 +84,20 @@ ReachOption = Annotated[
         show_default="2",
     ),
 ]
-RecordEveryOption = Annotated[
-    int | None, typer.Option("--record-every", help="Steps between records.", rich_help_panel=TRAINING)
-]
-HoldoutOption = Annotated[
-    float, typer.Option("--holdout", help="Fraction of each domain held out from training.", rich_help_panel=DATA)
-]
-PrecisionOption = Annotated[str, typer.Option("--precision", help="32 or bf16.", rich_help_panel=MACHINE)]
-AverageOption = Annotated[
-    str | None,
-    typer.Option(
-        "--average",
-        help="Average of the weights to record beside them: none, ema, sma or swad.",
-        show_default="sma for colored-digits, else none",
-        rich_help_panel=TRAINING,
-    ),
-]
-PresetOption = Annotated[
-    str,
-    typer.Option(
-        "--preset",
-        help="Search space of alignment penalties: published, safe (relative scaling), released "
-        "(annealing of the public code), or auto for the published one where the paper has weights for data set and "
-        "encoder.",
-        rich_help_panel=TRAINING,
-    ),
-]
-AugmentOption = Annotated[
-    str,
-    typer.Option(
-        "--augment",
-        help="Of images: none, domainbed, no-flip, or auto for domainbed without flips of digits and letters.",
-        rich_help_panel=DATA,
-    ),
-]
 AcceleratorOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.", rich_help_panel=MACHINE)]
 DeviceOption = Annotated[
     str, typer.Option("--device", help="auto, cpu, cuda, or cuda:1 and so on.", rich_help_panel=MACHINE)
 ]
-WorkersOption = Annotated[
-    int | None, typer.Option("--workers", help="Processes that read images.", rich_help_panel=MACHINE)
-]
 SkipBadFilesOption = Annotated[
     bool, typer.Option("--skip-bad-files", help="Leave out images that cannot be decoded.", rich_help_panel=DATA)
+]
+ReadingOptions = Annotated[
+    Mapping[str, Any],
+    {
+        "root": RootOption,
+        "workers": Annotated[int | None, typer.Option(help="Processes that read images.", rich_help_panel=MACHINE)],
+        "skip_bad_files": SkipBadFilesOption,
+    },
 ]
 TrainAccuracyOption = Annotated[
     bool,
@@ -106,6 +114,31 @@ JobsOption = Annotated[
 PerGpuOption = Annotated[int, typer.Option("--per-gpu", help="Runs that share a GPU.", rich_help_panel=MACHINE)]
 RetryFailedOption = Annotated[bool, typer.Option("--retry-failed", help="Retry failed runs.")]
 SolverOption = Annotated[str, typer.Option("--solver", help="For probes: converged, or sgd as in the paper.")]
+
+
+def option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace parameters that are groups of options by these; the command gets a mapping of those that were given."""
+    signature = inspect.signature(command)
+    notes = {name: getattr(each.annotation, "__metadata__", ()) for name, each in signature.parameters.items()}
+    groups = {name: own[0] for name, own in notes.items() if own and isinstance(own[0], dict)}
+    parameters: list[inspect.Parameter] = []
+    for name, each in signature.parameters.items():
+        own = groups.get(name, {name: each.annotation})
+        default = None if name in groups else each.default
+        parameters += [
+            each.replace(name=n, kind=each.KEYWORD_ONLY, default=default, annotation=a) for n, a in own.items()
+        ]
+
+    @functools.wraps(command)
+    def with_groups(**values: Any) -> None:
+        for name, options in groups.items():
+            given = {option: values.pop(option) for option in options}
+            values[name] = {option: value for option, value in given.items() if value is not None}
+        command(**values)
+
+    with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_groups
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -135,23 +168,6 @@ def split_names(*texts: str) -> list[str]:
         ['dog', 'guitar', 'polar bear']
     """
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
-
-
-def name_options(message: str, command: Callable[..., None]) -> str:
-    """Name arguments at the start of a message as the options of a command: 'test_domain' as '--test-domain'."""
-    options = {}
-    for parameter in inspect.signature(command).parameters.values():
-        for option in getattr(parameter.annotation, "__metadata__", ()):
-            if isinstance(option, OptionInfo):
-                # The first name of an annotation is in `default` until typer reads it.
-                given = [str(name) for name in (option.default, *(option.param_decls or ()))]
-                names = [name.partition("/")[0] for name in given if name.startswith("--")]
-                options[parameter.name] = names[0] if names else f"--{parameter.name.replace('_', '-')}"
-    subject = re.match(r"'\w+'( and '\w+')* should ", message)
-    if subject is None:
-        return message
-    named = re.sub(r"'(\w+)'", lambda found: f"'{options.get(found[1], found[1])}'", subject[0])
-    return named + message[subject.end() :]
 
 
 def find_device(name: str) -> str:

@@ -7,14 +7,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from momentalign._format import format_duration, join_names
+from momentalign._format import format_duration
 from momentalign._table_spec import spec_path
+from momentalign.cli._options import option_groups
 from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, share_bar
-from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, check_table, table_options
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, check_table
 from momentalign.cli._table_scores import print_fitted_note, print_scores
 
 
-@table_options
+@option_groups
 def probe(
     *,
     path: Annotated[Path | None, typer.Argument(help=TABLE_HELP)] = None,
@@ -43,25 +44,11 @@ def probe(
     """Fit a linear model chosen on left-out domains, and compare it with plain regression; or predict new rows."""
     console = make_console()
     if model is not None or predict is not None:
-        if model is None or predict is None or path is not None:
-            raise ValueError("To predict, give --model FOLDER --predict FILE and no other file.")
-        given = {
-            "--test-domain": test_domain is not None,
-            "--task": task != "auto",
-            "--components": components is not None,
-            "--seed": seed != 0,
-            "--overwrite": overwrite,
-        }
-        if fitting := [option for option, is_given in given.items() if is_given]:
-            raise ValueError(
-                f"{join_names(fitting)} {'are' if len(fitting) > 1 else 'is'} for fitting a model, not for --predict. "
-                f"Omit {'them' if len(fitting) > 1 else 'it'}."
-            )
+        if model is None or predict is None:
+            raise ValueError("To predict, give --model FOLDER --predict FILE.")
         target = Path("predictions.csv") if out is None else out
         _predict(console, model, predict, target, table, id_column=id_column, dry_run=dry_run)
         return
-    if id_column is not None:
-        raise ValueError("'--id' is for --predict. Omit it.")
     if path is None:
         raise ValueError("Name a file to fit, or --model FOLDER --predict FILE to predict.")
     check_table(path, table)

@@ -20,7 +20,7 @@ def report(
     title: Annotated[str, typer.Option(help="Title of the page.", show_default="the data sets")] = "",
     reach: ReachOption = None,
 ) -> None:
-    """Write one HTML page on a sweep: tables by selection rule, curves, costs, distances and provenance."""
+    """Write one HTML page on a sweep: what was gained over ERM, tables by selection rule, curves, costs, provenance."""
     from momentalign._outputs import check_folder, check_output
     from momentalign._validation import check_nonnegative
     from momentalign.runs import read_runs

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,7 +25,7 @@ from momentalign.cli._output import (
     print_warnings,
     share_bar,
 )
-from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
+from momentalign.cli._sweep_output import make_engine, print_notes, print_table, run_plan
 
 if TYPE_CHECKING:
     from momentalign.reproduce import PaperRecipe, ProbingRecipe, SweepRecipe
@@ -86,9 +86,6 @@ def reproduce(
     check_choice("--device", device, ("auto", "cpu", "cuda"))
     if solver is not None:
         check_choice("--solver", solver, ("converged", "sgd"))
-    for option, value in (("--features", features), ("--solver", solver)):
-        if isinstance(recipe, SweepRecipe) and value is not None:
-            raise ValueError(f"'{option}' is for probes, but {recipe.name} trains encoders. Omit it.")
     console = make_console()
     console.print(f"{recipe.name}: {recipe.what}")
     if scale == "small":
@@ -154,22 +151,14 @@ def _run_sweep(
     with print_warnings(console):
         plan = plan_of(recipe, root=root, encoder=common.encoder)
         engine = make_engine("local", out, jobs=jobs, device=device, per_gpu=per_gpu)
-        tally = run_plan(
-            console,
-            plan,
-            engine,
-            out,
-            weights=False,
-            dry_run=common.dry_run,
-            brief=common.dry_run,
-            root=root,
-            retry_failed=retry_failed,
-            skip_bad_files=common.skip_bad_files,
-        )
+        options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": common.skip_bad_files}
+        options |= {"keep_weights": False, "dry_run": common.dry_run, "brief": common.dry_run}
+        tally = run_plan(console, plan, engine, out, **options)
     if tally is None:
         return
     results = results_of(plan, out)
-    print_tables(console, results, recipe.rules)
+    for rule in recipe.rules:
+        print_table(console, results, rule)
     figures = out / "figures" / recipe.name if recipe.figure else None
     with share_bar(console) as progress:
         page = write_report(results, out / f"{recipe.name}.html", figures, title=recipe.what, progress=progress)[0]
@@ -235,21 +224,10 @@ def _probe(
 
     console, out = common.console, common.out
     with print_warnings(console), share_bar(console) as progress:
-        paths = [
-            features
-            or make_features(
-                recipe,
-                name,
-                out,
-                seed=seed,
-                root=common.root,
-                encoder=common.encoder,
-                device=device,
-                skip_bad_files=common.skip_bad_files,
-                progress=progress,
-            )
-            for seed in range(1 if features else recipe.encoders(name))
-        ]
+        options: dict[str, Any] = {"root": common.root, "skip_bad_files": common.skip_bad_files, "device": device}
+        options |= {"encoder": common.encoder, "progress": progress}
+        seeds = range(recipe.encoders(name))
+        paths = [features] if features else [make_features(recipe, name, out, seed=seed, **options) for seed in seeds]
         if recipe.figure:
             sweep = probe_curves(recipe, paths[0], out, progress=progress)
             figures = out / "figures" / recipe.name

@@ -8,7 +8,7 @@ import typer
 
 from momentalign._format import pluralize
 from momentalign._table_spec import spec_path
-from momentalign.cli._options import AcceleratorOption, RootOption, SkipBadFilesOption, WorkersOption
+from momentalign.cli._options import AcceleratorOption, ReadingOptions, option_groups
 from momentalign.cli._output import (
     exit_on_interrupt,
     format_percent,
@@ -20,14 +20,13 @@ from momentalign.cli._output import (
 )
 
 
+@option_groups
 def soup(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs: a sweep's --out.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the soups' folders.", show_default=False)],
+    reading: ReadingOptions,
     mix: Annotated[bool, typer.Option("--mix", help="Average runs of different algorithms too.")] = False,
-    root: RootOption = None,
     device: AcceleratorOption = "auto",
-    workers: WorkersOption = None,
-    skip_bad_files: SkipBadFilesOption = False,
 ) -> None:
     """Average the weights of a sweep's runs from one initialisation: all of them, and the greedy choice."""
     from momentalign._outputs import check_folder, check_writable
@@ -47,10 +46,8 @@ def soup(
                 scores = make_soup(
                     plan,
                     out,
-                    root=root,
                     accelerator=device,
-                    workers=workers,
-                    skip_bad_files=skip_bad_files,
+                    **reading,
                     progress=lambda done, total, task=task: bar.update(task, completed=done, total=total),  # type: ignore[misc]
                 )
                 bar.remove_task(task)

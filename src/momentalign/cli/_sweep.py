@@ -12,35 +12,29 @@ from momentalign.cli._options import (
     MACHINE,
     TRAINING,
     AcceleratorOption,
-    AugmentOption,
-    AverageOption,
-    EncoderOption,
-    HoldoutOption,
+    ConfigOptions,
     JobsOption,
     PerGpuOption,
-    PrecisionOption,
-    PresetOption,
     ReachOption,
-    RecordEveryOption,
     RetryFailedOption,
     RootOption,
     SettingsOption,
     SkipBadFilesOption,
     SolverOption,
-    StepsOption,
     TrainAccuracyOption,
+    option_groups,
     parse_settings,
     split_names,
 )
 from momentalign.cli._output import make_console, print_lines, print_warnings
-from momentalign.cli._sweep_output import make_engine, print_notes, print_tables, run_plan
-from momentalign.cli._table_options import TableOptions, check_dataset, table_options
+from momentalign.cli._sweep_output import make_engine, print_notes, print_table, run_plan
+from momentalign.cli._table_options import TableOptions, check_dataset
 
 if TYPE_CHECKING:
     from momentalign.sweep import Plan, Tally
 
 
-@table_options
+@option_groups
 def sweep(
     datasets: Annotated[list[str], typer.Argument(help="Data sets: names, folders domain/class/image, or tables.")],
     algorithms: Annotated[
@@ -50,6 +44,7 @@ def sweep(
         ),
     ],
     table: TableOptions,
+    settings: ConfigOptions,
     trials: Annotated[
         int | None, typer.Option(help="Seeds of data, split, weights and batches.", show_default="3; 5 for probes")
     ] = None,
@@ -70,19 +65,11 @@ def sweep(
         list[str] | None,
         typer.Option(help="Test domains, separated by commas; write --test-domains=-90%.", show_default="all"),
     ] = None,
-    steps: StepsOption = None,
-    record_every: RecordEveryOption = None,
     train_accuracy: TrainAccuracyOption = True,
     setting: Annotated[str, typer.Option(help="finetune, or probe for linear heads on fixed features.")] = "finetune",
     solver: SolverOption = "converged",
     recipe: Annotated[str, typer.Option(help="For probes: waterbirds, celeba, multinli or table.")] = "table",
-    encoder: EncoderOption = None,
     set_: SettingsOption = None,
-    precision: PrecisionOption = "32",
-    preset: PresetOption = "auto",
-    augment: AugmentOption = "auto",
-    average: AverageOption = None,
-    holdout: HoldoutOption = 0.2,
     out: Annotated[Path, typer.Option("--out", "-o", help="Parent of the runs' folders.")] = Path("runs/sweep"),
     root: RootOption = None,
     engine: Annotated[
@@ -114,7 +101,7 @@ def sweep(
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
 ) -> None:
-    """Compare algorithms: train every run that the selection rules need, resuming if interrupted, and print tables."""
+    """Compare algorithms: train every run that the selection rules need, resuming if interrupted, and print a table."""
     for dataset in datasets:
         check_dataset(dataset, table)
     from momentalign._outputs import check_folder
@@ -128,25 +115,14 @@ def sweep(
     if reach is not None:
         check_nonnegative("--reach", reach)
     check_choice("--engine", engine, ("local", "ray"))
-    if engine == "local" and address is not None:
-        raise ValueError("'--address' is for a Ray cluster. Use it with --engine ray.")
-    if engine == "local" and cpus != 1:
-        raise ValueError("'--cpus' is for a Ray cluster. Use it with --engine ray.")
-    if setting == "finetune":
-        for option, value, default in (("--solver", solver, "converged"), ("--recipe", recipe, "table")):
-            if value != default:
-                raise ValueError(f"'{option}' is for linear heads on fixed features. Use it with --setting probe.")
-        if not train_accuracy and "train-groups" in split_names(select or ""):
-            raise ValueError("'--select train-groups' needs the accuracy on training rows. Omit --no-train-accuracy.")
+    if not train_accuracy and "train-groups" in split_names(select or ""):
+        raise ValueError("'--select train-groups' needs the accuracy on training rows. Omit --no-train-accuracy.")
     console = make_console()
     with print_warnings(console):
         datasets = [table_spec(dataset, **table) for dataset in datasets]
-        common: dict[str, Any] = {"overrides": parse_settings(set_ or []), "record_every": record_every}
+        overrides = parse_settings(set_ or [])
         if setting == "probe":
-            ignored = {"--test-domains": test_domains, "--steps": steps, "--encoder": encoder, "--average": average}
-            for option, given in {**ignored, "--preset": preset, "--augment": augment}.items():
-                if given not in (None, "none", "auto"):
-                    raise ValueError(f"'{option}' is for --setting finetune. Omit it with --setting probe.")
+            device = "cpu"  # whatever there is: probes do not use a GPU
             plan = make_probe_plan(
                 datasets,
                 split_names(algorithms),
@@ -155,7 +131,8 @@ def sweep(
                 hparams=hparams,
                 solver=solver,
                 recipe=recipe,
-                **common,
+                overrides=overrides,
+                **settings,
             )
         else:
             plan = make_plan(
@@ -166,31 +143,24 @@ def sweep(
                 hparams=5 if hparams is None else hparams,
                 test_domains=split_names(*test_domains) if test_domains else None,
                 root=root,
-                steps=steps,
-                encoder=encoder,
-                precision=precision,
-                average=average,
-                preset=preset,
-                augment=augment,
-                holdout=holdout,
                 baselines=baselines,
-                **common,
+                overrides=overrides,
+                **settings,
             )
         if reach is not None and "extrapolated" not in plan.rules:
-            raise ValueError(
-                f"'--reach' is for extrapolated selection, but --select is {','.join(plan.rules)}. Omit it."
-            )
+            raise ValueError(f"'--reach' has no effect with --select {','.join(plan.rules)}. Omit it.")
         console.print(plan.describe())
         added = dict.fromkeys(run.algorithm for run in plan.all_runs if run.algorithm not in split_names(algorithms))
         if added:
             console.print(f"Added for comparison: {join_names(list(added))}; --no-baselines omits them.")
         if setting == "finetune":
-            print_lines(console, preset_notes(plan.all_runs, preset))
+            print_lines(console, preset_notes(plan.all_runs, settings.get("preset", "auto")))
+            augment = settings.get("augment", "auto")
             print_lines(console, dict.fromkeys(augmentation_note(run, augment) for run in plan.all_runs))
         executor = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
-        options["train_accuracy"] = train_accuracy
-        tally = run_plan(console, plan, executor, out, weights=weights, dry_run=dry_run, **options)
+        options |= {"keep_weights": weights, "train_accuracy": train_accuracy}
+        tally = run_plan(console, plan, executor, out, dry_run=dry_run, **options)
     if tally is not None:
         _print_results(console, plan, out, tally, reach=reach, retried=retry_failed)
 
@@ -204,7 +174,12 @@ def _print_results(
     if tally.finished or tally.before:
         results = read_runs(out)
         problems = results.problems
-        print_tables(console, results, plan.rules, reach=reach)
+        first, *others = plan.rules
+        print_table(console, results, first, reach=reach)
+        if others:
+            more = f" --reach {reach:g}" if reach is not None and others[0] == "extrapolated" else ""
+            more += f" (or {', '.join(others[1:])})" if others[1:] else ""
+            console.print(f"Other rules: momentalign table {shlex.quote(str(out))} --select {others[0]}{more}")
     print_notes(console, tally, problems)
     errors = dict.fromkeys(tally.failed.values())
     print_lines(console, (error for error in errors if not any(error in problem for problem in problems)))

@@ -27,50 +27,33 @@ _MOST_NOTES = 20
 
 
 def make_engine(
-    name: str,
-    out: Path,
-    *,
-    jobs: int | None,
-    device: str,
-    per_gpu: int,
-    address: str | None = None,
-    cpus: int = 1,
+    name: str, out: Path, *, jobs: int | None, device: str, per_gpu: int, address: str | None = None, cpus: int = 1
 ) -> "Engine":
     """The engine "local" or "ray"; the caller closes it."""
-    from momentalign.sweep import LocalEngine
+    from momentalign.sweep import LocalEngine, RayEngine
 
     if name == "local":
         return LocalEngine(jobs, accelerator=device, per_gpu=per_gpu)
-    from momentalign.sweep import RayEngine
-
     return RayEngine(out, address, jobs=jobs, cpus=cpus, accelerator=device, per_gpu=per_gpu)
 
 
 def run_plan(
-    console: Console,
-    plan: "Plan",
-    engine: "Engine",
-    out: Path,
-    *,
-    weights: bool,
-    dry_run: bool,
-    brief: bool = False,
-    **options: Any,
+    console: Console, plan: "Plan", engine: "Engine", out: Path, *, dry_run: bool, brief: bool = False, **options: Any
 ) -> "Tally | None":
     """Print the cost of a plan, execute it with a progress bar, and close the engine; None after a dry run.
 
-    `brief` asks for a rough estimate of the cost within seconds. The options are `root`, `retry_failed`,
-    `skip_bad_files` and `train_accuracy` of :func:`momentalign.sweep.run_sweep`.
+    `brief` asks for a rough estimate of the cost within seconds. The options are those of
+    :func:`momentalign.sweep.run_sweep`.
     """
     from momentalign.sweep import run_sweep
 
     with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
-        print_cost(console, plan, engine, out, weights=weights, brief=brief, **options)
+        print_cost(console, plan, engine, out, brief=brief, measure=dry_run, **options)
         if dry_run:
             console.print("Nothing was run.")
             return None
         with _sweep_bar(console, plan) as update:
-            return run_sweep(plan, out, engine, keep_weights=weights, progress=update, **options)
+            return run_sweep(plan, out, engine, progress=update, **options)
 
 
 def print_cost(
@@ -79,14 +62,11 @@ def print_cost(
     engine: "Engine",
     out: Path,
     *,
-    root: Path | None,
     retry_failed: bool = False,
-    weights: bool = True,
-    skip_bad_files: bool = False,
-    train_accuracy: bool = True,
-    brief: bool = False,
+    measure: bool = True,
+    **options: Any,
 ) -> None:
-    """Print how many runs remain and their cost, measured on the engine.
+    """Print how many runs remain and, with `measure`, their cost, measured on the engine.
 
     Raises ValueError if the disk space is insufficient, the folder is not writable or has runs on data that have
     changed, and ModuleNotFoundError if training needs a package that is not installed.
@@ -115,18 +95,17 @@ def print_cost(
     if isinstance(engine, LocalEngine) and any(config.setting == "finetune" for config in left.runs):
         check_installed()
         check_precision(left.runs[0].precision, engine.accelerator)
+    if not measure:
+        console.print(f"On {engine.description}.")
+        return
     with console.status("Measuring a few steps …") as status:
         cost = estimate_sweep(
             plan,
             left.runs,
             engine,
             out.absolute(),
-            root=root,
             finals=left.finals,
-            keep_weights=weights,
-            skip_bad_files=skip_bad_files,
-            train_accuracy=train_accuracy,
-            brief=brief,
+            **options,
             progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
         )
     console.print(f"On {engine.description}: {cost}.")
@@ -141,7 +120,7 @@ def print_cost(
     if cost.size > free:
         raise ValueError(
             f"The sweep needs about {format_size(cost.size)}, but {existing} has {format_size(free)} left. "
-            "Use another --out" + (", or --no-weights." if weights else ".")
+            "Use another --out" + (", or --no-weights." if options.get("keep_weights", True) else ".")
         )
 
 
@@ -170,16 +149,14 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
         yield update
 
 
-def print_tables(console: Console, results: "Sweep", rules: Iterable[str], *, reach: float | None = None) -> None:
-    """Print the accuracies of finished runs, a table for each selection rule."""
+def print_table(console: Console, results: "Sweep", rule: str, *, reach: float | None = None) -> None:
+    """Print the accuracies of finished runs under a selection rule."""
     from momentalign.report import accuracy_table
     from momentalign.selection import REACH
 
-    for rule in rules:
-        console.print()
-        text = accuracy_table(results, rule, reach=REACH if reach is None else reach).to_text(terminal_width(console))
-        print_block(console, text.removesuffix("\n"))
     console.print()
+    table = accuracy_table(results, rule, reach=REACH if reach is None else reach)
+    print_block(console, table.to_text(terminal_width(console)))
 
 
 def print_notes(console: Console, tally: "Tally", problems: Iterable[str]) -> None:

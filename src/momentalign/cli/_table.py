@@ -51,8 +51,6 @@ def table(
     from momentalign.selection import REACH, RULES
 
     check_choice("--select", rule, RULES)
-    if reach is not None and rule != "extrapolated":
-        raise ValueError(f"'--reach' is for --select extrapolated, but --select is {rule}. Omit it.")
     reach = REACH if reach is None else check_nonnegative("--reach", reach)
     if form is not None:
         check_choice("--format", form, tuple(_FORMATS.values()))

@@ -1,8 +1,6 @@
 """Options of all commands that read tables: names of columns, separator, encoding."""
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +9,6 @@ import typer
 from momentalign._table_spec import is_table, spec_path, table_spec
 
 TABLE_HELP = "A .csv, .tsv (both also .gz), .parquet or .npz file."
-TableOptions = Mapping[str, str]
-"""The options that were given, by name."""
-_TABLE = "Tables"
 _OPTIONS = {
     "target": ("Column of the labels.", "y"),
     "domain": ("Column of the domains.", "domain"),
@@ -24,36 +19,15 @@ _OPTIONS = {
 }
 
 
-def table_options(command: Callable[..., None], *, default: str | None = None) -> Callable[..., None]:
-    """Replace the parameter `table` of a command, a :data:`TableOptions`, by an option for each of its keys.
-
-    `default` is what help shows as the default of all of them, instead of that of a table.
-    """
-    signature = inspect.signature(command)
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                str | None, typer.Option(help=text, show_default=default or own, rich_help_panel=_TABLE)
-            ],
-        )
+def _group(default: str | None = None) -> dict[str, Any]:
+    return {
+        name: Annotated[str | None, typer.Option(help=text, show_default=default or own, rich_help_panel="Tables")]
         for name, (text, own) in _OPTIONS.items()
-    ]
-    parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        is_table = parameter.name == "table"
-        parameters += options if is_table else [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+    }
 
-    @functools.wraps(command)
-    def with_table(**values: Any) -> None:
-        given = {name: values.pop(name) for name in _OPTIONS}
-        command(**values, table={name: value for name, value in given.items() if value is not None})
 
-    with_table.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_table.__annotations__ = {item.name: item.annotation for item in parameters}
-    return with_table
+TableOptions = Annotated[Mapping[str, str], _group()]
+TrainedTableOptions = Annotated[Mapping[str, str], _group("as in training")]
 
 
 def check_exists(path: Path) -> None:

@@ -12,20 +12,12 @@ from momentalign.cli._options import (
     MACHINE,
     TRAINING,
     AcceleratorOption,
-    AugmentOption,
-    AverageOption,
+    ConfigOptions,
     DatasetArgument,
-    EncoderOption,
-    HoldoutOption,
-    PrecisionOption,
-    PresetOption,
-    RecordEveryOption,
-    RootOption,
+    ReadingOptions,
     SettingsOption,
-    SkipBadFilesOption,
-    StepsOption,
     TrainAccuracyOption,
-    WorkersOption,
+    option_groups,
     parse_settings,
 )
 from momentalign.cli._output import (
@@ -40,36 +32,31 @@ from momentalign.cli._output import (
     score_table,
     splits_note,
 )
-from momentalign.cli._table_options import TableOptions, check_dataset, table_options
+from momentalign.cli._table_options import TableOptions, check_dataset
 
 
-@table_options
+@option_groups
 def train_command(
     dataset: DatasetArgument,
     table: TableOptions,
+    settings: ConfigOptions,
+    reading: ReadingOptions,
     algorithm: Annotated[
         str, typer.Option(help="Name (erm, fishr, cma; a wrong one lists all), or package.module:Class.")
     ] = "erm",
     test_domain: Annotated[
         list[str] | None, typer.Option(help="Domain to hold out for testing; repeatable.", show_default=False)
     ] = None,
-    steps: StepsOption = None,
     seed: Annotated[int, typer.Option(help="Trial: seed of data, split, weights, batches and augmentation.")] = 0,
     hparams_seed: Annotated[int, typer.Option(help="Draw of hyper-parameters; 0 for the defaults.")] = 0,
     set_: SettingsOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the run.", show_default="runs/HASH")
     ] = None,
-    encoder: EncoderOption = None,
     devices: Annotated[
         int, typer.Option(help="Processes, one device each, that share every mini-batch.", rich_help_panel=MACHINE)
     ] = 1,
     device: AcceleratorOption = "auto",
-    precision: PrecisionOption = "32",
-    preset: PresetOption = "auto",
-    augment: AugmentOption = "auto",
-    average: AverageOption = None,
-    record_every: RecordEveryOption = None,
     train_accuracy: TrainAccuracyOption = True,
     keep: Annotated[
         str,
@@ -90,10 +77,6 @@ def train_command(
             help="Records between checkpoints.", show_default="about every ten seconds", rich_help_panel=TRAINING
         ),
     ] = None,
-    holdout: HoldoutOption = 0.2,
-    root: RootOption = None,
-    skip_bad_files: SkipBadFilesOption = False,
-    workers: WorkersOption = None,
     logger: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,28 +108,20 @@ def train_command(
             trial=check_count("--seed", seed, 0),
             hparams_seed=check_count("--hparams-seed", hparams_seed, 0),
             hparams=parse_settings(set_ or []),
-            steps=steps,
-            record_every=record_every,
-            encoder=encoder,
-            holdout=holdout,
-            precision=precision,
-            average=average,
-            preset=preset,
-            augment=augment,
-            root=root,
+            root=reading.get("root"),
+            **settings,
         )
         out = Path("runs", config.hash()) if out is None else out
         held_out = f", without {join_names(config.test_domains)}" if config.test_domains else ""
         length = f"{pluralize(config.steps, 'step')}, a record every {config.record_every}"
-        network = f", encoder {encoder}" if encoder else ""
+        network = f", encoder {settings['encoder']}" if "encoder" in settings else ""
         console.print(f"{algorithm} on {dataset}{held_out}: {length}{network}.")
         console.print("  " + ", ".join(f"{name} {value}" for name, value in config.hparams.items()))
+        preset, augment = settings.get("preset", "auto"), settings.get("augment", "auto")
         print_lines(console, (*preset_notes([config], preset), augmentation_note(config, augment)))
-        options: dict[str, Any] = {"devices": devices, "accelerator": device, "root": root, "workers": workers}
-        options |= {"loggers": tuple(logger or ())}
-        options |= {"skip_bad_files": skip_bad_files, "compile": "all" if compile_ else "none", "log": print_line}
-        if reach is not None and keep != "extrapolated":
-            raise ValueError("'--reach' is for --keep extrapolated. Omit it.")
+        options: dict[str, Any] = {"devices": devices, "accelerator": device, **reading, "log": print_line}
+        options |= {"loggers": tuple(logger or ()), "compile": "all" if compile_ else "none"}
+        options |= {"checkpoint_every": checkpoint_every}
         options |= {"keep": keep, "train_accuracy": train_accuracy} | ({} if reach is None else {"reach": reach})
         if dry_run:
             with console.status("Measuring a few steps …"):
@@ -164,7 +139,7 @@ def train_command(
             return f"Interrupted. Run the same command again to resume from step {step} of {config.steps}."
 
         with exit_on_interrupt(console, interrupted), closing(TrainingBar()) as bar:
-            records = run(config, out, **options, checkpoint_every=checkpoint_every, progress=bar)
+            records = run(config, out, **options, progress=bar)
         history, saved = read_records(out), read_run(out).get("weights")
         diverged = divergence_note(history, config.hparams)
         print_lines(console, [diverged])
@@ -181,6 +156,7 @@ def train_command(
             print_lines(console, [weights_note(saved, config.steps)])
             if saved["keep"] != keep or (reach is not None and saved.get("reach") != reach):
                 console.print(f"That is not what --keep asks for now: remove {out} and run the same command again.")
-        more = (["--root", str(root)] if root else []) + (["--skip-bad-files"] if skip_bad_files else [])
+        more = ["--root", str(reading["root"])] if "root" in reading else []
+        more += ["--skip-bad-files"] if reading.get("skip_bad_files") else []
         following = shlex.join(["momentalign", "evaluate", str(out), dataset, *more])
         console.print(f"Saved records and weights to {out}. Next: {following}")

@@ -5,6 +5,7 @@ tensors. Images, sentences and rows of tables are :class:`Items`, which an encod
 ``ColoredDigits`` and ``RotatedDigits`` need no download.
 """
 
+from momentalign._datasets import EMBEDDED
 from momentalign._seeds import seed_hash
 from momentalign._table_spec import table_spec
 from momentalign.data._batches import DomainBatchSampler
@@ -26,7 +27,7 @@ from momentalign.data._folders import read_image_folder, without_bad_files
 from momentalign.data._group_sets import GroupSet, draw_group_splits, make_group_set
 from momentalign.data._items import ImageFiles, Items, TableRows, Texts
 from momentalign.data._load import dataset_names, load_dataset
-from momentalign.data._sources import EMBEDDED, Source, SourceFile, data_folder, dataset_path, find_source, is_complete
+from momentalign.data._sources import Source, SourceFile, data_folder, dataset_path, find_source, is_complete
 
 __all__ = [
     "EMBEDDED",

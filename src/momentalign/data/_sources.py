@@ -10,12 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from momentalign._datasets import DATASET_NAMES
+from momentalign._datasets import DATASET_NAMES, EMBEDDED
 from momentalign._format import suggest
 from momentalign._json import read_json
 
-EMBEDDED = ("colored-digits", "rotated-digits")
-"""Data sets without files."""
 _ALIASES = {"colored-mnist": "mnist", "rotated-mnist": "mnist"}
 
 _TERRA_IMAGES = "eccv_18_all_images_sm"

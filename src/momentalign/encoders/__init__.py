@@ -11,6 +11,7 @@ from momentalign.encoders._build import (
     encoder_from_folder,
     is_small_network,
     is_untrained,
+    name_encoder,
 )
 from momentalign.encoders._embed import Embedding, embed
 from momentalign.encoders._feature_files import read_plan
@@ -46,6 +47,7 @@ __all__ = [
     "encoder_from_run",
     "is_small_network",
     "is_untrained",
+    "name_encoder",
     "preprocessing_from_config",
     "read_plan",
     "read_rows",

@@ -1,5 +1,6 @@
 """Build encoders by name or folder."""
 
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from momentalign._format import suggest
 from momentalign._saved import MODEL, checkpoint_of, read_values
-from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows
+from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows, data_folder
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._hub import fetch_model
@@ -28,11 +29,20 @@ _SMALL = 16
 _FIXED = ("pixels",)
 """Small networks without weights."""
 
+_PARTS = re.compile(r"(hf:|hf-config:|)([^?]*)(.*)", re.DOTALL)
+"""Kind, name or folder, and option of an encoder."""
+
 _SIDES = {"mnist-cnn": (8, 64), "pixels": (1, 16)}
 """Least and largest side that image files have by default; in between they keep theirs."""
 
 
-def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[Split] | None = None) -> Encoder:
+def build_encoder(
+    spec: str | None,
+    dataset: DomainDataset,
+    training: Sequence[Split] | None = None,
+    *,
+    root: str | Path | None = None,
+) -> Encoder:
     """Build an encoder for a data set.
 
     Args:
@@ -44,6 +54,7 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
         dataset: Gives the shape of the inputs.
         training: The rows it will be trained on, from which the columns of a table are learned; None takes the "train"
             or "in" split of every domain.
+        root: Data folder, where a relative path is looked up first.
 
     Raises:
         ValueError: There is no such encoder, or it does not fit the data set.
@@ -55,7 +66,7 @@ def build_encoder(spec: str | None, dataset: DomainDataset, training: Sequence[S
     if spec == "mlp" and isinstance(inputs, TableRows):
         encoder = _table_encoder(dataset, training)
     else:
-        encoder = _encoder_by_name(spec, inputs, dataset)
+        encoder = _encoder_by_name(spec, inputs, dataset, root)
     try:
         encoder.preprocessing.open(rows.rows(torch.arange(0)).inputs)
     except ValueError as error:
@@ -83,14 +94,24 @@ def default_encoder(name: str, recipe: str) -> str:
     )
 
 
-def is_small_network(spec: str) -> bool:
+def name_encoder(spec: str, root: str | Path | None = None) -> str:
+    """Name an encoder in a run's configuration: a folder by its path in the data folder, or else its absolute path."""
+    kind, path, option = _parts(spec)
+    folder, data = _folder(path, root).absolute(), data_folder(root).absolute()
+    if kind + path in _SMALL_NETWORKS or not folder.is_dir():
+        return spec
+    inside = folder.is_relative_to(data)  # a link in the data folder is in it
+    return f"{kind}{folder.relative_to(data).as_posix() if inside else folder.resolve()}{option}"
+
+
+def is_small_network(spec: str, root: str | Path | None = None) -> bool:
     """Whether `spec` is `mnist-cnn`, `mlp`, `pixels` or a run of one of them, which are trained from scratch.
 
     Nothing is built or downloaded.
     """
     if spec.partition("?")[0] in _SMALL_NETWORKS:
         return True
-    description = checkpoint_of(Path(spec.removeprefix("hf:")).expanduser()) / MODEL
+    description = checkpoint_of(_folder(_parts(spec)[1], root)) / MODEL
     try:
         return description.is_file() and read_values(description)["encoder"]["kind"] in _SMALL_NETWORKS
     except (ValueError, KeyError, TypeError):  # building the encoder reports what is wrong
@@ -114,19 +135,29 @@ def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int |
     return _from_folder(Path(folder), weights=weights, size=size, source=str(folder))
 
 
-def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset) -> Encoder:
-    if spec.partition("?")[0] in _SMALL_NETWORKS:
+def _parts(spec: str) -> tuple[str, str, str]:
+    found = _PARTS.fullmatch(spec)
+    assert found is not None
+    kind, path, option = found.groups()
+    return kind, path, option
+
+
+def _folder(path: str, root: str | Path | None) -> Path:
+    inside = data_folder(root) / path  # an absolute path stays as it is
+    return inside if path and inside.is_dir() else Path(path).expanduser()
+
+
+def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset, root: str | Path | None) -> Encoder:
+    kind, path, _ = _parts(spec)
+    if kind + path in _SMALL_NETWORKS:
         return _small_network(spec, inputs, dataset)
-    kind, colon, rest = spec.partition(":")
-    if not colon or kind not in ("hf", "hf-config"):
-        kind, rest = "", spec
-    path, size = _size_suffix(rest, spec)
-    folder = Path(path).expanduser()
+    size = _size_suffix(spec)
+    folder = _folder(path, root)
     if folder.is_dir():
         if (checkpoint_of(folder) / MODEL).is_file():
             return encoder_from_run(folder)
-        return _from_folder(folder, weights=kind != "hf-config", size=size, source=spec)
-    if kind == "hf" and not path.startswith(("/", ".", "~")):
+        return _from_folder(folder, weights=kind != "hf-config:", size=size, source=spec)
+    if kind == "hf:" and not path.startswith(("/", ".", "~")):
         name, _, revision = path.partition("@")
         return _from_folder(fetch_model(name, revision or None), weights=True, size=size, source=spec)
     if kind or "/" in spec or "\\" in spec:
@@ -139,7 +170,7 @@ def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset) 
 
 
 def _small_network(spec: str, inputs: Tensor | Items, dataset: DomainDataset) -> Encoder:
-    name, size = _size_suffix(spec, spec)
+    name, size = _parts(spec)[1], _size_suffix(spec)
     if isinstance(inputs, ImageFiles) and name in _SIDES:
         least, most = _SIDES[name]
         side = size or min(max(least, dataset.image_side or most), most)
@@ -184,16 +215,16 @@ def _from_folder(folder: Path, *, weights: bool, size: int | None, source: str) 
     return text_from_folder(folder, architecture, weights=weights, source=source)
 
 
-def _size_suffix(path: str, spec: str) -> tuple[str, int | None]:
-    path, _, option = path.partition("?")
-    if not option:
-        return path, None
-    name, _, value = option.partition("=")
+def _size_suffix(spec: str) -> int | None:
+    _, path, option = _parts(spec)
+    if option in ("", "?"):
+        return None
+    name, _, value = option[1:].partition("=")
     if name != "size" or not value.isdecimal() or int(value) < 1:
         raise ValueError(
-            f"Encoder '{spec}' should have only a size after '?', as in '{path}?size=112', but has '{option}'."
+            f"Encoder '{spec}' should have only a size after '?', as in '{path}?size=112', but has '{option[1:]}'."
         )
-    return path, int(value)
+    return int(value)
 
 
 def _row_shape(spec: str, inputs: Tensor | Items) -> tuple[int, ...]:

@@ -6,14 +6,18 @@ from typing import Any
 
 import pandas as pd
 
-from momentalign.published import WORST_GROUP
+from momentalign.published import AVERAGE, WORST_GROUP
+from momentalign.report._answer import describe
 from momentalign.report._cases import Case, GroupedSweep
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, TableWithChart
 from momentalign.report._charts import ChartRows, curves, decades, dots, scatter
+from momentalign.report._comparison import Comparison
 from momentalign.report._frames import accuracy_curves, chart_rows, group_curves
 from momentalign.report._group_table import ACCURACIES
+from momentalign.report._names import algorithm_label, list_algorithms
+from momentalign.report._sections import SectionRule, trial_cell
 from momentalign.report._style import NameStyles
-from momentalign.report._table import ResultTable, TableSection, paired_cells
+from momentalign.report._table import ResultRow, ResultTable, TableSection, paired_cells
 from momentalign.runs import RunState
 from momentalign.selection import GROUP_RULES, candidates
 
@@ -28,6 +32,46 @@ _RULE_TITLES = {
     "train-groups": "Training groups",
     "oracle": "Oracle (test labels)",
 }
+
+
+def answer_chapter(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> Chapter:
+    """What was found against ERM on each data set, by extrapolated selection or the first rule that applies."""
+    compared: dict[tuple[str, str], tuple[str, Comparison]] = {}
+    for rule in sorted(tables, key=lambda rule: rule != "extrapolated"):
+        for section in tables[rule].sections:
+            if (found := section.comparison) and found.differences:
+                compared.setdefault((section.dataset, section.setting), (rule, found))
+    results, missing = [], []
+    for case in grouped.cases:
+        if own := compared.get((case.dataset, case.setting)):
+            results.append(_answer(grouped, case, *own))
+        else:
+            missing.append(f"{case.title}: ERM and another method need finished runs in common.")
+    return Chapter("answer", "Against ERM", "", [Tab("", results=results)], missing)
+
+
+def _answer(grouped: GroupedSweep, case: Case, rule: str, comparison: Comparison) -> TableWithChart:
+    """The answer of a table, and accuracy on the domain of its largest difference beside the training domains'."""
+    domain = str(comparison.best_by_domain[0].domain)
+    chosen = grouped.choices[rule]
+    chosen = chosen[chosen["run"].isin(case.runs.index) & (chosen["test_domain"].fillna(WORST_GROUP) == domain)]
+    title, groups = SectionRule(rule, grouped.reach).title, int(rule in GROUP_RULES)
+    column, head = ("average", AVERAGE) if groups else ("held_out", "training domains")
+    known = "over all rows" if groups else f"mean over their held-out rows, in the runs that leave {domain} out"
+    rows = []
+    for name in list_algorithms(chosen):
+        both = (chosen.loc[chosen["algorithm"] == name, each].dropna() for each in ("test", column))
+        cells = tuple(trial_cell(values, True, ddof=groups, decimals=1 + groups) for values in both)
+        rows.append(ResultRow(name, algorithm_label(name), False, cells))
+    about = (case.dataset, case.title, case.setting, f"{case.title}: accuracy in %, {title}", (f"{head}: {known}.",))
+    table = TableSection(*about, (domain, head), (domain, head), tuple(rows))
+    chance = next(iter(100 / case.runs["num_classes"].dropna()), None)
+    *lines, sentence = describe(comparison)
+    return TableWithChart(
+        table,
+        _interval_group(table, grouped.styles, chance),
+        (f"{case.title}, {title}: {sentence}", *lines[1:], *lines[:1]),
+    )
 
 
 def accuracy_chapter(grouped: GroupedSweep, tables: dict[str, ResultTable]) -> Chapter:
@@ -127,8 +171,8 @@ def _group_panels(grouped: GroupedSweep, case: Case) -> dict[str, list[Panel]]:
     return panels
 
 
-def _interval_group(section: TableSection, styles: NameStyles) -> PanelGroup:
-    """Chart of a table's numbers and their errors."""
+def _interval_group(section: TableSection, styles: NameStyles, chance: float | None = None) -> PanelGroup:
+    """Chart of a table's numbers and their errors, and of chance."""
     drawn = ACCURACIES if WORST_GROUP in section.columns else section.columns
     rows: list[dict[str, Any]] = []
     for row, column, cell, theirs in paired_cells(section):
@@ -152,9 +196,18 @@ def _interval_group(section: TableSection, styles: NameStyles) -> PanelGroup:
     shown = NameStyles.of([*styles.names, *(row["method"] for row in rows)])
     columns = tuple(column for column in section.columns if any(row["column"] == column for row in rows))
     known = any(row["published_mean"] is not None for row in rows)
-    draw = partial(dots, styles=shown, columns=columns, methods=len(methods), published=known, x=ACCURACY_AXIS)
+    draw = partial(
+        dots,
+        styles=shown,
+        columns=columns,
+        methods=len(methods),
+        published=known,
+        x=ACCURACY_AXIS,
+        chance=chance,
+    )
     note = "Lines show the table's ±." if any(row["low"] < row["high"] for row in rows) else ""
     note += " Ticks are published numbers." if known else ""
+    note += f" Dashed: chance, {chance:.3g}%." if chance is not None else ""
     panels = [Panel(section.title, rows, draw)] if rows else []
     return PanelGroup(section.label or "all data sets", panels, shown, note.strip())
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,16 @@ import pandas as pd
 from momentalign._format import pluralize
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.published import AVERAGE, PublishedNumber, published_accuracy, published_averages
+from momentalign.report._comparison import compare
 from momentalign.report._group_table import group_measures, group_section
-from momentalign.report._names import algorithm_label, algorithm_order, dataset_labels, dataset_order, domain_head
+from momentalign.report._names import (
+    algorithm_label,
+    algorithm_order,
+    dataset_labels,
+    dataset_order,
+    domain_head,
+    list_algorithms,
+)
 from momentalign.report._published_rows import PUBLISHED_FINE_TUNING, with_published
 from momentalign.report._sections import (
     SectionFrames,
@@ -18,7 +27,6 @@ from momentalign.report._sections import (
     SectionRule,
     diverged_note,
     error_note,
-    list_algorithms,
     mark_notes,
     plain_note,
     safe_note,
@@ -66,16 +74,18 @@ def accuracy_table(sweep: Sweep, rule: str, *, reach: float = REACH) -> ResultTa
     keys = [SectionKey(dataset, labels[dataset], setting) for dataset, setting in pairs]
     keys.sort(key=lambda key: (dataset_order(key.dataset), key.setting))
     measures = group_measures(sweep, chosen) if rule in GROUP_RULES else pd.DataFrame()
+    timed = sweep.runs.assign(seconds=sweep.seconds())
     sections = []
     for key in keys:
         frames = SectionFrames(*map(key.filter, (runs, chosen, listed, aside, diverged)))
         if rule in GROUP_RULES:
             own = measures.loc[frames.chosen.index]
-            sections.append(group_section(key, rule, frames, key.filter(sweep.runs), own))
+            section = group_section(key, rule, frames, key.filter(sweep.runs), own)
         else:
             unknown = _without_rows(sweep.runs, frames.candidates) if rule == "extrapolated" else []
             more = [*safe_note(key.filter(sweep.runs)), *unknown]
-            sections.append(_domain_section(key, SectionRule(rule, reach), frames, more))
+            section = _domain_section(key, SectionRule(rule, reach), frames, more)
+        sections.append(replace(section, comparison=compare(frames.chosen, key.filter(timed))))
     if len(sections) > 1 and rule not in GROUP_RULES:
         sections.append(_section_over_datasets(SectionRule(rule, reach), keys, sections))
     return ResultTable(rule, tuple(sections))

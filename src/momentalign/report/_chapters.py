@@ -59,10 +59,11 @@ class PanelGroup:
 
 @dataclass(frozen=True, eq=False)
 class TableWithChart:
-    """A table and a group with at most one chart of its numbers."""
+    """A table, a group with at most one chart of its numbers, and paragraphs before them."""
 
     section: TableSection
     group: PanelGroup
+    answer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

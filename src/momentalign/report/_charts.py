@@ -106,8 +106,17 @@ def curves(
 
 
 @cache
-def dots(*, styles: NameStyles, columns: tuple[str, ...], methods: int, published: bool, x: str, page: bool) -> Spec:
-    """A number with its interval for each method and column, published numbers as ticks.
+def dots(
+    *,
+    styles: NameStyles,
+    columns: tuple[str, ...],
+    methods: int,
+    published: bool,
+    x: str,
+    chance: float | None = None,
+    page: bool,
+) -> Spec:
+    """A number with its interval for each method and column, published numbers as ticks, chance as a dashed line.
 
     Rows: method, column, mean, low, high, text, trials, published and published_mean.
     """
@@ -122,6 +131,9 @@ def dots(*, styles: NameStyles, columns: tuple[str, ...], methods: int, publishe
     base = alt.Chart(DATA)
     low = alt.X("low", scale=scale, **axis)
     layers = [base.mark_rule(strokeWidth=1.6).encode(x=low, x2=alt.X2("high"), **encoding, **builder.faded(1, "color"))]
+    if chance is not None:
+        line = base.mark_rule(strokeDash=[5, 4], color=shade("dim", page))
+        layers.append(line.encode(x=alt.XDatum(chance)))
     if published:
         theirs = alt.X("published_mean", **axis)
         tick = base.mark_tick(thickness=2, size=11)

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from momentalign.report._cases import Case, GroupedSweep
-from momentalign.runs import RunState
 
 _MOMENT_GAPS = {
     "moment_gap_1": ("held-out", 1),
@@ -39,7 +38,8 @@ def accuracy_curves(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
         Columns what ("test" or "training"), test_domain, method, step, mean, low, high, runs; low and high are one
         standard deviation over trials from the mean.
     """
-    records = _domain_accuracies(grouped, case)
+    records = _chosen_records(grouped, case, grouped.sweep.records["metric"] == "accuracy")
+    records = records[records["domain"].notna() & records["test_domain"].notna()]
     own = records["domain"].astype(object) == records["test_domain"]
     tested = records[own & (records["split"] == "in")].assign(what="test")
     others = records[~own & (records["split"] == "out")]
@@ -80,20 +80,14 @@ def gap_curves(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
     Returns:
         Columns sample ("held-out" or "mini-batch"), order (1 or 2), method, step, mean, low, high, runs.
     """
-    gaps = _moment_gaps(grouped, case)
+    gaps = _chosen_records(grouped, case, grouped.sweep.records["metric"].isin(_MOMENT_GAPS))
+    samples, orders = ([_MOMENT_GAPS[metric][part] for metric in gaps["metric"]] for part in (0, 1))
+    gaps = gaps.assign(sample=samples, order=orders)
     # Average over trials first, so that the band is over domains; without domains it is over trials.
     if gaps["test_domain"].nunique() > 1:
         keys = ["sample", "order", "method", "step", "test_domain"]
         gaps = gaps.groupby(keys, observed=True)["value"].mean().reset_index()
     return _curves(gaps, ["sample", "order", "method"])
-
-
-def last_gaps(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
-    """Mean moment gap of the training domains' held-out rows at the last record: order, method, test_domain, value."""
-    gaps = _moment_gaps(grouped, case)
-    gaps = gaps[gaps["sample"] == "held-out"]
-    last = _last_records(gaps[gaps["test_domain"].notna()])
-    return last.groupby(["order", "method", "test_domain"], observed=True)["value"].mean().reset_index()
 
 
 def run_costs(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
@@ -107,78 +101,20 @@ def run_costs(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
         quartiles), runs.
     """
     records = grouped.sweep.records
-    records = records[records["metric"].isin(["step_seconds", "memory_gib"]) & records["run"].isin(case.runs.index)]
-    steps = records.groupby("run", observed=True)["step"]
-    warm_up = (records["step"] == steps.transform("min")) & (steps.transform("nunique") > 1)
-    records = records[~warm_up | (records["metric"] == "memory_gib")]
-    costs = records.groupby(["run", "metric"], observed=True)["value"].agg(["median", "max"]).reset_index()
-    memory = (costs["metric"] == "memory_gib").to_numpy()
-    value = np.where(memory, costs["max"], costs["median"])
-    about = case.runs.loc[costs["run"].astype(object), ["method", "device"]].reset_index(drop=True)
-    costs = costs.assign(method=about["method"], device=about["device"].fillna("device not known"), value=value)
-    costs = costs[~(memory & (costs["device"] == "cpu").to_numpy())]
-    values = costs.groupby(["device", "method", "metric"], observed=True, sort=False)["value"]
-    spread = pd.DataFrame(
-        {"value": values.median(), "low": values.quantile(0.25), "high": values.quantile(0.75), "runs": values.size()}
-    )
-    spread = spread.reset_index().assign(metric=lambda frame: frame["metric"].astype(object))
+    records = records[records["run"].isin(case.runs.index)]
+    times = records[records["metric"] == "step_seconds"]
+    steps = times.groupby("run", observed=True)["step"]
+    times = times[(times["step"] > steps.transform("min")) | (steps.transform("nunique") == 1)]  # the first is warm-up
+    times = times.groupby("run", observed=True)["value"].median()
+    memory = records[records["metric"] == "memory_gib"].groupby("run", observed=True)["value"].max()
+    costs = pd.concat({"step_seconds": times, "memory_gib": memory}, names=["metric"]).reset_index()
+    costs = costs.astype({"run": object}).join(case.runs[["method", "device"]], on="run")
+    costs = costs.fillna({"device": "device not known"})
+    costs = costs[(costs["metric"] == "step_seconds") | (costs["device"] != "cpu")]
+    values = costs.groupby(["device", "method", "metric"])["value"]
+    ends = {"value": values.median(), "low": values.quantile(0.25), "high": values.quantile(0.75)}
+    spread = pd.DataFrame({**ends, "runs": values.size()}).reset_index()
     return spread[spread["value"] > 0].reset_index(drop=True)
-
-
-def accuracy_matrix(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
-    """Accuracy on every domain by test domain, at the last records; mean over trials, in percent.
-
-    Returns:
-        Columns method, left_out, domain, value: on the left-out domain's "in" split, on the others' "out" splits.
-    """
-    records = _last_records(_domain_accuracies(grouped, case))
-    own = records["domain"].astype(object) == records["test_domain"]
-    records = records[records["split"].astype(object) == np.where(own, "in", "out")]
-    keys = ["method", "test_domain", "domain"]
-    matrix = records.groupby(keys, observed=True)["value"].mean().reset_index()
-    matrix = matrix.assign(domain=matrix["domain"].astype(object), value=matrix["value"] * 100)
-    return matrix.rename(columns={"test_domain": "left_out"})
-
-
-def partner_matrix(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
-    """Accuracy that a domain loses when a second one is left out too, from runs with two test domains.
-
-    Returns:
-        Columns domain, other, value: accuracy on `domain` with it alone left out minus that with `other` left out too;
-        last records, mean over all methods, hyper-parameters and trials that have both, in points.
-    """
-    diverged = case.runs.index.isin(grouped.sweep.diverged().index)
-    finished = case.runs[(case.runs["status"] == RunState.FINISHED) & ~diverged]
-    records = grouped.sweep.records
-    keep = (records["metric"] == "accuracy") & (records["split"] == "in") & records["run"].isin(finished.index)
-    records = _last_records(records[keep & records["domain"].notna()])
-    about = finished.loc[records["run"].astype(object)]
-    test_domains = about["test_domains"].to_numpy()
-    domain = records["domain"].astype(object).to_numpy()
-    other = [next((name for name in pair if name != one), "") for pair, one in zip(test_domains, domain, strict=True)]
-    tested = [one in pair and len(pair) < 3 for pair, one in zip(test_domains, domain, strict=True)]
-    keys = ["algorithm", "trial", "hparams_seed"]
-    values = about[keys].assign(domain=domain, other=other, value=records["value"].to_numpy())
-    values = values[np.array(tested, dtype=bool)]
-    alone = values[values["other"] == ""].drop(columns="other")
-    both = values[values["other"] != ""].merge(alone, on=[*keys, "domain"], suffixes=("", "_alone"))
-    both = both.assign(value=(both["value_alone"] - both["value"]) * 100)
-    return both.groupby(["domain", "other"])["value"].mean().reset_index()
-
-
-def _domain_accuracies(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
-    records = _chosen_records(grouped, case, grouped.sweep.records["metric"] == "accuracy")
-    return records[records["domain"].notna() & records["test_domain"].notna()]
-
-
-def _moment_gaps(grouped: GroupedSweep, case: Case) -> pd.DataFrame:
-    gaps = _chosen_records(grouped, case, grouped.sweep.records["metric"].isin(_MOMENT_GAPS))
-    samples, orders = ([_MOMENT_GAPS[metric][part] for metric in gaps["metric"]] for part in (0, 1))
-    return gaps.assign(sample=samples, order=orders)
-
-
-def _last_records(records: pd.DataFrame) -> pd.DataFrame:
-    return records[records["step"] == records.groupby("run", observed=True)["step"].transform("max")]
 
 
 def _chosen_records(grouped: GroupedSweep, case: Case, keep: pd.Series) -> pd.DataFrame:
@@ -189,7 +125,7 @@ def _chosen_records(grouped: GroupedSweep, case: Case, keep: pd.Series) -> pd.Da
     if len(diverged):
         records = records[~(records["step"] >= records["run"].astype(object).map(diverged))]
     about = case.chosen.drop_duplicates("run").set_index("run").loc[records["run"].astype(object)]
-    return records.assign(**{name: about[name].to_numpy() for name in ("method", "test_domain", "trial")})
+    return records.assign(**{name: about[name].to_numpy() for name in ("method", "test_domain")})
 
 
 def _curves(values: pd.DataFrame, keys: list[str], *, percent: bool = False) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 from momentalign._format import pluralize
 from momentalign._worst_group import GROUP_MEASURES, worst_group_interval
 from momentalign.published import AVERAGE, WORST_GROUP
-from momentalign.report._names import algorithm_label, algorithm_order
+from momentalign.report._names import algorithm_label, algorithm_order, list_algorithms
 from momentalign.report._published_rows import PUBLISHED_PROBING, published_for_probes, with_published
 from momentalign.report._sections import (
     RULE_NOTES,
@@ -17,7 +17,6 @@ from momentalign.report._sections import (
     SectionKey,
     diverged_note,
     error_note,
-    list_algorithms,
     mark_notes,
     plain_note,
     safe_note,

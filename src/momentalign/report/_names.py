@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath, PureWindowsPath
 
+import pandas as pd
+
 from momentalign._table_spec import TABLE_SUFFIXES, spec_path
 from momentalign.algorithms import PLAIN_MODELS, algorithm_names, find_algorithm
 from momentalign.data import dataset_names
@@ -45,6 +47,11 @@ def algorithm_order(name: str) -> tuple[int, str]:
     plain = name.partition("+")[0]
     base = plain.partition("-")[0] if plain in METHODS and plain not in _ALGORITHMS else plain
     return _rank(base, [*PLAIN_MODELS, *_ALGORITHMS]), name
+
+
+def list_algorithms(runs: pd.DataFrame) -> list[str]:
+    """Algorithms of the runs, in the order of a table."""
+    return sorted(set(runs["algorithm"]), key=algorithm_order)
 
 
 def term_label(term: str) -> str:

@@ -6,18 +6,15 @@ from pathlib import Path
 from momentalign._format import format_duration
 from momentalign._outputs import write_output
 from momentalign._types import ReportProgress, ignore_progress
-from momentalign.report._accuracy_chapters import accuracy_chapter, curve_chapter, search_chapter
+from momentalign.report._accuracy_chapters import accuracy_chapter, answer_chapter, curve_chapter, search_chapter
 from momentalign.report._accuracy_table import accuracy_table
 from momentalign.report._cases import GroupedSweep, group_cases
 from momentalign.report._chapters import Chapter, write_figures
-from momentalign.report._comparison import COMPARISON_NOTE, headlines
-from momentalign.report._distance_chapter import distance_chapter
 from momentalign.report._provenance import (
     configurations,
     missing_runs,
     recorded_versions,
     run_counts,
-    training_seconds,
 )
 from momentalign.report._rendering import render_page
 from momentalign.report._training_chapters import cost_chapter, gap_chapter, term_chapter
@@ -67,11 +64,11 @@ def make_chapters(
     """The grouped sweep and the chapters of the page."""
     grouped = group_cases(sweep, reach=reach)
     tables = {rule: accuracy_table(grouped.sweep, rule, reach=reach) for rule in grouped.choices}
-    chapters = [accuracy_chapter(grouped, tables)]
-    others = (curve_chapter, term_chapter, gap_chapter, cost_chapter, search_chapter, distance_chapter)
+    chapters = [answer_chapter(grouped, tables), accuracy_chapter(grouped, tables)]
+    others = (curve_chapter, term_chapter, gap_chapter, cost_chapter, search_chapter)
     for make in others:
         if progress is not None:
-            progress(len(chapters) / (1 + len(others)))
+            progress(len(chapters) / (2 + len(others)))
         chapters.append(make(grouped))
     return grouped, chapters
 
@@ -83,10 +80,7 @@ def render_report(grouped: GroupedSweep, chapters: list[Chapter], title: str = "
     return render_page(
         "page.html.jinja",
         title=title or f"Domain generalization: {datasets}",
-        subtitle=f"{', '.join(grouped.methods)} on {datasets}.",
         tiles=_tiles(grouped, len(problems)),
-        headlines=headlines(grouped),
-        headline_note=COMPARISON_NOTE,
         chapters=chapters,
         configurations=configurations(grouped),
         versions=recorded_versions(grouped),
@@ -102,7 +96,7 @@ def _tiles(grouped: GroupedSweep, problems: int) -> list[tuple[str, str]]:
     tiles = [(f"{finished:,}" if finished == total else f"{finished:,} / {total:,}", "runs finished")]
     counts = {"method": len(grouped.methods), "data set": len(grouped.cases), "trial": runs["trial"].nunique()}
     tiles += [(str(number), noun + "s" * (number != 1)) for noun, number in counts.items()]
-    if seconds := training_seconds(runs):
+    if seconds := grouped.sweep.seconds()[runs.index].sum():
         tiles.append((format_duration(seconds), "total training time"))
     return [*tiles, (str(problems), "problem" + "s" * (problems != 1) + " found")]
 

@@ -2,10 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
-
-import pandas as pd
 
 from momentalign._format import pluralize
 from momentalign.algorithms import PLAIN_MODELS
@@ -70,17 +67,6 @@ def missing_runs(case: Case) -> dict[str, int]:
     once = {cell for cell in every if cell[-1] == 0}  # a plain model has one set
     plain = PLAIN_MODELS.values()
     return {method: len((once if method in plain else every) - own) for method, own in cells.items()}
-
-
-def training_seconds(runs: pd.DataFrame) -> float:
-    """Total wall time of the finished runs."""
-    total = 0.0
-    for start, end in zip(runs["started"], runs["finished"], strict=True):
-        try:
-            total += (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-        except (TypeError, ValueError):
-            continue
-    return total
 
 
 def _shared_settings(case: Case) -> list[tuple[str, str]]:

@@ -8,14 +8,13 @@ import pandas as pd
 
 from momentalign._format import join_names, pluralize
 from momentalign.algorithms import PLAIN_MODELS, SAFE_WEIGHTS, has_safe_weights
-from momentalign.report._names import algorithm_label, algorithm_order
+from momentalign.report._names import algorithm_label, list_algorithms
 from momentalign.report._table import INCOMPLETE_MARK, MISSING_MARK, ResultCell, ResultRow
 
 RULE_NOTES = {
     "training-domain": "Selected by the training domains: best record by mean accuracy on their out splits.",
-    "extrapolated": "Selected by the training domains for a domain unlike them, reach {reach:g}: best record by the "
-    "worst domain's accuracy - {reach:g} × its distance from the best domain's beyond 2 standard errors, on their out "
-    "splits.",
+    "extrapolated": "Selected on the training domains' out splits: best record by the worst domain's accuracy - "
+    "{reach:g} × its distance from the best domain's beyond 2 standard errors.",
     "leave-one-domain-out": "Selected by leave-one-domain-out: best step by mean accuracy on the other domains, "
     "each left out of training in turn.",
     "worst-group": "Selected by the worst group: last record, by the worst group's validation accuracy; the five best "
@@ -71,11 +70,6 @@ class SectionFrames(NamedTuple):
     candidates: pd.DataFrame
     set_aside: pd.DataFrame
     diverged: pd.DataFrame
-
-
-def list_algorithms(runs: pd.DataFrame) -> list[str]:
-    """Algorithms of the runs, in the order of a table."""
-    return sorted(set(runs["algorithm"]), key=algorithm_order)
 
 
 def trial_cell(values: pd.Series, complete: bool, *, ddof: int = 0, decimals: int = 1) -> ResultCell:

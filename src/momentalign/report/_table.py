@@ -12,6 +12,8 @@ import pandas as pd
 from momentalign._csv import csv_text
 from momentalign._format import printable, slug
 from momentalign._worst_group import GROUP_MEASURES
+from momentalign.report._answer import describe
+from momentalign.report._comparison import Comparison
 from momentalign.report._escape import escape_latex, escape_markdown
 
 MISSING_MARK = "–"
@@ -95,6 +97,7 @@ class TableSection:
         columns: Full names of the columns.
         heads: Column headers.
         rows: Ours, each followed by the published one if there is one.
+        comparison: Of the rows with ERM; None for one method, and over data sets.
     """
 
     dataset: str
@@ -105,6 +108,12 @@ class TableSection:
     columns: tuple[str, ...]
     heads: tuple[str, ...]
     rows: tuple[ResultRow, ...]
+    comparison: Comparison | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The notes and the answer, a line each."""
+        return (*self.notes, *describe(self.comparison))
 
     def best(self, column: int) -> tuple[ResultCell, ...]:
         r"""The best of our numbers in a column, and those within its uncertainty; none if there is a single number.
@@ -138,7 +147,10 @@ class ResultTable:
     sections: tuple[TableSection, ...]
 
     def to_text(self, width: int | None = None) -> str:
-        """Aligned columns, never wrapped or truncated: those that do not fit in `width` characters stand below."""
+        """Aligned columns, never wrapped or truncated: those that do not fit in `width` characters stand below.
+
+        The notes are wrapped.
+        """
         return "\n".join(_text(section, width) for section in self.sections)
 
     def to_markdown(self) -> str:
@@ -212,7 +224,10 @@ def _text(section: TableSection, width: int | None) -> str:
             table.add_row(*map(Text, cells))
         Console(file=file, width=100_000, color_system=None, legacy_windows=False).print(table, "", sep="\n")
     lines = [line.replace(_PAD, " ").rstrip() for line in file.getvalue().splitlines()]
-    return "\n".join([printable(section.title), "", *lines, *map(printable, section.notes), ""])
+    notes = [printable(line) for line in section.words]
+    if width is not None:
+        notes = [textwrap.fill(line, width, break_on_hyphens=False, subsequent_indent="  ") for line in notes]
+    return "\n".join([printable(section.title), "", *lines, *notes, ""])
 
 
 def _blocks(label: int, sizes: Sequence[int], width: int | None) -> list[slice]:
@@ -233,13 +248,13 @@ def _markdown(section: TableSection) -> str:
         label = escape_markdown(_label(row).strip())
         cells = [escape_markdown(cell.text) for cell in row.cells]
         lines.append(f"| {f'*{label}*' if row.published else label} | " + " | ".join(cells) + " |")
-    notes = map(escape_markdown, section.notes)
+    notes = map(escape_markdown, section.words)
     return "\n".join([*lines, "", *(line for note in notes for line in (note, ""))])
 
 
 def _latex(section: TableSection, rule: str) -> str:
     best = [section.best(index) for index in range(len(section.columns))]
-    notes = [_BOLD, *section.notes] if any(best) else section.notes
+    notes = [_BOLD, *section.words] if any(best) else section.words
     wide = len(section.heads) > _NARROW
     lines = [
         r"\begin{table}",

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from momentalign._datasets import EMBEDDED
 from momentalign._types import ReportProgress, ignore_progress
 from momentalign.published import AVERAGE, ERROR_NOTES, WORST_GROUP, published_as, published_probing
 from momentalign.reproduce._recipes import ProbingRecipe, SweepRecipe
@@ -58,13 +59,12 @@ def sweep_commands(recipe: SweepRecipe, out: Path, encoder: str | None, root: Pa
     common: list[object] = ["--algorithms", ",".join(recipe.algorithms), "--trials", recipe.trials]
     common += ["--hparams", recipe.hparams, "--preset", recipe.preset, "--no-weights"]
     common += [] if recipe.steps is None else ["--steps", recipe.steps]
-    common += [] if root is None else ["--root", root]
-    return [
-        shlex.join(
-            map(str, ["momentalign", "sweep", *names, *common, *(["--encoder", spec] if spec else []), "--out", out])
-        )
-        for spec, names in groups.items()
-    ]
+    commands = []
+    for spec, names in groups.items():
+        own: list[object] = [] if root is None or set(names) <= set(EMBEDDED) else ["--root", root]
+        own += ["--encoder", spec] if spec else []
+        commands.append(shlex.join(map(str, ["momentalign", "sweep", *names, *common, *own, "--out", out])))
+    return commands
 
 
 def features_path(recipe: ProbingRecipe, dataset: str, out: Path, seed: int = 0) -> Path:
@@ -127,7 +127,7 @@ def make_features(
             check_features(target, dataset, spec)
             return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    model = build_encoder(spec, data)
+    model = build_encoder(spec, data, root=root)
     rows = data if recipe.rows is None else _first_rows(data, recipe.rows)
     workers = 0 if device == "cpu" else min(8, available_cores())
     work = Embedding(rows, model, target, device=device, workers=workers, fewer_rows=skip_bad_files)

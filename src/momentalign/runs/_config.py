@@ -27,7 +27,7 @@ class RunConfig:
         hparams: All hyper-parameters, resolved.
         steps: Number of steps.
         record_every: Steps between records; the first and the last step are recorded as well.
-        encoder: As on the command line, or None for the default of the data set.
+        encoder: As on the command line, a path in the data folder relative to it; None for the default of the data set.
         holdout: Share of each domain in its "out" split.
         precision: "32", or "bf16" for a forward pass in bfloat16.
         setting: "finetune", or "probe" for a linear head on fixed features.

@@ -208,7 +208,7 @@ def _same_data(info: Mapping[str, Any], stamp: str | None) -> bool:
 
 def now() -> str:
     """The time, as in `run.json`."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @cache

@@ -55,8 +55,7 @@ class Sweep:
         frame = runs[["dataset", "setting", "algorithm", "trial", "hparams_seed"]].copy()
         frame.insert(3, "test_domain", [", ".join(names) for names in runs["test_domains"]])
         frame["status"] = [str(status) for status in runs["status"]]
-        times = [pd.to_datetime(runs[name], errors="coerce", utc=True) for name in ("started", "finished")]
-        frame["seconds"] = (times[1] - times[0]).dt.total_seconds()
+        frame["seconds"] = self.seconds()
         last = self.records[self.records["step"] == self.records.groupby("run", observed=True)["step"].transform("max")]
         last = last.astype({"run": object})
         frame["step"] = last.groupby("run")["step"].max().reindex(runs.index).astype("Int64")
@@ -67,6 +66,14 @@ class Sweep:
         names = dict.fromkeys(name for hparams in runs["hparams"] for name in hparams)
         values = {f"hparams.{name}": [hparams.get(name) for hparams in runs["hparams"]] for name in names}
         return pd.concat([frame, pd.DataFrame(values, index=runs.index).infer_objects()], axis=1)
+
+    def seconds(self) -> pd.Series:
+        """Time from start to end of each run, pauses included; NaN where it is not known."""
+        start, end = (
+            pd.to_datetime(self.runs[name], errors="coerce", utc=True, format="ISO8601")
+            for name in ("started", "finished")
+        )
+        return (end - start).dt.total_seconds()
 
     def finished(self) -> pd.DataFrame:
         """The finished runs. Only these are selected."""

@@ -26,7 +26,7 @@ from momentalign.selection._worst_group import (
     worst_group_candidates,
 )
 
-_Candidate = tuple[FinishedRun, str, int, float, float]  # run, test domain, step, validation, test
+_Candidate = tuple[FinishedRun, str, int, float, float, float]  # run, test domain, step, validation, test, held-out
 
 _CELL = ["dataset", "setting", "algorithm", "test_domain", "trial"]
 
@@ -98,8 +98,9 @@ def select(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
         reach: How far outside the hull of the training domains the test domain may lie; for "extrapolated" only.
 
     Returns:
-        One row per choice: dataset, algorithm, test_domain, trial, hparams_seed, run, step, validation, test, setting;
-        for :data:`GROUP_RULES` also average, test is the worst group's accuracy, and test_domain is None.
+        One row per choice: dataset, algorithm, test_domain, trial, hparams_seed, run, step, validation, test, held_out
+        (mean accuracy on the training domains' "out" splits), setting; for :data:`GROUP_RULES` average instead of
+        held_out, test is the worst group's accuracy, and test_domain is None.
 
     Raises:
         ValueError: If there is no such rule, or `reach` is negative or not finite.
@@ -126,12 +127,12 @@ def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame
     runs = finished_runs(sweep)
     found = _scored(runs, rule, reach) if rule in RECORD_RULES else _STEP_RULES[rule](runs)
     rows = []
-    for run, domain, step, validation, test in sorted(found, key=lambda item: item[0].hparams_seed):
+    for run, domain, step, *accuracies in sorted(found, key=lambda item: item[0].hparams_seed):
         dataset, algorithm, setting, trial = run.cell
-        rows.append((dataset, algorithm, domain, trial, run.hparams_seed, run.name, step, validation, test, setting))
-    columns = [*CHOICE_COLUMNS, "validation", "test", "setting"]
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({"trial": int, "hparams_seed": int, "step": int, "validation": float, "test": float})
+        rows.append((dataset, algorithm, domain, trial, run.hparams_seed, run.name, step, *accuracies, setting))
+    numbers = ["validation", "test", "held_out"]
+    frame = pd.DataFrame(rows, columns=[*CHOICE_COLUMNS, *numbers, "setting"])
+    return frame.astype({"trial": int, "hparams_seed": int, "step": int, **dict.fromkeys(numbers, float)})
 
 
 def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
@@ -161,4 +162,6 @@ def _best(run: FinishedRun, target: int, validation: Array) -> Iterator[_Candida
     test = run.inside[:, target]
     best = best_record(np.where(np.isnan(test), np.nan, validation))
     if best is not None:
-        yield run, run.domains[target], int(run.steps[best]), float(validation[best]), float(test[best])
+        others = np.delete(run.outside[best], target)
+        held_out = float(others.mean()) if others.size else float("nan")
+        yield run, run.domains[target], int(run.steps[best]), float(validation[best]), float(test[best]), held_out

@@ -9,7 +9,7 @@ from momentalign._table_spec import resolve_spec
 from momentalign._validation import check_choice, check_count, check_holdout, check_names
 from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm, find_training_recipe
 from momentalign.data import DomainDataset, dataset_names
-from momentalign.encoders import default_encoder, is_small_network
+from momentalign.encoders import default_encoder, is_small_network, name_encoder
 from momentalign.runs import RunConfig
 from momentalign.training._data import DataFacts, facts_of, load_facts
 from momentalign.training._presets import resolve_augmentation, resolve_preset, warn_large_weights
@@ -50,7 +50,8 @@ def make_config(
         steps: Number of steps; 5001 if not given, 800 for coloured digits, three epochs for texts.
         record_every: Steps between records; 100 if not given, 40 for coloured digits, 300 for images, a third of the
             steps for texts.
-        encoder: As people type it; None for the default of the data set.
+        encoder: As people type it; None for the default of the data set. A folder in the data folder is stored by its
+            path from there, which is the same on every machine.
         holdout: Share of each domain in its "out" split.
         precision: "32" or "bf16".
         pool: Draw batches from all training domains together. If not given, only plain ERM on texts does, which is
@@ -86,7 +87,7 @@ def make_config(
     is_chosen = isinstance(dataset, DomainDataset) and dataset.recipe_is_chosen
     if data.recipe in ("mnist", "image") and not is_chosen:
         # The learning rates of small networks would ruin a pretrained one, however small the images, and conversely.
-        data = data._replace(recipe="mnist" if is_small_network(trained) else "image")
+        data = data._replace(recipe="mnist" if is_small_network(trained, root) else "image")
     named = [check_choice("test_domain", name, data.names) for name in check_names("test_domains", test_domains)]
     held_out = tuple(name for name in data.names if name in named)
     if len(held_out) == len(data.names):
@@ -112,8 +113,6 @@ def make_config(
     drawn = draw_hyperparameters(spec.space(data.recipe, steps, preset), hparams_seed, hparams)
     warn_large_weights(drawn)
     check_count("batch_size", drawn["batch_size"], 1)
-    if encoder is not None and encoder.partition("?")[0] not in ("mnist-cnn", "mlp", "pixels"):
-        encoder = resolve_spec(encoder)
     return RunConfig(
         dataset=data.name if isinstance(dataset, DomainDataset) else dataset,
         algorithm=algorithm,
@@ -123,7 +122,7 @@ def make_config(
         hparams=drawn,
         steps=steps,
         record_every=check_count("record_every", record_every, 1),
-        encoder=encoder,
+        encoder=None if encoder is None else name_encoder(encoder, root),
         holdout=holdout,
         precision=check_choice("precision", precision, PRECISIONS),
         pool=pool,

@@ -56,7 +56,7 @@ def train(
         warn_unusual(config, data)
 
     # The network, restored from the checkpoint of an interrupted run.
-    algorithm = build_algorithm(config, data)
+    algorithm = build_algorithm(config, data, options.root)
     if options.built is not None:
         options.built(algorithm)
     check_ranks(algorithm, config.algorithm, ranks)

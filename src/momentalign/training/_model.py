@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,12 +16,12 @@ from momentalign.penalties import DomainPenalty
 from momentalign.runs import RunConfig
 
 
-def build_algorithm(config: RunConfig, data: DomainDataset) -> Algorithm:
-    """Build the algorithm of a run on the host, its first weights drawn from their own seed."""
+def build_algorithm(config: RunConfig, data: DomainDataset, root: str | Path | None = None) -> Algorithm:
+    """Build the algorithm of a run on the host, its first weights drawn from their own seed; `root`: data folder."""
     torch.manual_seed(seed_hash("initialisation", config.trial))
     split = data.training_split
     rows = [data.domains[name][split] for name in training_domains(config, data) if split in data.domains[name]]
-    encoder = build_encoder(config.encoder, data, rows)
+    encoder = build_encoder(config.encoder, data, rows, root=root)
     if isinstance(encoder.preprocessing, ImagePreprocessing):
         encoder.preprocessing.augmentation = config.augment
     network = Network(encoder, encoder.num_features, data.num_classes, config.hparams["dropout"])

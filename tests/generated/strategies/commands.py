@@ -24,7 +24,7 @@ _NEVER = ("--jobs", "--workers", "--devices", "--address", "--engine")
 """Options that start processes."""
 
 COMMANDS: dict[tuple[str, ...], Callable[..., None]] = {
-    **{(name,): command for name, command in cli._COMMANDS.items()},
+    **{(str(one.name),): one.callback for one in cli.app.registered_commands if one.callback is not None},
     **{("data", str(one.name)): one.callback for one in cli.data.registered_commands if one.callback is not None},
 }
 
