@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from momentalign.algorithms import AVERAGES, WeightAverage, make_average
-from momentalign.algorithms._weight_average import split_small
+from momentalign.algorithms._averaging import split_small
 
 STEPS, EVERY = 60, 7
 RECORDS = [step for step in range(STEPS) if step % EVERY == 0 or step == STEPS - 1]

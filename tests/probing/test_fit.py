@@ -1,6 +1,4 @@
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -272,11 +270,3 @@ def test_the_tolerance_is_relative_to_the_gradient_at_zero() -> None:
     method = replace(find_method("dfr"), fit=watch_tolerance, grid={})
     ProbeSolver("converged", tol=0.25).fit(features, method, [{}], 0)
     assert seen == pytest.approx([start / 4])
-
-
-def test_groups_that_a_bootstrap_misses_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    train = SimpleNamespace(domains=np.zeros(40, int), targets=np.zeros(40, int), groups=np.repeat([0, 1], [39, 1]))
-    features: Any = SimpleNamespace(train=train, data=SimpleNamespace(group_names=("common", "rare", "absent")))
-    monkeypatch.setattr("momentalign.probing._fit._DRAWS", 0)
-    with pytest.raises(ValueError, match=r"the smallest groups are 'rare' \(1\)\. Merge them"):
-        bootstrap_weights(features, 0)

@@ -141,20 +141,6 @@ def test_features_of_a_run_are_those_of_the_protocol(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"hparams_seed": 49}, "'hparams_seed' should be below 49, the number of sets of 'cma', but is 49"),
-        ({"hparams": {"weight": 1.0}}, "has gradient_weight, hessian_weight, solver"),
-        ({"solver": "newton"}, "'solver' should be one of"),
-        ({"trial": -1}, "'trial' should be at least 0"),
-    ],
-)
-def test_bad_configurations(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_probe_config("spurious", "cma", data=DATA, **options)  # type: ignore[arg-type]
-
-
 def test_configurations_of_another_kind_are_refused(path: Path) -> None:
     config = make_probe_config(path, "erm")
     with pytest.raises(ValueError, match="takes a configuration of make_probe_config"):

@@ -4,13 +4,7 @@
 ['anneal_steps', 'batch_size', 'clip', 'dropout', 'lr', 'optimizer', 'schedule', 'weight', 'weight_decay']
 """
 
-from momentalign.algorithms._averaging import (
-    AVERAGES,
-    ExponentialAverage,
-    SimpleAverage,
-    ValleyAverage,
-    make_average,
-)
+from momentalign.algorithms._averaging import AVERAGES, WeightAverage, make_average
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
 from momentalign.algorithms._catalogue import (
     PLAIN_MODELS,
@@ -38,7 +32,6 @@ from momentalign.algorithms._search_space import (
 )
 from momentalign.algorithms._selfreg import SelfReg
 from momentalign.algorithms._spaces import PRESETS, SAFE_WEIGHTS, has_safe_weights
-from momentalign.algorithms._weight_average import WeightAverage
 
 __all__ = [
     "AVERAGES",
@@ -54,7 +47,6 @@ __all__ = [
     "AlgorithmSpec",
     "Backward",
     "Batch",
-    "ExponentialAverage",
     "Fish",
     "GroupDRO",
     "Hyperparameter",
@@ -62,8 +54,6 @@ __all__ = [
     "Recipe",
     "SearchSpace",
     "SelfReg",
-    "SimpleAverage",
-    "ValleyAverage",
     "WeightAverage",
     "algorithm_names",
     "annealing",

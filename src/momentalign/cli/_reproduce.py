@@ -239,7 +239,7 @@ def _probe(
     print_block(console, str(result))
     table = out / f"{result.name}-{solver}.csv"
     write_output(table, frame_csv(result.to_frame(), index=True))
-    write_output(table.with_name(f"{result.name}-{solver}-grid.csv"), frame_csv(result.grid_frame()))
+    write_output(table.with_name(f"{result.name}-{solver}-grid.csv"), frame_csv(result.fits))
     where = join_first([str(path) for path in paths])
     console.print(f"Saved the table to {table} and all fits beside it; the features are in {where}.")
 

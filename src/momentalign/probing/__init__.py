@@ -12,18 +12,15 @@ from momentalign.probing._methods import (
     find_method,
 )
 from momentalign.probing._probe_recipes import ProbeRecipe, method_grid, recipe_for
-from momentalign.probing._protocol import run_protocol
-from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult
+from momentalign.probing._protocol import ProtocolResult, run_protocol
 from momentalign.probing._run import feature_source, run_probe
 
 __all__ = [
     "GROUP_METHODS",
     "METHODS",
     "PROTOCOL_METHODS",
-    "MethodResult",
     "ProbeData",
     "ProbeFeatures",
-    "ProbeFit",
     "ProbeMethod",
     "ProbeRecipe",
     "ProbeScores",

@@ -58,7 +58,12 @@ class ProbeSolver:
         """Fit a head for each setting of the hyper-parameters; `tick` is called after each fit."""
         if self.name == "converged":
             return self.fit_converged(features, method, settings, seed, tick=tick)
-        return _fit_each(lambda hparams: self.fit_sgd(features, method, hparams, seed), settings, tick)
+        heads = []
+        for hparams in settings:
+            heads.append(self.fit_sgd(features, method, hparams, seed))
+            if tick is not None:
+                tick()
+        return heads
 
     def fit_converged(
         self,
@@ -73,38 +78,24 @@ class ProbeSolver:
         """Fit a bootstrap of the training rows to convergence, each setting from the nearest one before it."""
         classes = len(features.data.classes)
         l2 = self._absolute_l2(features)  # its temporary copy is freed before the bootstrap copies the rows
-        if method.fit is not None:
-            return self._fit_settings(features, method, settings, seed, l2, tick)
-        rows = bootstrap_rows(features, seed, method)
-        if method.is_group_dro:
-            solution, _ = solve_group_dro(rows, classes, l2=l2, tol=self.tol, max_iter=self.max_iter, watch=watch)
-            solutions = [solution] * len(settings)
-            if tick is not None:
-                tick()
-        else:
-            objective = method.objective(rows, classes, l2)
-            tol, weights = self._absolute_tol(objective), [method.weights(hparams) for hparams in settings]
+        if method.fit is None and not method.is_group_dro:
+            objective = method.objective(bootstrap_rows(features, seed, method), classes, l2)
+            weights = [method.weights(hparams) for hparams in settings]
+            tol = self._absolute_tol(objective)
             solutions = solve_path(objective, weights, tol=tol, max_iter=self.max_iter, watch=watch, tick=tick)
-        shape = (1 if classes == 2 else classes, rows.X.shape[1])
-        return [LinearHead.of(solution, shape, bias=False) for solution in solutions]
-
-    def _fit_settings(
-        self,
-        features: ProbeFeatures,
-        method: ProbeMethod,
-        settings: Sequence[Hparams],
-        seed: int,
-        l2: float,
-        tick: Callable[[], None] | None,
-    ) -> list[LinearHead]:
-        """Fit each setting by the method's own function."""
-        fit, train = method.fit, features.train
-        assert fit is not None
-        counts = bootstrap_weights(features, seed_hash("bootstrap", seed))
-        rows = SortedRows.sort(train.features, train.targets, None, counts, bias=False)
-        tol = self._absolute_tol(AlignmentObjective(rows, len(features.data.classes), l2=0.0))
-        task = FitTask(features, counts, l2, tol, self.max_iter, seed_hash(method.name, seed))
-        return _fit_each(lambda hparams: fit(task, **{name: hparams[name] for name in method.grid}), settings, tick)
+            return [LinearHead.of(solution, objective.shape, bias=False) for solution in solutions]
+        if method.fit is None:
+            rows = bootstrap_rows(features, seed, method)
+            solution, _ = solve_group_dro(rows, classes, l2=l2, tol=self.tol, max_iter=self.max_iter, watch=watch)
+            head = LinearHead.of(solution, (1 if classes == 2 else classes, rows.X.shape[1]), bias=False)
+        else:
+            counts, train = bootstrap_weights(features, seed_hash("bootstrap", seed)), features.train
+            rows = SortedRows.sort(train.features, train.targets, None, counts, bias=False)
+            tol = self._absolute_tol(AlignmentObjective(rows, classes, l2=0.0))
+            head = method.fit(FitTask(features, counts, l2, tol, self.max_iter, seed_hash(method.name, seed)))
+        if tick is not None:
+            tick()
+        return [head] * len(settings)  # nothing is tuned
 
     def fit_sgd(
         self,
@@ -142,17 +133,6 @@ class ProbeSolver:
     def _absolute_tol(self, objective: Objective) -> float:
         """Tolerance in units of the gradient at zero."""
         return self.tol * float(np.abs(objective(np.zeros(objective.shape).ravel())[1]).max())
-
-
-def _fit_each(
-    fit: Callable[[Hparams], LinearHead], settings: Sequence[Hparams], tick: Callable[[], None] | None
-) -> list[LinearHead]:
-    heads = []
-    for hparams in settings:
-        heads.append(fit(hparams))
-        if tick is not None:
-            tick()
-    return heads
 
 
 def bootstrap_rows(features: ProbeFeatures, seed: int, method: ProbeMethod | None = None) -> SortedRows:

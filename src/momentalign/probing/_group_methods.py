@@ -1,23 +1,16 @@
-"""Methods for worst groups that need several fits; each returns the head of one setting."""
+"""Methods for worst groups that need several fits."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from momentalign._types import Array, Integers
-from momentalign.linear import (
-    PUBLISHED_CS,
-    PUBLISHED_REFITS,
-    LinearHead,
-    Scored,
-    fit_dfr,
-    fit_subsampled,
-)
+from momentalign.linear import PUBLISHED_CS, PUBLISHED_REFITS, LinearHead, Scored, fit_dfr, fit_subsampled
 from momentalign.probing._features import ProbeFeatures
 
 DRAWS = 10
 """Subsamples whose heads are averaged."""
+
 _DFR_ITERATIONS = 1000
 
 
@@ -31,7 +24,7 @@ class FitTask:
         l2: Weight of half the squared norm of the head.
         tol: Largest entry of the gradient at a solution.
         max_iter: Maximum number of iterations of a fit.
-        seed: Of subsamples and held-out rows.
+        seed: Of subsamples and halves.
     """
 
     features: ProbeFeatures
@@ -42,18 +35,9 @@ class FitTask:
     seed: int
 
     @property
-    def random(self) -> np.random.RandomState:
-        return np.random.RandomState(self.seed)
-
-    @property
     def drawn(self) -> Integers:
         """Indices of the bootstrap's rows, with repetitions."""
         return np.repeat(np.arange(len(self.counts)), self.counts.astype(np.int64))
-
-    @property
-    def options(self) -> dict[str, Any]:
-        classes = len(self.features.data.classes)
-        return {"classes": classes, "bias": False, "tol": self.tol, "max_iter": self.max_iter}
 
 
 def fit_subsampled_groups(task: FitTask) -> LinearHead:
@@ -64,9 +48,12 @@ def fit_subsampled_groups(task: FitTask) -> LinearHead:
         train.targets[rows],
         train.groups[rows],
         draws=DRAWS,
-        random=task.random,
+        random=np.random.RandomState(task.seed),
         l2=task.l2,
-        **task.options,
+        classes=len(task.features.data.classes),
+        bias=False,
+        tol=task.tol,
+        max_iter=task.max_iter,
     )
 
 
@@ -94,6 +81,6 @@ def _fit_dfr(task: FitTask, rows: Integers, refit_on: str) -> LinearHead:
         classes=len(task.features.data.classes),
         Cs=PUBLISHED_CS,
         refits=PUBLISHED_REFITS[refit_on],
-        random=task.random,
+        random=np.random.RandomState(task.seed),
         max_iter=_DFR_ITERATIONS,
     ).head

@@ -24,6 +24,7 @@ from momentalign.penalties import (
     VREx,
 )
 from momentalign.probing._group_methods import (
+    FitTask,
     fit_subsampled_groups,
     refit_on_training_rows,
     refit_on_validation_rows,
@@ -51,11 +52,12 @@ class ProbeMethod:
         penalty: Makes the penalty from hyper-parameters and the options that all penalties take; None for no penalty.
         scaling: Units of the weights, for moment alignment.
         tuned: Solvers for which the grid makes a difference.
-        note: Printed beside the numbers, by solver.
+        note: Printed beside the numbers.
+        limit: The same, of a solver for which the grid makes no difference.
         same_as: Method whose fit this one is.
         counts: What the loss weights equally: `"rows"`, `"domains"`, or `"groups"`, in each domain where there is a
             penalty.
-        fit: Fits one setting from a :class:`FitTask` and the hyper-parameters, for methods of several heads.
+        fit: Fits a :class:`FitTask`, for methods of several heads.
         solvers: Solvers that can fit it.
         least: Fewest rows of every group, by split.
     """
@@ -66,12 +68,17 @@ class ProbeMethod:
     penalty: Callable[..., DomainPenalty] | None = None
     scaling: str = PUBLISHED_SCALING
     tuned: tuple[str, ...] = SOLVERS
-    note: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    limit: str = ""
     same_as: str | None = None
     counts: str = "domains"
-    fit: Callable[..., LinearHead] | None = None
+    fit: Callable[[FitTask], LinearHead] | None = None
     solvers: tuple[str, ...] = SOLVERS
     least: Mapping[str, int] = field(default_factory=dict)
+
+    def notes(self, solver: str) -> str:
+        """What is printed beside the numbers of a solver."""
+        return self.limit if self.grid and solver not in self.tuned else self.note
 
     @property
     def is_group_dro(self) -> bool:
@@ -120,7 +127,7 @@ def _alignment(
         route = "direct" if max(weights) < 3 else "gram"  # few features for the rows of a batch
         return MomentAlignment(weights, scaling=scaling, bias=False, route=route, **options)
 
-    return ProbeMethod(name, label, grid, penalty, scaling, note=dict.fromkeys(SOLVERS, note) if note else {})
+    return ProbeMethod(name, label, grid, penalty, scaling, note=note)
 
 
 _TENS = tuple(10.0**k for k in range(-3, 6))
@@ -132,13 +139,13 @@ ALIGNMENT_GRID = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
 METHODS: dict[str, ProbeMethod] = {
     method.name: method
     for method in (
-        ProbeMethod("erm", "ERM", note=dict.fromkeys(SOLVERS, "rows weighted equally"), counts="rows"),
-        ProbeMethod("erm-balanced", "ERM, balanced", note=dict.fromkeys(SOLVERS, "domains weighted equally, as below")),
+        ProbeMethod("erm", "ERM", note="rows weighted equally", counts="rows"),
+        ProbeMethod("erm-balanced", "ERM, balanced", note="domains weighted equally, as below"),
         ProbeMethod(
             "coral",
             "CORAL",
             tuned=(),
-            note=dict.fromkeys(SOLVERS, "no effect on fixed features: the fit of balanced ERM, nothing tuned"),
+            note="no effect on fixed features: the fit of balanced ERM, nothing tuned",
             same_as="erm-balanced",
         ),
         ProbeMethod(
@@ -153,7 +160,7 @@ METHODS: dict[str, ProbeMethod] = {
             "HGP, product",
             _SECOND_ORDER,
             partial(HGP, bias=False, center="product"),
-            note={"sgd": "compared with the mean Hessian times the mean gradient, detached"},
+            note="compared with the mean Hessian times the mean gradient, detached",
             solvers=("sgd",),  # a detached centre has no objective that could be minimised
         ),
         ProbeMethod("hutchinson", "Hutchinson", _SECOND_ORDER, partial(Hutchinson, bias=False)),
@@ -164,7 +171,7 @@ METHODS: dict[str, ProbeMethod] = {
             "GroupDRO",
             {"eta": (1e-3, 1e-2, 1e-1)},
             tuned=("sgd",),
-            note={"converged": "least loss of the worst domain, the limit for every η"},
+            limit="least loss of the worst domain, the limit for every η",
         ),
         _alignment("gradient-matching", "Gradient matching", {"gradient_weight": ALIGNMENT_GRID}),
         _alignment("hessian-matching", "Hessian matching", {"hessian_weight": ALIGNMENT_GRID}),
@@ -188,13 +195,13 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod(
             "balanced",
             "Groups balanced",
-            note=dict.fromkeys(SOLVERS, "groups weighted equally"),
+            note="groups weighted equally",
             counts="groups",
         ),
         ProbeMethod(
             "subsampled",
             "Groups subsampled",
-            note={"converged": "mean of 10 subsamples with as many rows of every group"},
+            note="mean of 10 subsamples with as many rows of every group",
             fit=fit_subsampled_groups,
             solvers=("converged",),
             least={"train": 2},
@@ -204,13 +211,13 @@ METHODS: dict[str, ProbeMethod] = {
             "GroupDRO, groups",
             {"eta": (1e-3, 1e-2, 1e-1)},
             tuned=("sgd",),
-            note={"converged": "least loss of the worst group, the limit for every η"},
+            limit="least loss of the worst group, the limit for every η",
             counts="groups",
         ),
         ProbeMethod(
             "dfr",
             "DFR",
-            note={"converged": "refitted on the validation rows, which then flatter it; with an intercept"},
+            note="refitted on the validation rows, which then flatter it; with an intercept",
             fit=refit_on_validation_rows,
             solvers=("converged",),
             least={"val": 2},
@@ -218,7 +225,7 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod(
             "dfr-train",
             "DFR, training rows",
-            note={"converged": "C by the validation rows; with an intercept"},
+            note="C by the validation rows; with an intercept",
             fit=refit_on_training_rows,
             solvers=("converged",),
             least={"train": 2, "val": 1},

@@ -1,22 +1,83 @@
 """The protocol: a grid on one seed, its best sets on several, selected by worst-group validation accuracy."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from momentalign._datasets import SPLIT_NAMES
+from momentalign._format import align_columns
 from momentalign._types import ReportProgress, ignore_progress
 from momentalign._validation import check_choice, check_count, check_nonnegative, check_weight
+from momentalign.linear import LinearHead
 from momentalign.probing._data import ProbeData, check_group_sizes, small_group
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
-from momentalign.probing._methods import PROTOCOL_METHODS, SOLVERS, ProbeMethod, find_method
+from momentalign.probing._methods import METHODS, PROTOCOL_METHODS, SOLVERS, find_method
 from momentalign.probing._probe_recipes import method_grid, recipe_for
-from momentalign.probing._result import MethodResult, ProbeFit, ProtocolResult, Published
+from momentalign.selection import FINALISTS, GROUP_RULES, choose_sets, finalists
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ProbeInput = ProbeData | ProbeFeatures | str | Path
+
+_MEASURES = ["weighted_accuracy", "balanced_accuracy", "worst_group_f1", "auroc", "calibration_error"]
+"""Measures of the test rows beside average and worst group, as records name them."""
+
+_SCORES = {"accuracy": "average", "worst_group_accuracy": "worst", "worst_class_accuracy": "worst_class"}
+"""Accuracies of a split by the names of records."""
+
+_CHOSEN_BY = {
+    "worst-group": "worst-group validation accuracy",
+    "worst-class": "worst-class validation accuracy, without attributes",
+    "train-groups": "worst-group training accuracy, with the attributes of training rows only",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ProtocolResult:
+    """What the protocol found.
+
+    Attributes:
+        name: Of the data.
+        solver: `"converged"` or `"sgd"`.
+        isr_class: Name of the class that ISR compared, if any.
+        rule: What sets were ranked by.
+        table: A row per method: means over seeds of the selected set, accuracies in 0 … 1, published ones in percent.
+        fits: A row per fit of the grids.
+        notes: What was noticed, a sentence each.
+    """
+
+    name: str
+    solver: str
+    isr_class: str | None
+    rule: str
+    table: pd.DataFrame
+    fits: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
+    def __str__(self) -> str:
+        shown = ["published"] if self.table["published_average"].notna().any() else []
+        lines = [["", "average", "worst group", "validation", *shown, "set"]]
+        for method, row in self.table.iterrows():
+            cells = [_percent(row[name], row[f"{name}_se"]) for name in ("average", "worst_group", "validation")]
+            if shown:
+                pair = (row["published_average"], row["published_worst_group"])
+                cells.append("" if math.isnan(pair[0]) else "{:.2f} / {:.2f}".format(*pair))
+            about = ", ".join(f"{name} {value:g}" for name, value in row["hparams"].items())
+            lines.append([METHODS[str(method)].label, *cells, "; ".join(filter(None, [about, row["note"]]))])
+        isr = "no ISR" if self.isr_class is None else f"ISR by class '{self.isr_class}'"
+        title = f"{self.name}: test accuracy in %, {self.solver} solver, {isr}; chosen by {_CHOSEN_BY[self.rule]}."
+        return "\n".join([title, *align_columns(lines), *self.notes])
 
 
 def run_protocol(
@@ -26,7 +87,7 @@ def run_protocol(
     solver: str = "converged",
     select: str = "worst-group",
     seeds: int = 5,
-    top: int = 5,
+    top: int = FINALISTS,
     recipe: str = "table",
     components: int = COMPONENTS,
     isr: bool = True,
@@ -34,7 +95,7 @@ def run_protocol(
     l2: float | None = None,
     tol: float = TOL,
     max_iter: int = MAX_ITER,
-    published: Published | None = None,
+    published: Mapping[str, tuple[float, float]] | None = None,
     progress: ReportProgress | None = None,
 ) -> ProtocolResult:
     """Compare methods by the paper's worst-group linear-probing protocol.
@@ -64,80 +125,88 @@ def run_protocol(
             0.001 for the converged solver and 0 for SGD.
         tol: Largest entry of the gradient at a solution, relative to that at zero (converged).
         max_iter: Maximum number of iterations of a fit (converged).
-        published: Published accuracies to print beside.
+        published: Published average and worst-group accuracy in percent, by method, to print beside.
         progress: Called with the method in progress and the fraction of all fits done.
 
     Returns:
         The table and all fits.
     """
-    from momentalign.selection import GROUP_RULES  # imports pandas
+    import pandas as pd
 
     check_choice("solver", solver, SOLVERS)
     check_choice("select", select, GROUP_RULES)
-    check_count("seeds", seeds, 1)
     check_count("top", top, 1)
-    names = PROTOCOL_METHODS if methods is None else tuple(dict.fromkeys(methods))
-    chosen = [find_method(name) for name in names]
-    if methods is None:
-        chosen = [method for method in chosen if solver in method.solvers]
+    inputs = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
+    if len(inputs) not in (1, check_count("seeds", seeds, 1)):
+        raise ValueError(f"'data' should be one, or one for each of {seeds} seeds, but are {len(inputs)}.")
+    chosen = [find_method(name) for name in dict.fromkeys(PROTOCOL_METHODS if methods is None else methods)]
     plan = recipe_for(recipe)
     strength = check_weight("l2", l2 if l2 is not None else (L2 if solver == "converged" else 0.0))
     check_nonnegative("tol", tol)
     check_count("max_iter", max_iter, 1)
     check_count("components", components, 1)
     fitter = ProbeSolver(solver, strength, tol, max_iter, plan.epochs)
-    inputs = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
-    if len(inputs) not in (1, seeds):
-        raise ValueError(f"'data' should be one, or one for each of {seeds} seeds, but are {len(inputs)}.")
     label = plan.isr_class if isr_class is None else isr_class
-    of_seeds = [
-        _projected(one, components=components, isr=isr, isr_class=label, unit_scale=plan.unit_scale) for one in inputs
-    ]
-    of_seeds, features = of_seeds * (seeds // len(inputs)), of_seeds[0]
+    options = {"components": components, "isr": isr, "isr_class": label, "unit_scale": plan.unit_scale}
+    of_seeds = [_projected(one, **options) for one in inputs] * (seeds // len(inputs))
+    features = of_seeds[0]
     left_out = {}
     for method in chosen:
         if methods is not None:
             check_group_sizes(features.data, method.name, method.least)
         elif problem := small_group(features.data, method.name, method.least):
             left_out[method.name] = f"Left out: {problem}"
-    chosen = [method for method in chosen if method.name not in left_out]
+    if methods is None:
+        chosen = [method for method in chosen if solver in method.solvers and method.name not in left_out]
     rows, *others = (len(features.splits[split].targets) for split in SPLIT_NAMES)
     needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
     grids = {name: method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others) for name in needed}
     total = sum(len(grid) + min(top, len(grid)) * (seeds - 1) for grid in grids.values())
     finished, report = count(1), progress or ignore_progress
+    heads: dict[tuple[str, int, int], LinearHead] = {}
 
-    def report_fit(label: str) -> None:
-        report(label, min(1.0, next(finished) / total))
-
-    fits: list[ProbeFit] = []
-    best: dict[str, tuple[ProbeFit, ...]] = {}
-    for name in needed:
-        method = find_method(name)
-        tick = partial(report_fit, method.label)
-        of_method, best[name] = _search(of_seeds, method, grids[name], fitter, select, seeds, top, tick)
-        fits += of_method
-    table = tuple(
-        MethodResult(
-            method.name,
-            method.label,
-            best[method.same_as or method.name],
-            1 if method.same_as else len(grids[method.name]),
-            method.note.get(solver, ""),
-            tuple(of_seeds[fit.seed].measures(fit.head, "test") for fit in best[method.same_as or method.name]),
+    def fit_sets(name: str, numbers: Sequence[int], seed: int) -> pd.DataFrame:
+        method, sets = find_method(name), [grids[name][number] for number in numbers]
+        tick = lambda: report(method.label, min(1.0, next(finished) / total))  # noqa: E731
+        found = fitter.fit(of_seeds[seed], method, sets, seed, tick)
+        heads.update({(name, number, seed): head for number, head in zip(numbers, found, strict=True)})
+        return pd.DataFrame(
+            [
+                {"method": name, "hparams_seed": number, "seed": seed, **grids[name][number]}
+                | _accuracies(of_seeds[seed], head)
+                | {"converged": head.converged}
+                for number, head in zip(numbers, found, strict=True)
+            ]
         )
-        for method in chosen
-    )
-    isr_index = features.projection.isr_class
+
+    fits, selected = [], {}
+    for name in needed:
+        first = fit_sets(name, range(len(grids[name])), 0)
+        best = sorted(finalists(_candidates(first, select), top)["hparams_seed"])
+        fits.append(pd.concat([first, *(fit_sets(name, best, seed) for seed in range(1, seeds))]))
+        selected[name] = choose_sets(_candidates(fits[-1][fits[-1]["hparams_seed"].isin(best)], select))
+    table = []
+    for method in chosen:
+        name = method.same_as or method.name
+        own, number = selected[name], int(selected[name]["hparams_seed"].iloc[0])
+        measures = [of_seeds[seed].measures(heads[name, number, seed], "test") for seed in own["trial"]]
+        beside = (published or {}).get(method.name, (math.nan, math.nan))
+        table.append(
+            {"method": method.name, **_mean("average", own["test_average"]), **_mean("worst_group", own["test_worst"])}
+            | pd.DataFrame(measures).mean().reindex(_MEASURES).to_dict()
+            | _mean("validation", own["validation"])
+            | {"seeds": len(own), "sets": 1 if method.same_as else len(grids[name]), "hparams": grids[name][number]}
+            | {"published_average": beside[0], "published_worst_group": beside[1], "note": method.notes(solver)}
+        )
+    of_all, index = pd.concat(fits, ignore_index=True), features.projection.isr_class
     return ProtocolResult(
         features.data.name,
         solver,
-        None if isr_index is None else features.data.classes[isr_index],
-        table,
-        tuple(fits),
-        (*_notes(features, fits, fitter), *left_out.values()),
-        dict(published or {}),
+        None if index is None else features.data.classes[index],
         select,
+        pd.DataFrame(table).set_index("method"),
+        of_all,
+        (*_notes(features, of_all, fitter), *left_out.values()),
     )
 
 
@@ -147,58 +216,39 @@ def _projected(data: ProbeInput, **options: Any) -> ProbeFeatures:
     return project(data if isinstance(data, ProbeData) else ProbeData.from_file(data), **options)
 
 
-def _search(
-    of_seeds: Sequence[ProbeFeatures],
-    method: ProbeMethod,
-    grid: list[dict[str, float]],
-    solver: ProbeSolver,
-    rule: str,
-    seeds: int,
-    top: int,
-    tick: Callable[[], None],
-) -> tuple[list[ProbeFit], tuple[ProbeFit, ...]]:
-    """Fit the grid on the first seed and the best sets on the others; all fits, and those of the best set."""
-    from momentalign.selection import best_set, best_sets  # imports pandas
-
-    def fit_sets(indices: list[int], seed: int) -> list[ProbeFit]:
-        features = of_seeds[seed]
-        heads = solver.fit(features, method, [grid[index] for index in indices], seed, tick)
-        return [
-            ProbeFit(
-                method.name,
-                grid[index],
-                index,
-                seed,
-                features.score(head, "train"),
-                features.score(head, "val"),
-                features.score(head, "test"),
-                head,
-            )
-            for index, head in zip(indices, heads, strict=True)
-        ]
-
-    fits = fit_sets(list(range(len(grid))), 0)
-    finalists = sorted(best_sets({fit.hparams_seed: fit.validation(rule) for fit in fits}, top))
-    for seed in range(1, seeds):
-        fits += fit_sets(finalists, seed)
-    by_set = {index: [fit for fit in fits if fit.hparams_seed == index] for index in finalists}
-    chosen = best_set({index: [fit.validation(rule) for fit in of_set] for index, of_set in by_set.items()})
-    return fits, tuple(by_set[chosen])
+def _accuracies(features: ProbeFeatures, head: LinearHead) -> dict[str, float]:
+    scores = {split: features.score(head, split) for split in SPLIT_NAMES}
+    return {f"{split}_{name}": getattr(scores[split], name) for split in SPLIT_NAMES for name in _SCORES.values()}
 
 
-def _notes(features: ProbeFeatures, fits: list[ProbeFit], solver: ProbeSolver) -> tuple[str, ...]:
+def _candidates(fits: pd.DataFrame, rule: str) -> pd.DataFrame:
+    """Fits as :func:`momentalign.selection.finalists` takes them."""
+    metric, split = GROUP_RULES[rule]
+    named = fits.rename(columns={"method": "algorithm", "seed": "trial"})
+    return named.assign(dataset="", setting="probe", validation=fits[f"{split}_{_SCORES[metric]}"])
+
+
+def _mean(name: str, values: pd.Series) -> dict[str, float]:
+    """Mean over seeds and its standard error, ddof 1; NaN for one seed."""
+    return {name: float(values.mean()), f"{name}_se": float(values.sem())}
+
+
+def _percent(mean: float, error: float) -> str:
+    return f"{100 * mean:.2f}" + ("" if math.isnan(error) else f" ± {100 * error:.2f}")
+
+
+def _notes(features: ProbeFeatures, fits: pd.DataFrame, solver: ProbeSolver) -> tuple[str, ...]:
     notes = list(features.data.notes)
     for split in SPLIT_NAMES:
-        groups = features.splits[split].groups
-        absent = [name for index, name in enumerate(features.data.group_names) if not (groups == index).any()]
+        absent = [name for name in features.data.group_names if name not in features.data.count_groups(split)]
         if absent:
             effect = "no method can weigh them" if split == "train" else "left out there"
             notes.append(f"Groups without rows in '{split}', {effect}: {'; '.join(absent)}.")
-    stopped = [fit for fit in fits if not fit.converged]
-    if stopped:
-        names = ", ".join(sorted({fit.method for fit in stopped}))
+    stopped = fits[~fits["converged"]]
+    if len(stopped):
         outcome = "diverged at this learning rate"
         if solver.name == "converged":
             outcome = f"did not converge within {solver.max_iter} iterations"
+        names = ", ".join(sorted(set(stopped["method"])))
         notes.append(f"{len(stopped)} of {len(fits)} fits {outcome} ({names}).")
     return tuple(notes)

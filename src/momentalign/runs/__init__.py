@@ -5,12 +5,11 @@ A run is a folder: `run.json` (what was run and how it ended), `records.jsonl` (
 :class:`Sweep` of two data frames.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from momentalign.runs._config import RunConfig, cell_of
 from momentalign.runs._folder import RunFolder
 from momentalign.runs._locks import BusyError, Claims, is_busy
 from momentalign.runs._planned import remove_planned, write_planned
+from momentalign.runs._read import read_runs
 from momentalign.runs._records import AVERAGED, Record, is_intact, read_records, saved_records, weights_note
 from momentalign.runs._run_json import (
     DivergedError,
@@ -23,10 +22,7 @@ from momentalign.runs._run_json import (
     run_state,
     write_json,
 )
-
-if TYPE_CHECKING:
-    from momentalign.runs._read import read_runs
-    from momentalign.runs._sweep import Sweep
+from momentalign.runs._sweep import Sweep
 
 __all__ = [
     "AVERAGED",
@@ -55,14 +51,3 @@ __all__ = [
     "write_json",
     "write_planned",
 ]
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Import data frames when they are first used: training does without pandas."""
-        if name in ("Sweep", "read_runs"):
-            from momentalign.runs import _read
-
-            return getattr(_read, name)
-        raise AttributeError(f"module 'momentalign.runs' has no attribute {name!r}")

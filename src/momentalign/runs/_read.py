@@ -1,20 +1,22 @@
 """Read folders of runs into data frames. What cannot be read is listed and left out."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from momentalign._format import join_first
 from momentalign.runs._domainbed import DomainBedRecord, read_domainbed
-from momentalign.runs._frame import read_record_frame
 from momentalign.runs._planned import read_planned
 from momentalign.runs._records import is_intact
 from momentalign.runs._run_json import RunState, UnreadableRunError, read_run
 from momentalign.runs._sweep import Sweep, drop_clashes, planned_frame, runs_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHOWN = 3
 _DIVERGED = 10
@@ -89,6 +91,8 @@ def _read(folders: list[tuple[str, Path]], problems: list[str]) -> tuple[pd.Data
         more = len(problems) - _SHOWN
         shown = " ".join(problems[:_SHOWN]) + (f" And {more} more like these." if more > 0 else "")
         raise ValueError(f"None of the runs can be read. {shown}")
+    from momentalign.runs._frame import read_record_frame  # imports pandas and pyarrow
+
     frame, ignored = read_record_frame(names, files, upstream)
     problems += ignored
     return drop_clashes(runs_frame(rows, names), frame, problems)

@@ -1,18 +1,22 @@
 """Runs and their records as two data frames, with one run for each cell of a table."""
 
+from __future__ import annotations
+
 import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from momentalign._format import join_first
 from momentalign.runs._config import CELL, cell_of, differing_keys
 from momentalign.runs._planned import PLANNED_COLUMNS
 from momentalign.runs._run_json import RunState
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PREFERENCE = {RunState.FINISHED: 2, RunState.RUNNING: 1}
 
@@ -51,6 +55,8 @@ class Sweep:
             with groups, the worst group's accuracy on "val" and "test". Accuracies are in 0 to 1, NaN where a run has
             none or has diverged. This is what was recorded last; :func:`momentalign.selection.select` chooses.
         """
+        import pandas as pd
+
         runs = self.runs
         frame = runs[["dataset", "setting", "algorithm", "trial", "hparams_seed"]].copy()
         frame.insert(3, "test_domain", [", ".join(names) for names in runs["test_domains"]])
@@ -69,6 +75,8 @@ class Sweep:
 
     def seconds(self) -> pd.Series:
         """Time from start to end of each run, pauses included; NaN where it is not known."""
+        import pandas as pd
+
         start, end = (
             pd.to_datetime(self.runs[name], errors="coerce", utc=True, format="ISO8601")
             for name in ("started", "finished")
@@ -81,6 +89,8 @@ class Sweep:
 
     def diverged(self) -> pd.Series:
         """The first step of each diverged run whose loss is not finite; accuracies from there on do not count."""
+        import pandas as pd
+
         losses = self.records[~np.isfinite(self.records["value"].to_numpy())]
         losses = losses[(losses["metric"] == "loss") & losses["domain"].isna() & losses["split"].isna()]
         recorded = losses.groupby("run", observed=True)["step"].min()
@@ -113,12 +123,16 @@ def _last_accuracies(last: pd.DataFrame, runs: pd.DataFrame) -> dict[str, pd.Ser
 
 def runs_frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
     """One row per run."""
+    import pandas as pd
+
     frame = pd.DataFrame(rows, index=pd.Index(names, name="run", dtype="object"), dtype="object")
     return frame.astype(dict.fromkeys(("trial", "hparams_seed", "steps"), "int64"))
 
 
 def planned_frame(rows: Mapping[str, tuple[Any, ...]]) -> pd.DataFrame:
     """Planned runs by name as a frame."""
+    import pandas as pd
+
     index = pd.Index(list(rows), name="run", dtype="object")
     return pd.DataFrame(list(rows.values()), index=index, columns=list(PLANNED_COLUMNS), dtype="object")
 

@@ -1,15 +1,20 @@
 """Accuracies of runs as arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from momentalign._types import Array
 from momentalign.runs import Sweep
 from momentalign.selection._averages import with_averages
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _Arrays = tuple[NDArray[np.int64], Array, Array]  # steps, inside, outside
 

@@ -1,10 +1,14 @@
 """Averaged weights as runs of their own: "cma" with `--average sma` is also "cma+sma"."""
 
-from dataclasses import replace
+from __future__ import annotations
 
-import pandas as pd
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from momentalign.runs import AVERAGED, Sweep
+
+if TYPE_CHECKING:
+    pass
 
 
 def with_averages(sweep: Sweep) -> Sweep:
@@ -19,6 +23,8 @@ def with_averages(sweep: Sweep) -> Sweep:
     Returns:
         The same sweep if it has no such runs, or they are split already.
     """
+    import pandas as pd
+
     records = sweep.records
     names = {
         name: name.removeprefix(AVERAGED) for name in records["metric"].cat.categories if name.startswith(AVERAGED)

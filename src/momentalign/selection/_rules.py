@@ -6,12 +6,14 @@ The rules that read only a run's own training domains are scores of records (:fu
 kind, write a function like :func:`_oracle` and add it to `_STEP_RULES`.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from momentalign._types import Array
 from momentalign._validation import check_choice, check_weight
@@ -25,6 +27,9 @@ from momentalign.selection._worst_group import (
     select_worst_group,
     worst_group_candidates,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _Candidate = tuple[FinishedRun, str, int, float, float, float]  # run, test domain, step, validation, test, held-out
 
@@ -121,6 +126,8 @@ def select(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
 
 def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     """Candidates of :func:`select`, with its columns: a row for each set of hyper-parameters and trial, by number."""
+    import pandas as pd
+
     check_weight("reach", reach)
     if check_choice("rule", rule, RULES) in GROUP_RULES:
         return worst_group_candidates(sweep, rule)
@@ -137,6 +144,8 @@ def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame
 
 def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     """Sets of hyper-parameters that are not candidates because they diverged, with the columns that identify them."""
+    import pandas as pd
+
     columns = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "setting"]
     if sweep.diverged().empty:
         return pd.DataFrame(columns=columns)

@@ -1,17 +1,20 @@
 """Selection for the worst group, as in linear probing: a grid on one seed, its five best sets on more seeds.
 
-:func:`best_sets` and :func:`best_set` are the rule; the rest applies it to the records of sweeps. Sets are ranked by
-one of :data:`GROUP_RULES`.
+:func:`finalists` and :func:`choose_sets` are the rule, for candidates from records (:func:`worst_group_candidates`) or
+from fits in memory; sets are ranked by one of :data:`GROUP_RULES`.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-import numpy as np
-import pandas as pd
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from momentalign._validation import check_choice
 from momentalign.runs import Sweep
 from momentalign.selection._averages import with_averages
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GROUP_RULES: Mapping[str, tuple[str, str]] = {
     "worst-group": ("worst_group_accuracy", "val"),
@@ -27,23 +30,9 @@ GROUP_RULES: Mapping[str, tuple[str, str]] = {
 FINALISTS = 5
 
 _KEYS = ["dataset", "setting", "algorithm"]
+_SETS = [*_KEYS, "hparams_seed"]
 CHOICE_COLUMNS = ["dataset", "algorithm", "test_domain", "trial", "hparams_seed", "run", "step"]
 _COLUMNS = [*CHOICE_COLUMNS, "validation", "test", "average", "setting"]
-
-
-def best_sets(validation: Mapping[int, float], top: int = FINALISTS) -> list[int]:
-    """Numbers of the sets with the best validation on one seed, best first; ties go to the higher number."""
-    return sorted(validation, key=lambda number: (validation[number], number), reverse=True)[:top]
-
-
-def best_set(validation: Mapping[int, Sequence[float]]) -> int:
-    """Number of the set with the best mean over seeds, among those with the most seeds; ties go to the higher number.
-
-    A set with fewer seeds has had fewer chances to look bad.
-    """
-    most = max(len(values) for values in validation.values())
-    means = {number: float(np.mean(values)) for number, values in validation.items() if len(values) == most}
-    return best_sets(means, 1)[0]
 
 
 def worst_group_candidates(sweep: Sweep, rule: str = "worst-group") -> pd.DataFrame:
@@ -83,24 +72,30 @@ def worst_group_candidates(sweep: Sweep, rule: str = "worst-group") -> pd.DataFr
     )
 
 
-def finalists(candidates: pd.DataFrame) -> pd.DataFrame:
+def finalists(candidates: pd.DataFrame, top: int = FINALISTS) -> pd.DataFrame:
     """Sets that are run on more seeds: dataset, setting, algorithm and hparams_seed, best first in each algorithm."""
-    rows = []
-    for keys, runs in candidates.groupby(_KEYS):
-        first = runs[runs["trial"] == runs["trial"].min()]
-        rows += [
-            (*keys, number) for number in best_sets(dict(zip(first["hparams_seed"], first["validation"], strict=True)))
-        ]
-    return pd.DataFrame(rows, columns=[*_KEYS, "hparams_seed"])
+    first = candidates.groupby(_KEYS)["trial"].transform("min") == candidates["trial"]
+    return _ranked(candidates[first]).groupby(_KEYS).head(top)[_SETS].reset_index(drop=True)
+
+
+def choose_sets(candidates: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the set with the best mean validation over trials, among the finalists with the most trials.
+
+    A set with fewer trials has had fewer chances to look bad.
+    """
+    sets = candidates.groupby(_SETS, as_index=False)
+    means = sets.agg(validation=("validation", lambda values: values.to_numpy().mean()), trials=("trial", "size"))
+    most = means.groupby(_KEYS)["trials"].transform("max") == means["trials"]
+    best = _ranked(means[most]).drop_duplicates(_KEYS)
+    return candidates.merge(best[_SETS], on=_SETS).sort_values([*_KEYS, "trial"]).reset_index(drop=True)
 
 
 def select_worst_group(sweep: Sweep, rule: str = "worst-group") -> pd.DataFrame:
     """Select the set with the best mean validation over trials, among the finalists; a row for each of its trials."""
     listed = worst_group_candidates(sweep, rule)
-    sets = [*_KEYS, "hparams_seed"]
-    best = [
-        (*keys, best_set({number: values.tolist() for number, values in runs.groupby("hparams_seed")["validation"]}))
-        for keys, runs in listed.merge(finalists(listed), on=sets).groupby(_KEYS)
-    ]
-    chosen = listed.merge(pd.DataFrame(best, columns=sets), on=sets)
-    return chosen.sort_values([*_KEYS, "trial"]).reset_index(drop=True)[_COLUMNS]
+    return choose_sets(listed.merge(finalists(listed), on=_SETS))[_COLUMNS]
+
+
+def _ranked(sets: pd.DataFrame) -> pd.DataFrame:
+    """Best validation first in each algorithm; ties go to the higher number."""
+    return sets.sort_values([*_KEYS, "validation", "hparams_seed"], ascending=[True] * len(_KEYS) + [False, False])
