@@ -29,7 +29,7 @@ def test_measures(rows: GeneratedRows, loss: str, l2: float, bias: bool) -> None
     def measured() -> Any:
         losses = DomainLosses(rows.X, targets(rows, loss), rows.domains, l2=l2, loss=loss, bias=bias)
         point = pareto_point(losses, restarts=1)
-        return transfer_measures(losses, point.head, 1.0, restarts=1)
+        return transfer_measures(losses, point.head, 1.0)
 
     found = answer(measured)
     if found is not None:
@@ -48,14 +48,12 @@ def test_report(rows: GeneratedRows, loss: str, order: int) -> None:
             rows.domains,
             loss=loss,
             order=order,
-            restarts=0,
-            resamples=20,
             target=rows.X[:2],
         )
     )
     if report is not None:
         assert str(report)
-        assert len(report.to_html()) > 1000
+        assert len(report.to_frame()) == len(report.names) * (len(report.names) - 1)
         assert np.isfinite(report.values).all()
 
 

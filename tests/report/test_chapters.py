@@ -20,7 +20,6 @@ from momentalign.report._accuracy_chapters import (
 )
 from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab, figure_json, write_figures
 from momentalign.report._charts import bars, curves, dots, heat, scatter
-from momentalign.report._diagnosis_charts import domain_points
 from momentalign.report._diagnosis_page import _strength
 from momentalign.report._page import make_chapters
 from momentalign.report._style import NameStyles
@@ -66,15 +65,9 @@ def _test(**values: Any) -> Any:
 
 
 def test_a_difference_that_was_not_tested_or_not_found_has_no_colour() -> None:
-    assert _strength(None, "diversity") == _strength(_test(found=False, size=0.9), "diversity") == 0
-    assert _strength(_test(found=True, size=0.9), "diversity") == 0.8
-    assert _strength(_test(found=True, size=0.9), "correlation") == 0.9
-
-
-def test_the_corners_that_make_units_equal_are_invisible() -> None:
-    layers = domain_points(names=False, page=False)["layer"]
-    corners = [layer for layer in layers if layer["encoding"]["x"]["field"] in ("reach", "back")]
-    assert [layer["mark"]["opacity"] for layer in corners] == [0, 0]
+    assert _strength(None, "diversity shift") == _strength(_test(found=False, size=0.9), "diversity shift") == 0
+    assert _strength(_test(found=True, size=0.9), "diversity shift") == 0.8
+    assert _strength(_test(found=True, size=0.9), "correlation shift") == 0.9
 
 
 def selected(hparams: list[dict[str, Any]], rule: str | None = "oracle", status: str = "finished") -> Any:

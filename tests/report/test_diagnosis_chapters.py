@@ -8,7 +8,6 @@ import pytest
 
 from momentalign.report._diagnosis_charts import (
     column_strips,
-    domain_points,
     line_height,
     score_dots,
     stacked_shares,
@@ -20,7 +19,6 @@ from momentalign.tables import (
     ColumnShift,
     ComparedRows,
     DomainDiagnosis,
-    DomainMap,
     DomainShift,
     Estimate,
     LeftOutScore,
@@ -41,10 +39,7 @@ def make_diagnosis(
     numbers: bool = False,
     classes: int = 2,
     columns: int = 2,
-    spread: float = 1.0,
-    shown: float = 0.8,
     together: int = 1,
-    target: str | None = None,
 ) -> DomainDiagnosis:
     """Three domains of four rows; b has the largest score and c too few rows for most measures."""
     values = (
@@ -62,13 +57,9 @@ def make_diagnosis(
         DomainShift("b", ShiftTest(1.5, True), ShiftTest(0.4, True), ShiftTest(0.9, False)),
         DomainShift("c", None, None, None),
     )
-    points = spread * np.array([[1.0, 2.0], [-3.0, 0.5], [0.0, 0.0]])
-    where = DomainMap(points, spread * np.array([[0.5, 0.25], [1.0, 0.5], [0.0, 0.0]]), shown)
     differing = (*(column(f"x{k}") for k in range(columns)), column("kind", found=False, what="red"))
     transfer: Any = None
-    return DomainDiagnosis(
-        rows, PlainFits(scores, np.zeros((12, 1)), together), (), shifts, differing, where, target, transfer
-    )
+    return DomainDiagnosis(rows, PlainFits(scores, np.zeros((12, 1)), together), (), shifts, differing, None, transfer)
 
 
 def panel_of(diagnosis: DomainDiagnosis, key: str) -> tuple[Any, Any]:
@@ -100,28 +91,6 @@ def test_scores_are_drawn_from_the_worst_domain_to_the_best(numbers: bool, facto
 def test_domains_that_are_left_out_together_are_named(together: int) -> None:
     _, note = panel_of(make_diagnosis(together=together), "left-out")
     assert (f"Up to {together} domains are left out at a time." in note) == (together > 1)
-
-
-def test_points_of_the_map_have_their_intervals_inside_equal_axes() -> None:
-    panel, note = panel_of(make_diagnosis(target="b"), "map")
-    rows = {row["domain"]: row for row in panel.rows}
-    ends = ("x", "y", "left", "right", "bottom", "top")
-    assert [rows["a"][key] for key in ends] == [1, 2, 0.5, 1.5, 1.75, 2.25]
-    assert [rows["b"][key] for key in ends] == [-3, 0.5, -4, -2, 0, 1]
-    # The farthest end is b's left one, at -4.
-    assert all(row["reach"] == -row["back"] == pytest.approx(4.4) for row in panel.rows)
-    assert {name: row["kind"] for name, row in rows.items()} == {"a": "source", "b": "target", "c": "source"}
-    assert {row["rows"] for row in panel.rows} == {4}
-    assert "shows 80% of the squared distances" in note
-    assert "The target has another colour" in note
-    assert panel.draw.keywords["names"]
-
-
-def test_a_map_without_distances_has_axes_of_one_unit() -> None:
-    panel, note = panel_of(make_diagnosis(spread=0.0, shown=0.0), "map")
-    assert {row["reach"] for row in panel.rows} == {1.0}
-    assert "No distance is left." in note
-    assert "target" not in note
 
 
 def test_numbers_are_drawn_by_their_quartiles() -> None:
@@ -160,15 +129,15 @@ def test_kinds_of_difference_are_shown_where_they_were_found(numbers: bool) -> N
     texts = {(row["row"], row["column"]): (row["text"], row["share"]) for row in panel.rows}
     # An area under the curve of 0.5 is chance, and colours end at 0 and 1.
     assert texts == {
-        ("a", "label"): ("0.2 sd" if numbers else "25%", 0.25),
-        ("a", "diversity"): ("AUC 0.75", 0.5),
-        ("a", "correlation"): ("12%", 0.125),
-        ("b", "label"): ("1.5 sd" if numbers else "150%", 1.0),
-        ("b", "diversity"): ("AUC 0.40", 0.0),
-        ("b", "correlation"): ("–", 0.0),
-        **{("c", kind): ("few rows", 0.0) for kind in ("label", "diversity", "correlation")},
+        ("a", "label shift"): ("0.2" if numbers else "25%", 0.25),
+        ("a", "diversity shift"): ("0.75", 0.5),
+        ("a", "correlation shift"): ("12%", 0.125),
+        ("b", "label shift"): ("1.5" if numbers else "150%", 1.0),
+        ("b", "diversity shift"): ("0.40", 0.0),
+        ("b", "correlation shift"): ("–", 0.0),
+        **{("c", f"{kind} shift"): ("few rows", 0.0) for kind in ("label", "diversity", "correlation")},
     }
-    assert ("distance of the mean label" in note) == numbers
+    assert ("mean label" in note) == numbers
 
 
 @pytest.mark.parametrize(("found", "shown"), [(2, 2), (14, 12)])
@@ -205,7 +174,6 @@ def test_tables_have_the_scores_and_the_ends_of_each_column() -> None:
 STYLES = NameStyles(("one", "two"))
 CHARTS: dict[str, Any] = {
     "scores": lambda page: score_dots(styles=STYLES, domains=NAMES, x="accuracy, %", page=page),
-    "map": lambda page: domain_points(names=True, page=page),
     "shares": lambda page: stacked_shares(styles=STYLES, domains=NAMES, page=page),
     "ranges": lambda page: value_ranges(domains=NAMES, x="label", page=page),
     "columns": lambda page: column_strips(styles=STYLES, columns=NAMES, page=page),
@@ -230,14 +198,6 @@ def test_charts_order_their_lines_as_given_and_show_what_they_draw(name: str, pa
     assert any("tooltip" in mark for mark in visible)
     assert all("tooltip" not in mark or mark["tooltip"] for mark in visible)
     assert page or "var(--" not in str(visible)  # a file has no style sheet
-
-
-@pytest.mark.parametrize("names", [True, False])
-def test_names_are_written_on_the_map_where_asked(names: bool) -> None:
-    texts = [mark for mark in marks(domain_points(names=names, page=True)) if mark["type"] == "text"]
-    assert len(texts) == names
-    square = domain_points(names=names, page=False)
-    assert square["width"] == square["height"]
 
 
 def test_scores_need_not_start_at_zero() -> None:

@@ -97,10 +97,10 @@ def test_the_largest_gap_of_two_domains() -> None:
 
 def test_lower_estimates_are_named_so() -> None:
     losses = make_losses()
-    measures = transfer_measures(losses, random_head(losses), 1.0, restarts=1)
+    measures = transfer_measures(losses, random_head(losses), 1.0)
     bounds = many_source_bounds(losses, measures)
     assert not bounds.exact
-    errors = target_errors(losses, np.zeros((2, 2)), [0, 1], random_head(losses), 1.0, bounds, restarts=0)
+    errors = target_errors(losses, np.zeros((2, 2)), [0, 1], random_head(losses), 1.0, bounds)
     assert not errors.exact
 
 

@@ -2,10 +2,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from momentalign.theory import DomainLosses, HullCheck, hull_check
-from momentalign.theory._hull import _Kernel
+from momentalign.theory import DomainLosses, HullCheck, _hull, hull_check
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +34,7 @@ def test_a_mixture_is_recognised(weights: list[float], labels: bool) -> None:
     np.testing.assert_allclose(found.weights, weights, atol=0.1)
     assert found.weights.sum() == pytest.approx(1)
     assert found.tenable
-    assert "the bounds' assumption is tenable" in found.sentence
-    assert ("Without labels" in found.sentence) != labels
+    assert found.labelled == labels
 
 
 def test_a_shifted_target_is_not() -> None:
@@ -46,8 +43,7 @@ def test_a_shifted_target_is_not() -> None:
     assert not found.tenable
     assert found.residual > 2 * found.noise
     assert found.p_value == pytest.approx(1 / 201)  # the target counts as one of the samples: never zero
-    assert "do not look like a mixture of the sources" in str(found)
-    assert "Closest mixture: 0 " in str(found)
+    assert "is not a mixture" in str(found)
 
 
 def test_labels_see_what_features_cannot() -> None:
@@ -79,28 +75,15 @@ def test_constant_columns_one_row_and_seeds() -> None:
     assert first.rows == 1
 
 
-def test_few_rows_asked_for_leave_enough_to_resample() -> None:
-    found = check([0.5, 0.3, 0.2], max_rows=1, resamples=20)
+def test_many_rows_are_drawn_in_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_hull, "MOST_ROWS", 1)
+    found = check([0.5, 0.3, 0.2], resamples=20)
     assert found.rows == 50
     assert found.tenable
 
 
-@pytest.mark.parametrize(("residual", "tenable"), [(0.5, True), (1.0, True), (1.0 + 1e-9, False)])
-@pytest.mark.parametrize("labelled", [True, False])
-def test_a_residual_up_to_the_noise_is_tenable_and_said_so(residual: float, tenable: bool, labelled: bool) -> None:
-    found = HullCheck(("a", "b"), np.array([0.25, 0.75]), residual, 1.0, 0.5, 2.0, 40, labelled, 0.95)
-    assert found.tenable == tenable
-    assert ("assumption is tenable" in found.sentence) == tenable
-    assert ("need not hold" in found.sentence) != tenable
-    assert ("Without labels" in found.sentence) == (tenable and not labelled)
-    assert ("features and labels" in found.sentence) == labelled
-    assert "95% of samples of 40 rows from the closest mixture stay below 1)" in found.sentence
-    assert str(found).endswith("Closest mixture: a 0.25, b 0.75.")
-
-
-def test_the_kernel_divides_by_deviations_and_by_the_number_of_columns() -> None:
-    X, y, source = sample([1 / 3] * 3, 90, 0)
-    kernel = _Kernel(DomainLosses(X, y, source), labelled=False)
-    rows = kernel.prepare(torch.from_numpy(X), None)
-    columns = (X - X.mean(0)) / X.std(0) / 3**0.5
-    np.testing.assert_allclose(kernel(rows, rows), (1 + columns @ columns.T) ** 2)
+def test_residual_without_noise() -> None:
+    """By hand: a feature maps to (1, √2 x, x²); both sources have the mean (1, 0, 1), the target (1, 2√2, 4)."""
+    losses = DomainLosses([[-1.0], [1.0], [-1.0], [1.0]], [0, 1, 0, 1], ["a", "a", "b", "b"])
+    found = hull_check(losses, [[2.0]], resamples=20)
+    assert found.residual == pytest.approx((2 * 2.0**2 + 3.0**2) ** 0.5)

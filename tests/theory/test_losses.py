@@ -14,19 +14,17 @@ def test_values_and_derivatives(loss: str) -> None:
     assert_equal(torch.from_numpy(losses.values(head)), reference_values(losses, head))
     gradients = reference_derivatives(1, losses, head) + losses.l2 * head.flatten()
     assert_equal(losses.gradients(head).flatten(1), gradients)
-    assert_equal(losses.gradient_gram(head), gradients @ gradients.T)
     for order in (1, 2):
         derivatives = reference_derivatives(order, losses, head)
-        assert_equal(losses.gram(order, head), derivatives @ derivatives.T)
+        assert_equal(torch.from_numpy(losses.derivative_norms(order, head)), torch.cdist(derivatives, derivatives))
 
 
 def test_names_and_classes_of_any_kind() -> None:
     X = np.arange(8.0).reshape(4, 2)
-    losses = DomainLosses(X, ["b", "a", "b", "c"], ["x", "x", "y", 3])
-    assert losses.names == ("3", "x", "y")
-    assert losses.classes == ["a", "b", "c"]
-    assert losses.counts.tolist() == [1, 2, 1]
-    assert DomainLosses(X, [True, False, True, True], ["1", 1, 1, 1]).names == ("1", "'1'")
+    losses = DomainLosses(X, ["b", "a", "b", "c"], ["x", "x", "y", "z"])
+    assert losses.names == ("x", "y", "z")
+    assert losses.classes == ("a", "b", "c")
+    assert losses.counts.tolist() == [2, 1, 1]
 
 
 def test_data_frames_and_tensors() -> None:
@@ -44,5 +42,5 @@ def test_data_frames_and_tensors() -> None:
 
 
 def test_head_of_another_shape() -> None:
-    with pytest.raises(ValueError, match=r"'head' should have shape \(3, 3\) \(outputs, features and bias\), but has"):
+    with pytest.raises(ValueError, match=r"'head' .*\(3, 3\)"):
         make_losses().values(np.zeros((3, 2)))

@@ -15,15 +15,14 @@ import pytest
 import torch
 
 from momentalign.theory import DomainLosses, ball_radius, pareto_point, taylor_bound, transfer_measures
-from momentalign.theory._minimize import domain_minimizers
 from momentalign.theory._taylor import largest_cumulant
 from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
 
 pytestmark = pytest.mark.slow
 
 SMALL, LARGE = 0.02, 1.0
-HIGH = [("cross_entropy", 4), ("logistic", 5)]
-"""Higher orders, with one feature: dense tensors grow fast."""
+HIGH = [("logistic", 5)]
+"""A higher order, with one feature: dense tensors grow fast."""
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
@@ -31,10 +30,9 @@ def test_holds_on_random_softmax_problems(first: int) -> None:
     for seed in range(first, first + 50):
         losses = make_losses(seed=seed, K=2 + seed % 2, rows=8)
         center = pareto_point(losses, restarts=0).head
-        heads = domain_minimizers(losses)
         norms = {r: losses.derivative_norms(r, center) for r in (1, 2, 3)}
         for radius in (SMALL, LARGE):
-            measures = transfer_measures(losses, center, radius, restarts=2, minimizers=heads)
+            measures = transfer_measures(losses, center, radius)
             off = ~np.eye(len(losses), dtype=bool)
             for order in (1, 2, 3):
                 for form in ("full", "g"):
@@ -122,7 +120,7 @@ def test_logistic_bounds_of_high_order_close_in_on_the_measure() -> None:
     losses = make_losses("logistic", rows=6)
     center = pareto_point(losses, restarts=0).head
     radius = 1.5 / float(losses.inputs.norm(dim=1).max())
-    measures = transfer_measures(losses, center, radius, restarts=2)
+    measures = transfer_measures(losses, center, radius)
     bounds = [taylor_bound(losses, center, radius, measures.minima, order=order) for order in (2, 5, 8, 20)]
     for bound in bounds:
         assert (measures.one_sided <= bound.pairs + bound.remainder + 1e-9).all()
@@ -181,11 +179,11 @@ def test_under_irm() -> None:
 def test_bad_settings() -> None:
     losses = make_losses()
     head = random_head(losses)
-    with pytest.raises(ValueError, match="'order' should be between 1 and 4 for loss 'cross_entropy', but is 5"):
+    with pytest.raises(ValueError, match="'order'"):
         taylor_bound(losses, head, 1.0, np.zeros(3), order=5)
-    with pytest.raises(ValueError, match=r"'excess_loss' should be finite and above 0, but is 0"):
+    with pytest.raises(ValueError, match="'excess_loss'"):
         ball_radius(0, 1e-2)
-    with pytest.raises(ValueError, match=r"'l2' should be finite and above 0, but is -1"):
+    with pytest.raises(ValueError, match="'l2'"):
         ball_radius(0.1, -1)
-    with pytest.raises(ValueError, match=r"'form' should be one of 'full', 'g', 'irm', but is 'IRM'"):
+    with pytest.raises(ValueError, match=r"'form'.*'irm'"):
         taylor_bound(losses, head, 1.0, np.zeros(3), form="IRM")

@@ -11,7 +11,7 @@ from tools.mutation._trial import PYTEST, in_child
 
 LEFT_OUT = (
     *("tests/penalties/test_compile.py", "tests/penalties/test_cuda.py", "tests/penalties/test_gather.py"),
-    *("tests/report/test_page_browser.py", "tests/report/test_diagnosis_page.py", "tests/theory/test_page_browser.py"),
+    *("tests/report/test_page_browser.py", "tests/report/test_diagnosis_page.py"),
     "tests/sklearn/test_contract.py",
 )
 """Tests of compilers, GPUs, browsers and other processes: they take long for what they would notice here."""

@@ -2,11 +2,10 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from momentalign._format import format_duration
 from momentalign.cli._options import option_groups
 from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, share_bar
 from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_table, words_of
@@ -24,7 +23,7 @@ def diagnose(
     ] = "auto",
     l2: Annotated[float, typer.Option(help="Adds l2/2 times the head's squared norm to every loss.")] = 1e-2,
     radius: Annotated[float, typer.Option(help="Of the ball of heads, on standardised features.")] = 1.0,
-    order: Annotated[int, typer.Option(help="Highest order of derivatives, 1 to 4; any for squared error.")] = 3,
+    order: Annotated[int, typer.Option(help="Highest order of derivatives, 1 to 3; any for squared error.")] = 3,
     components: Annotated[int, typer.Option(help="Principal components to keep of wider features.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("transfer.html"),
@@ -41,8 +40,6 @@ def diagnose(
     console = make_console()
     plan = plan_diagnosis(path, test_domain=test_domain, loss=loss, components=components, **table)
     print_lines(console, plan.lines)
-    settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order}
-    console.print(f"Estimated time: {format_duration(plan.seconds(**settings))}.")
     if dry_run:
         console.print("Nothing was written.")
         return
@@ -50,7 +47,7 @@ def diagnose(
 
     interrupted = exit_on_interrupt(console, "Interrupted. Nothing was written.")
     with interrupted, print_warnings(console), share_bar(console) as progress:
-        diagnosis = plan.run(**settings, seed=seed, progress=progress)
+        diagnosis = plan.run(l2=l2, radius=radius, order=order, seed=seed, progress=progress)
     advice = (f"- {line}" for line in diagnosis.advice())
     print_lines(console, ["", *diagnosis.findings(), "", "What to try:", *advice, ""])
     write_diagnosis(diagnosis, out, title=f"Domains of {path.name}", lines=plan.lines)

@@ -48,36 +48,6 @@ def score_dots(*, styles: NameStyles, domains: tuple[str, ...], x: str, page: bo
 
 
 @cache
-def domain_points(*, names: bool, page: bool) -> Spec:
-    """Domains as points in the plane with the intervals of both coordinates; units are equal on both axes.
-
-    Rows: domain, x, y, left, right, bottom, top, kind ("source" or "target"), rows, and reach and back, the ends of
-    both axes; `names` writes the domains' names.
-    """
-    across: dict[str, Any] = {"type": "quantitative", "title": None, "axis": alt.Axis(tickCount=5)}
-    x, y = alt.X("x", **across), alt.Y("y", **across)
-    ink = shade("dim", page)
-    point, other, *_ = palette(page)
-    colour = alt.condition("datum.kind === 'target'", alt.value(other), alt.value(point))
-    base = alt.Chart(DATA)
-    layers: list[Any] = [
-        base.mark_rule(color=ink, opacity=0.6).encode(x=alt.X("left", **across), x2=alt.X2("right"), y=y),
-        base.mark_rule(color=ink, opacity=0.6).encode(y=alt.Y("bottom", **across), y2=alt.Y2("top"), x=x),
-        base.mark_point(filled=True, size=70, opacity=1).encode(
-            x=x, y=y, color=colour, tooltip=[tip("domain"), tip("kind"), tip("rows")]
-        ),
-        # Invisible corners of a square, so that one unit is as long on both axes.
-        base.mark_point(opacity=0, tooltip=None).encode(x=alt.X("reach", **across), y=alt.Y("reach", **across)),
-        base.mark_point(opacity=0, tooltip=None).encode(x=alt.X("back", **across), y=alt.Y("back", **across)),
-    ]
-    if names:
-        text = base.mark_text(align="left", dx=7, dy=-7, fontSize=11, limit=110)
-        layers.append(text.encode(x=x, y=y, text=alt.Text("domain", type="nominal")))
-    spec = ChartBuilder(None, page).finish(layers, 300)
-    return {**spec, "width": 300, "autosize": {"type": "pad"}} if page else {**spec, "width": 300}
-
-
-@cache
 def stacked_shares(*, styles: NameStyles, domains: tuple[str, ...], page: bool) -> Spec:
     """Shares of the classes of each domain, side by side. Rows: label, domain, share, text and number."""
     builder = ChartBuilder(styles, page, "label")

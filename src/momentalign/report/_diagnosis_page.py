@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,16 +11,14 @@ from momentalign.report._chapters import Chapter, Panel, PanelGroup, Tab
 from momentalign.report._charts import heat
 from momentalign.report._diagnosis_charts import (
     column_strips,
-    domain_points,
     score_dots,
     stacked_shares,
     value_ranges,
 )
 from momentalign.report._rendering import render_page
 from momentalign.report._style import LIGHT, NameStyles
-from momentalign.tables import ColumnShift, DomainDiagnosis, Estimate, ShiftTest, class_shares
+from momentalign.tables import ColumnShift, DomainDiagnosis, Estimate, ShiftTest, class_shares, shift_kinds
 
-_NAMED_POINTS = 25
 _MOST_COLUMNS = 12
 _RULE = (
     "Intervals of scores hold with 95%. What leaving a domain out costs is stated if an interval that holds for all "
@@ -54,14 +51,15 @@ def write_diagnosis(
         domain_table=_domain_table(diagnosis),
         column_table=_column_table(diagnosis),
         lines=list(lines),
-        measures=diagnosis.transfer.html_sections("h3"),
+        summary=diagnosis.transfer.summary(),
+        measures=diagnosis.transfer.tables(),
     )
     write_output(Path(path), page)
 
 
 def diagnosis_chapters(diagnosis: DomainDiagnosis) -> list[Chapter]:
     """Charts of the page."""
-    makers = (_score_chapter, _map_chapter, _label_chapter, _shift_chapter, _column_chapter)
+    makers = (_score_chapter, _label_chapter, _shift_chapter, _column_chapter)
     return [make(diagnosis) for make in makers]
 
 
@@ -93,29 +91,6 @@ def _score_chapter(diagnosis: DomainDiagnosis) -> Chapter:
         + (f" Up to {together} domains are left out at a time." if together > 1 else "")
     )
     return _one_chart("left-out", "A plain model on each domain", note, Panel(x, rows, draw), styles)
-
-
-def _map_chapter(diagnosis: DomainDiagnosis) -> Chapter:
-    found = diagnosis.map
-    names, counts = diagnosis.rows.names, diagnosis.rows.counts
-    reach = 1.1 * float(np.abs(np.concatenate([found.points + found.errors, found.points - found.errors])).max()) or 1.0
-    rows = []
-    for index, name in enumerate(names):
-        (x, y), (wide, high) = found.points[index].tolist(), found.errors[index].tolist()
-        ends = {"left": x - wide, "right": x + wide, "bottom": y - high, "top": y + high}
-        numbers = {"x": x, "y": y, **ends, "reach": reach, "back": -reach}
-        shown = {key: round(value, 5) for key, value in numbers.items()}
-        kind = "target" if name == diagnosis.target else "source"
-        rows.append({"domain": name, "kind": kind, "rows": int(counts[index]), **shown})
-    note = (
-        "Domains close to each other have similar averages. Distances are between the averages of the columns, in "
-        "standard deviations of a column, with the sampling noise removed; lines are 95% intervals. "
-        + (f"The picture shows {found.shown:.0%} of the squared distances." if found.shown else "No distance is left.")
-        + (" The target has another colour." if diagnosis.target is not None else "")
-    )
-    draw = partial(domain_points, names=len(names) <= _NAMED_POINTS)
-    panel = Panel("distances of averages, in standard deviations", rows, draw)
-    return _one_chart("map", "Map of the domains", note, panel)
 
 
 def _label_chapter(diagnosis: DomainDiagnosis) -> Chapter:
@@ -152,27 +127,18 @@ def _label_chapter(diagnosis: DomainDiagnosis) -> Chapter:
 
 
 def _shift_chapter(diagnosis: DomainDiagnosis) -> Chapter:
-    numbers = diagnosis.rows.classes is None
-    kinds = {
-        "label": ([shift.label for shift in diagnosis.shifts], "{:.1f} sd" if numbers else "{:.0%}"),
-        "diversity": ([shift.features for shift in diagnosis.shifts], "AUC {:.2f}"),
-        "correlation": ([shift.relation for shift in diagnosis.shifts], "{:.0%}"),
-    }
-    cells: list[dict[str, Any]] = []
-    for kind, (tests, form) in kinds.items():
-        for name, test in zip(diagnosis.rows.names, tests, strict=True):
-            cells.append({"row": name, "column": kind, "text": _shift_text(test, form), "share": _strength(test, kind)})
-    draw = partial(heat, rows=diagnosis.rows.names, columns=tuple(kinds), titles=("domain", "shift"), what="size")
-    note = (
-        "How each domain differs from the others. Label shift: "
-        + ("distance of the mean label. " if numbers else "share of its rows that would need another class to match. ")
-        + "Diversity shift: how well its rows are told from the others by their columns (AUC, 0.5 is chance). "
-        "Correlation shift: what a correction by its own rows removes of the loss of the others' model, its level "
-        "adjusted. A dash: no difference found."
-    )
-    return _one_chart(
-        "kinds", "Kinds of difference", note, Panel("size of the difference where one was found", cells, draw)
-    )
+    kinds = shift_kinds(diagnosis)
+    cells = [
+        {"row": name, "column": kind.name, "text": _shift_text(test, kind.form), "share": _strength(test, kind.name)}
+        for kind in kinds
+        for name, test in zip(diagnosis.rows.names, kind.tests, strict=True)
+    ]
+    columns = tuple(kind.name for kind in kinds)
+    draw = partial(heat, rows=diagnosis.rows.names, columns=columns, titles=("domain", "shift"), what="size")
+    meanings = "; ".join(f"{kind.name}, {kind.meaning}" for kind in kinds)
+    note = f"How each domain differs from the others: {meanings}. A dash: no difference found."
+    panel = Panel("size of the difference where one was found", cells, draw)
+    return _one_chart("kinds", "Kinds of difference", note, panel)
 
 
 def _shift_text(test: ShiftTest | None, form: str) -> str:
@@ -183,7 +149,7 @@ def _strength(test: ShiftTest | None, kind: str) -> float:
     """Strength of a cell's colour, 0 to 1; 0 if no difference was found."""
     if test is None or not test.found:
         return 0.0
-    size = 2 * test.size - 1 if kind == "diversity" else test.size
+    size = 2 * test.size - 1 if kind == "diversity shift" else test.size
     return round(min(max(size, 0.0), 1.0), 3)
 
 

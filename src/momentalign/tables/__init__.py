@@ -22,8 +22,9 @@ from momentalign.tables._sizes import open_npz
 from momentalign.tables._table import Table, check_columns, read_table
 
 if TYPE_CHECKING:
-    from momentalign.tables._column_shifts import ColumnShift, DomainMap
+    from momentalign.tables._column_shifts import ColumnShift
     from momentalign.tables._diagnosis import DomainDiagnosis, TableDiagnosis, plan_diagnosis
+    from momentalign.tables._findings import ShiftKind, shift_kinds
     from momentalign.tables._held_out import TableScores, measure_groups
     from momentalign.tables._model import TableModel, check_model_folder, is_model_folder
     from momentalign.tables._plain_fits import ComparedRows, Estimate, LeftOutScore, PlainFits, RemedyScore
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from momentalign.tables._shifts import DomainShift, ShiftTest, class_shares
 
 _MODULES = {
-    "_column_shifts": ("ColumnShift", "DomainMap"),
+    "_column_shifts": ("ColumnShift",),
     "_diagnosis": ("DomainDiagnosis", "TableDiagnosis", "plan_diagnosis"),
+    "_findings": ("ShiftKind", "shift_kinds"),
     "_held_out": ("TableScores", "measure_groups"),
     "_model": ("TableModel", "check_model_folder", "is_model_folder"),
     "_plain_fits": ("ComparedRows", "Estimate", "LeftOutScore", "PlainFits", "RemedyScore"),
@@ -51,7 +53,6 @@ __all__ = [
     "ColumnShift",
     "ComparedRows",
     "DomainDiagnosis",
-    "DomainMap",
     "DomainShift",
     "EncodedRows",
     "Estimate",
@@ -60,6 +61,7 @@ __all__ = [
     "PlainFits",
     "PredictedRows",
     "RemedyScore",
+    "ShiftKind",
     "ShiftTest",
     "Table",
     "TableDiagnosis",
@@ -86,6 +88,7 @@ __all__ = [
     "read_parquet_metadata",
     "read_table",
     "score_file",
+    "shift_kinds",
     "write_probe",
 ]
 

@@ -1,4 +1,4 @@
-"""Which columns differ between domains, and a map of the domains: distances of means with the noise removed."""
+"""Which columns differ between domains, by distances of means with the noise removed."""
 
 import warnings
 from collections.abc import Sequence
@@ -36,21 +36,6 @@ class ColumnShift:
     missing: Array
 
 
-@dataclass(frozen=True, eq=False)
-class DomainMap:
-    """Domains in two dimensions, by the distances of their means with the noise removed.
-
-    Args:
-        points: In standard deviations of a column, shape (K, 2).
-        errors: Half widths of 95% intervals of the points, shape (K, 2).
-        shown: Share of the squared distances that the map shows, 0 … 1; 0 if none is left beyond the noise.
-    """
-
-    points: Array
-    errors: Array
-    shown: float
-
-
 def rank_columns(
     numbers: Array, missing: NDArray[np.bool_], columns: Sequence[Column], domains: Integers, count: int
 ) -> list[ColumnShift]:
@@ -66,13 +51,13 @@ def rank_columns(
     center, scale = numbers.mean(0), numbers.std(0)
     scale[scale == 0] = 1.0
     standard = (numbers - center) / scale
-    means, noise = domain_means(standard, domains, count)
+    means, noise = _domain_means(standard, domains, count)
     spread = means.var(0, ddof=1) - noise.mean(0)
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore")  # about columns that are constant within every domain
         p_values = f_classif(numbers, domains)[1]
     differs = p_values < (1 - LEVEL) / len(p_values)
-    shares, _ = domain_means(missing.astype(np.float64), domains, count)
+    shares, _ = _domain_means(missing.astype(np.float64), domains, count)
     total = float(spread.clip(min=0).sum()) or 1.0
     found, start = [], 0
     for index, column in enumerate(columns):
@@ -93,35 +78,7 @@ def rank_columns(
     return sorted(found, key=lambda column: -column.share)
 
 
-def map_domains(standard: Array, domains: Integers, count: int) -> DomainMap:
-    """Classical scaling of the distances between domains' means, with the sampling noise removed from the squares.
-
-    Args:
-        standard: Standardised rows, shape (n, D).
-        domains: Index of each row's domain.
-        count: Number of domains K.
-    """
-    means, noise = domain_means(standard, domains, count)
-    offsets = means - means.mean(0)
-    # Expected squared noise of a mean is on the diagonal only; centring spreads it.
-    clean = np.eye(count) - 1 / count
-    gram = offsets @ offsets.T - clean @ np.diag(noise.sum(1)) @ clean
-    values, vectors = np.linalg.eigh(gram)
-    positive = values.clip(min=0).sum()
-    values, vectors = values[::-1][:2], vectors[:, ::-1][:, :2]
-    lengths = np.sqrt(values.clip(min=0))
-    points = np.zeros((count, 2))
-    points[:, : len(lengths)] = vectors * lengths
-    errors = np.zeros((count, 2))
-    for axis in range(len(lengths)):
-        direction = offsets.T @ vectors[:, axis]
-        if lengths[axis] > 0 and (norm := float(np.linalg.norm(direction))) > 0:
-            _, variance = domain_means(standard @ (direction / norm)[:, None], domains, count)
-            errors[:, axis] = 1.96 * np.sqrt(variance[:, 0])
-    return DomainMap(points, errors, float(values.clip(min=0).sum() / positive) if positive > 0 else 0.0)
-
-
-def domain_means(values: Array, domains: Integers, count: int) -> tuple[Array, Array]:
+def _domain_means(values: Array, domains: Integers, count: int) -> tuple[Array, Array]:
     """Means of the columns in each domain, and the variances of these means; both (K, D)."""
     sizes = np.bincount(domains, minlength=count)
     rows = [values[domains == index] for index in range(count)]

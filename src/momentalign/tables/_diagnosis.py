@@ -1,7 +1,5 @@
 """Diagnosis of the domains of a table: how they differ, what that costs a plain model, and what to try."""
 
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from momentalign._types import Array, ReportProgress, ignore_progress
 from momentalign._validation import check_choice, check_count
-from momentalign.tables._column_shifts import ColumnShift, DomainMap, map_domains, rank_columns
+from momentalign.tables._column_shifts import ColumnShift, rank_columns
 from momentalign.tables._columns import Column, fit_encoder
 from momentalign.tables._findings import advise, describe_findings
 from momentalign.tables._labels import check_classes, check_domains, encode_classes, encode_targets, is_quantity
@@ -20,15 +18,12 @@ from momentalign.tables._leaks import describe_leaks
 from momentalign.tables._plain_fits import ComparedRows, PlainFits, RemedyScore, fit_plain, fit_remedies
 from momentalign.tables._shifts import DomainShift, find_shifts
 from momentalign.tables._table import Table, read_table
-from momentalign.tables._timing import seconds_of, threads_for
+from momentalign.tables._timing import threads_for
 from momentalign.theory import DomainLosses, TransferReport, hull_check, transfer_report
 
 _LOSSES = ("auto", "cross_entropy", "squared_error")
 _MOST_COMPARED = 12
-"""Transfer measures take an ascent for every pair of domains: of more domains, those farthest apart are compared."""
-
-_SAMPLE = 1000
-"""Rows from which the time is estimated."""
+"""Transfer measures take an ascent for every pair of domains: of more domains, the largest are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +36,6 @@ class DomainDiagnosis:
         remedies: What balanced rows and alignment gain on left-out domains; empty with fewer than three.
         shifts: Label, diversity and correlation shift of each domain.
         columns: Columns by what they contribute to the difference, the largest first.
-        map: The domains in two dimensions.
         target: Name of the unseen domain, if any.
         transfer: Measures, distances and bounds.
     """
@@ -51,7 +45,6 @@ class DomainDiagnosis:
     remedies: tuple[RemedyScore, ...]
     shifts: tuple[DomainShift, ...]
     columns: tuple[ColumnShift, ...]
-    map: DomainMap
     target: str | None
     transfer: TransferReport
 
@@ -86,32 +79,6 @@ class TableDiagnosis:
     target: str | None
     loss: str
 
-    def seconds(self, *, l2: float = 1e-2, radius: float = 1.0, order: int = 3) -> float:
-        """Estimate the seconds that :meth:`run` takes from small parts of it on a sample, to a factor of three."""
-        count = min(len(self.rows.names), _MOST_COMPARED)
-        settings: dict[str, Any] = {"l2": l2, "radius": radius, "order": order, "restarts": 2, "resamples": 20}
-        with threads_for(self.rows.features.size):
-            measures = _time_sample(
-                self._largest(2), lambda rows: transfer_report(*_arrays(rows), loss=self.loss, **settings)
-            )
-            fits = _time_sample(self.rows, lambda rows: fit_remedies(rows, ignore_progress, fits=1))
-            grams = _time_sample(self._largest(count), lambda rows: self._pair_rows(rows, order), power=2)
-        # Shares of the parts as measured on tables of 4 and 50 domains; the constant is for the page.
-        pairs = count * (count - 1) / 2
-        return 4 + measures * (0.5 + 0.2 * pairs) + fits * (4 + 1.2 * len(self.rows.names)) + grams
-
-    def _largest(self, count: int) -> ComparedRows:
-        """Rows of the largest domains, of all where those have a single label, which cannot be measured."""
-        largest = np.argsort(-self.rows.counts, kind="stable")[:count]
-        rows = self._restrict(np.isin(self.rows.domains, largest))
-        return rows if len(np.unique(rows.targets)) > 1 else self.rows
-
-    def _pair_rows(self, rows: ComparedRows, order: int) -> None:
-        """The part of the transfer report that pairs all rows: cross-entropy's derivatives above the second."""
-        losses = DomainLosses(*_arrays(rows), loss=self.loss)
-        for one in range(3, order + 1) if self.loss == "cross_entropy" else ():
-            losses.gram(one, np.zeros(losses.shape))
-
     def run(
         self, *, l2: float, radius: float, order: int, seed: int, progress: ReportProgress | None = None
     ) -> DomainDiagnosis:
@@ -122,52 +89,38 @@ class TableDiagnosis:
             return lambda name, share: report(name, begin + (end - begin) * share)
 
         rows = self.rows
-        count = len(rows.names)
-        with threads_for(self.rows.features.size):
-            domain_map = map_domains(StandardScaler().fit_transform(self.numbers), rows.domains, count)
-            # First, because it checks its settings before any work.
-            transfer = self._measure(domain_map, l2=l2, radius=radius, order=order, seed=seed, progress=part(0, 0.6))
-            fits = fit_plain(rows, seed, part(0.6, 0.75))
-            shifts = find_shifts(rows, fits.outputs, seed, part(0.75, 0.8))
-            remedies = fit_remedies(rows, part(0.8, 1))
-            columns = rank_columns(self.numbers, self.missing, self.columns, rows.domains, count)
+        with threads_for(rows.features.size):
+            report("transfer measures", 0)  # first, because it checks its settings before any work
+            transfer = self._measure(l2=l2, radius=radius, order=order)
+            fits = fit_plain(rows, seed, part(0.5, 0.7))
+            shifts = find_shifts(rows, fits.outputs, seed, part(0.7, 0.75))
+            remedies = fit_remedies(rows, part(0.75, 1))
+            columns = rank_columns(self.numbers, self.missing, self.columns, rows.domains, len(rows.names))
         report("done", 1.0)
-        return DomainDiagnosis(rows, fits, remedies, shifts, tuple(columns), domain_map, self.target, transfer)
+        return DomainDiagnosis(rows, fits, remedies, shifts, tuple(columns), self.target, transfer)
 
-    def _measure(self, domain_map: DomainMap, *, seed: int, **settings: Any) -> TransferReport:
-        """The transfer report of the sources, or of those farthest from the centre of the map if there are many."""
-        names = np.array(self.rows.names)
-        unseen = names[self.rows.domains] == (self.target or "")
-        sources = self._restrict(~unseen)
-        distance = np.linalg.norm(domain_map.points, axis=1)
-        distance[names == (self.target or "")] = -1
-        far = np.argsort(-distance, kind="stable")[:_MOST_COMPARED]
-        compared = self._restrict(np.isin(self.rows.domains, far) & ~unseen)
-        X, y, domains = _arrays(compared)
-        extra: dict[str, Any] = {}
+    def _measure(self, **settings: Any) -> TransferReport:
+        """The transfer report of the sources, of the largest if there are many; the hull is that of all of them."""
+        rows, names = self.rows, np.array(self.rows.names, dtype=object)
+        is_source = names != self.target
+        largest = np.argsort(-rows.counts * is_source, kind="stable")[:_MOST_COMPARED]
+        sources = is_source[rows.domains]
+        compared = sources & np.isin(rows.domains, largest)
+
+        def arrays(chosen: NDArray[np.bool_]) -> tuple[Array, NDArray[Any], NDArray[Any]]:
+            return rows.features[chosen], rows.targets[chosen], names[rows.domains[chosen]]
+
+        target: dict[str, Any] = {}
         if self.target is not None:
-            rows, labels, _ = _arrays(self._restrict(unseen))
-            known = self.rows.classes is None or np.isin(labels, y).all()
-            extra = {"target": rows, "target_labels": labels if known else None}
-        report = transfer_report(X, y, domains, loss=self.loss, seed=seed, **extra, **settings)
-        if len(sources.names) <= _MOST_COMPARED:
-            return report
-        notes: tuple[str, ...] = (
-            f"Of {len(sources.names)} domains, the {_MOST_COMPARED} farthest from the average are compared here.",
-        )
-        hull = None
-        if extra:
-            losses = DomainLosses(*_arrays(sources), loss=self.loss, l2=settings["l2"])
-            hull = hull_check(losses, extra["target"], extra["target_labels"], seed=seed)
-            notes += ("The hull check is against all of them.",)
-        return replace(report, hull=hull, notes=(*notes, *report.notes))
-
-    def _restrict(self, chosen: NDArray[np.bool_]) -> ComparedRows:
-        """Restrict to the chosen rows and their domains."""
-        rows = self.rows
-        present, domains = np.unique(rows.domains[chosen], return_inverse=True)
-        names = tuple(rows.names[index] for index in present)
-        return ComparedRows(rows.features[chosen], rows.targets[chosen], domains, names, rows.classes)
+            labels = rows.targets[~sources]
+            known = rows.classes is None or np.isin(labels, rows.targets[compared]).all()
+            target = {"target": rows.features[~sources], "target_labels": labels if known else None}
+        X, y, domains = arrays(compared)
+        report = transfer_report(X, y, domains, loss=self.loss, **target, **settings)
+        if target and compared.sum() < sources.sum():
+            losses = DomainLosses(*arrays(sources), loss=self.loss)
+            report = replace(report, hull=hull_check(losses, **target))
+        return report
 
 
 def plan_diagnosis(
@@ -250,18 +203,3 @@ def _domain_rows(table: Table, features: Array, chosen: NDArray[np.bool_], loss:
     else:
         _, targets = encode_targets(targets, "regression", column_name=table.columns["target"])
     return ComparedRows(features[chosen], targets, domains, tuple(map(str, names)), classes)
-
-
-def _arrays(rows: ComparedRows) -> tuple[Array, NDArray[Any], NDArray[Any]]:
-    """Features, labels and domain names of each row."""
-    labels = rows.targets if rows.classes is None else np.array(rows.classes)[rows.targets]
-    return rows.features, labels, np.array(rows.names)[rows.domains]
-
-
-def _time_sample(rows: ComparedRows, work: Callable[[ComparedRows], object], power: int = 1) -> float:
-    """Estimate the seconds of `work`, which grow with a power of the rows, from some of them."""
-    few = rows.sample(_SAMPLE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the run repeats what concerns all rows
-        seconds = seconds_of(lambda: work(few))
-    return seconds * (len(rows.targets) / len(few.targets)) ** power

@@ -1,7 +1,7 @@
 """Scores of a plain model on each domain: left out of training, and with its own rows in training."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,14 +49,6 @@ class ComparedRows:
     def large(self) -> list[int]:
         """Indices of the domains with enough rows to test."""
         return np.flatnonzero(self.counts >= _FEWEST).tolist()
-
-    def sample(self, most: int) -> "ComparedRows":
-        """About `most` of the rows, evenly spaced; every domain and class of a domain keeps its first row."""
-        cells = self.domains if self.classes is None else self.domains * len(self.classes) + self.targets
-        order = np.argsort(cells, kind="stable")
-        number_in_cell = np.arange(len(cells)) - np.searchsorted(cells[order], cells[order])
-        kept = np.sort(order[number_in_cell % max(1, len(cells) // most) == 0])
-        return replace(self, features=self.features[kept], targets=self.targets[kept], domains=self.domains[kept])
 
     def scores(self, predicted: NDArray[Any]) -> Array:
         """1 for a hit and 0 for a miss; the absolute error of a number. Shape (n,)."""
@@ -161,18 +153,18 @@ def fit_plain(rows: ComparedRows, seed: int, progress: ReportProgress) -> PlainF
     return PlainFits(tuple(scores), outputs, -(-count // len(folds)))
 
 
-def fit_remedies(rows: ComparedRows, progress: ReportProgress, *, fits: int | None = None) -> tuple[RemedyScore, ...]:
+def fit_remedies(rows: ComparedRows, progress: ReportProgress) -> tuple[RemedyScore, ...]:
     """Score domains weighted equally, and aligned gradients, against the plain model on left-out domains.
 
     The gain is averaged over rows within each domain, then over domains; its interval is Student's t over domains.
-    Empty with two domains: one cannot be aligned. `fits` limits the domains left out, to estimate the time.
+    Empty with two domains: one cannot be aligned.
     """
     if len(rows.names) < 3:
         return ()
     plain = plain_model(rows)
     aligned = MomentAlignedRegressor() if rows.classes is None else MomentAlignedClassifier()
     models = {"plain": plain, "balanced": plain, "aligned": make_pipeline(StandardScaler(), aligned)}
-    folds = _domain_folds(rows, _REMEDY_FITS)[:fits]
+    folds = _domain_folds(rows, _REMEDY_FITS)
     predicted = {name: np.zeros(len(rows.targets)) for name in models}
     for number, (train, test) in enumerate(folds):
         progress("remedies", number / len(folds))

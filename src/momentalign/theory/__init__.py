@@ -8,12 +8,6 @@ from momentalign.theory._bounds import (
     target_error_bound,
     target_errors,
 )
-from momentalign.theory._connections import (
-    GradientConnections,
-    HessianConnections,
-    gradient_connections,
-    hessian_connections,
-)
 from momentalign.theory._distances import (
     DerivativeDistances,
     MomentGaps,
@@ -33,8 +27,6 @@ __all__ = [
     "Combination",
     "DerivativeDistances",
     "DomainLosses",
-    "GradientConnections",
-    "HessianConnections",
     "HullCheck",
     "ManySourceBounds",
     "MomentGaps",
@@ -45,8 +37,6 @@ __all__ = [
     "TransferReport",
     "ball_radius",
     "derivative_distances",
-    "gradient_connections",
-    "hessian_connections",
     "hull_check",
     "many_source_bounds",
     "mixture_transfer",

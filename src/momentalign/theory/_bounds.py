@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import LinearConstraint, minimize
 
 from momentalign._types import Array
-from momentalign.theory._inputs import as_features
 from momentalign.theory._losses import DomainLosses
 from momentalign.theory._minimize import mixture_minimizer, smallest_loss
 from momentalign.theory._transfer import TransferMeasures, largest_pair, mixture_transfer
@@ -143,15 +142,7 @@ class TargetErrors:
 
 
 def target_errors(
-    losses: DomainLosses,
-    target: Any,
-    target_labels: Any,
-    center: Any,
-    radius: float,
-    bounds: ManySourceBounds,
-    *,
-    restarts: int = 8,
-    seed: int = 0,
+    losses: DomainLosses, target: Any, target_labels: Any, center: Any, radius: float, bounds: ManySourceBounds
 ) -> TargetErrors:
     """Measure the transfer to a labelled target and compare its loss with the bounds.
 
@@ -161,38 +152,35 @@ def target_errors(
         center: Head at the centre of the ball, shape (C, D).
         radius: √δ, above zero.
         bounds: Bounds of these sources over the same ball.
-        restarts: Random starts of the ascent.
     """
-    features = as_features("target", target, losses.features.shape[1])
-    targets = losses.encode_targets("target_labels", target_labels, len(features), "target")
-    joined = losses.with_domain("target", features, targets)
+    features, targets = losses.encode(target, target_labels)
     number = len(losses)
-    rows = np.eye(number + 1)
-    balanced, last = np.append(np.full(number, 1 / number), 0.0), rows[-1]
-
-    def transfer(source: Array) -> float:
-        return mixture_transfer(joined, source, last, center, radius, restarts=restarts, seed=seed)
-
-    values = joined.values(center)
-    minima = [smallest_loss(joined, weights) for weights in (balanced, last)]
-    source_loss, measured = float(balanced @ values), transfer(balanced)
-    return TargetErrors(
-        float(values[-1]),
-        minima[1],
-        source_loss,
-        minima[0],
-        measured,
-        np.array([transfer(row) for row in rows[:-1]]),
-        float(target_error_bound(source_loss, minima[0], minima[1], measured)),
-        float(target_error_bound(source_loss, minima[0], minima[1], bounds.mixture_one_sided)),
-        losses.loss == "squared_error",
+    joined = DomainLosses(
+        torch.cat([losses.features, features]),
+        torch.cat([losses.targets, torch.as_tensor(targets)]),
+        torch.cat([losses.domains, losses.domains.new_full((len(features),), number)]),
+        l2=losses.l2,
+        loss=losses.loss,
+        bias=losses.bias,
     )
+    *sources, last = np.eye(number + 1)
+    balanced = np.mean(sources, 0)
+    values = joined.values(center)
+    source_minimum, minimum = (smallest_loss(joined, weights) for weights in (balanced, last))
+    source_loss = float(balanced @ values)
+    measured, *alone = (mixture_transfer(joined, source, last, center, radius) for source in (balanced, *sources))
+    bound, hull_bound = (
+        float(target_error_bound(source_loss, source_minimum, minimum, transfer))
+        for transfer in (measured, bounds.mixture_one_sided)
+    )
+    exact = losses.loss == "squared_error"
+    loss = float(values[-1])
+    return TargetErrors(loss, minimum, source_loss, source_minimum, measured, np.array(alone), bound, hull_bound, exact)
 
 
 def _gap(losses: DomainLosses, minima: Array, mixture: Array) -> tuple[float, Array]:
     """L_w* − Σ_e w_e L_e* and its derivative in w, the domains' optimality gaps at θ(w)."""
-    head = mixture_minimizer(losses, torch.from_numpy(mixture))
-    gaps = losses.values(head) - minima
+    gaps = losses.values(mixture_minimizer(losses, mixture)) - minima
     return float(mixture @ gaps), gaps
 
 
@@ -201,18 +189,17 @@ def _largest_gap(losses: DomainLosses, minima: Array) -> float:
     number = len(losses)
 
     def negative(w: Array) -> tuple[float, Array]:
-        w = np.clip(w, 0, None)
+        w = w.clip(0)
         value, slope = _gap(losses, minima, w / w.sum())
         return -value, -slope
 
-    start = np.full(number, 1 / number)
     best = minimize(
         negative,
-        start,
+        np.full(number, 1 / number),
         jac=True,
         method="SLSQP",
         bounds=[(0, 1)] * number,
-        constraints=[{"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(number)}],
+        constraints=LinearConstraint(np.ones(number), 1, 1),
         options={"maxiter": 100, "ftol": 1e-12},
     )
-    return max(-float(best.fun), -negative(start)[0])
+    return -float(best.fun)

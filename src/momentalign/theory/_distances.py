@@ -5,6 +5,7 @@ domain are never at distance zero. Leaving the products of a sample with itself 
 """
 
 from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from momentalign import closed_form
 from momentalign._batch import check_order
 from momentalign._types import Array
 from momentalign._validation import check_count
-from momentalign.closed_form import HEADS
-from momentalign.theory._inputs import as_features, check_level, index_named_domains
-from momentalign.theory._losses import DomainLosses
+from momentalign.functional import derivative_gram
+from momentalign.theory._losses import DomainLosses, as_numbers, encode_domains
 
-_BLOCK = 1024
-"""Rows whose inner products with all others are held at a time."""
+_LEVEL = 0.9
+MOST_ROWS = 4000
+"""Rows used in a bootstrap; if there are more, equal shares of the domains are drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +34,8 @@ class DerivativeDistances:
         plain: ‖∇^r L_e − ∇^r L_f‖ of the samples, exactly; biased upward as an estimate for the domains themselves.
         unbiased_squares: Unbiased estimates of the squared distances; below zero where noise outweighs distance, NaN
             for a domain with one row.
-        low: Lower ends of the bootstrap intervals for the squared distances.
+        low: Lower ends of 90% bootstrap intervals for the squared distances.
         high: Upper ends.
-        level: Nominal coverage of the intervals.
     """
 
     order: int
@@ -43,29 +43,10 @@ class DerivativeDistances:
     unbiased_squares: Array
     low: Array
     high: Array
-    level: float
-
-    @property
-    def unbiased(self) -> Array:
-        """Roots of the unbiased squares, zero where these are negative."""
-        roots: Array = np.sqrt(self.unbiased_squares.clip(min=0))
-        return roots
-
-    @property
-    def intervals(self) -> tuple[Array, Array]:
-        """Ends of the intervals for the distances themselves, zero where those of the squares are negative."""
-        return np.sqrt(self.low.clip(min=0)), np.sqrt(self.high.clip(min=0))
 
 
 def derivative_distances(
-    losses: DomainLosses,
-    head: Any,
-    *,
-    order: int = 3,
-    resamples: int = 200,
-    level: float = 0.9,
-    max_rows: int = 4000,
-    seed: int = 0,
+    losses: DomainLosses, head: Any, *, order: int = 3, resamples: int = 200, seed: int = 0
 ) -> dict[int, DerivativeDistances]:
     r"""Distances between the domains' derivatives at a fixed head, with bootstrap intervals.
 
@@ -74,65 +55,44 @@ def derivative_distances(
     resampled within domains. Resampling takes the sample for the population, whose squared distance is the plain one:
     the interval holds the percentiles of the replicates, shifted by the difference. If the true distance is close to
     zero the interval is too wide. A head fitted to the same rows makes them look slightly closer than new rows would.
+    Of more than 4,000 rows equal shares of the domains are drawn, but for `plain`.
 
     Args:
         head: Shape (C, D), held fixed.
-        order: Orders 1 to this one, at most 4 for cross-entropy.
+        order: Orders 1 to this one, at most 3 for cross-entropy.
         resamples: Bootstrap resamples; at least 20.
-        level: Coverage of the intervals, between 0 and 1.
-        max_rows: If there are more rows, that many are drawn in equal shares for the intervals and the unbiased
-            squares (which stay unbiased); `plain` uses all.
 
     Returns:
         The distances by order.
     """
     check_order(order, losses.loss)
     check_count("resamples", resamples, 20)
-    check_level(level)
-    check_count("max_rows", max_rows, 1)
     theta = losses.as_head(head)
-    number, orders = len(losses), range(1, order + 1)
+    number = len(losses)
     rng = np.random.default_rng(seed)
-    rows = rows_by_domain(losses.domains, number, rows_per_domain(max_rows, number), rng)
-    counts = [resampled_counts(len(own), resamples, rng) for own in rows]
-    logits = losses.inputs @ theta.T
-    blocks = [HEADS[losses.loss](logits[own], losses.targets[own]) for own in rows]
-    # By order: means over pairs of rows between domains, of the sample first and then of each resample; (K, K, 1 + B).
-    biased = {r: np.zeros((number, number, 1 + resamples)) for r in orders}
-    unbiased = {r: np.zeros((number, number, 1 + resamples)) for r in orders}
-    for e in range(number):
-        for f in range(e + 1):
-            grams = closed_form.cross_grams(
-                orders, blocks[e], losses.inputs[rows[e]], blocks[f], losses.inputs[rows[f]], False
-            )
-            for r, gram in grams.items():
-                all_pairs, other_pairs = _pair_means(gram, counts[e], counts[f], e == f)
-                biased[r][e, f] = biased[r][f, e] = all_pairs
-                unbiased[r][e, f] = unbiased[r][f, e] = other_pairs
-    return {
-        r: DerivativeDistances(
-            r,
-            losses.derivative_norms(r, theta),
-            *_intervals(_squares(unbiased[r]), _squares(biased[r])[..., 0], level),
-            level,
-        )
-        for r in orders
-    }
-
-
-def _pair_means(gram: Tensor, counts: Tensor, others: Tensor, same: bool) -> tuple[Array, Array]:
-    """Means of a Gram block over all pairs of rows and over pairs of different draws; the sample, then resamples."""
-    size, other_size = gram.shape
-    c = np.hstack([np.ones((size, 1)), counts.numpy()])
-    d = np.hstack([np.ones((other_size, 1)), others.numpy()])
-    sums: Array = (c * (gram.numpy() @ d)).sum(0)
-    means = sums / (size * other_size)
-    if not same:
-        return means, means
-    if size < 2:
-        return means, np.full_like(means, np.nan)
-    own = gram.diagonal().numpy() @ c
-    return means, (sums - own) / (size * (size - 1))
+    rows = rows_by_domain(losses.domains, number, max(50, MOST_ROWS // number), rng)
+    # The sample itself is the first column of the counts.
+    counts = [np.insert(resampled_counts(len(own), resamples, rng), 0, 1.0, axis=1) for own in rows]
+    chosen = np.concatenate(rows)
+    starts = np.cumsum([0, *map(len, rows)])
+    X, targets = losses.features[chosen], losses.targets[chosen]
+    logits = losses.inputs[chosen] @ theta.T
+    found = {}
+    for r in range(1, order + 1):
+        gram = derivative_gram(r, X, logits, targets, loss=losses.loss, bias=losses.bias).numpy()
+        # Means over pairs of rows, and over pairs of different draws; (K, K, 1 + resamples).
+        biased, unbiased = np.zeros((2, number, number, 1 + resamples))
+        for e, f in combinations_with_replacement(range(number), 2):
+            block = gram[starts[e] : starts[e + 1], starts[f] : starts[f + 1]]
+            sums = (counts[e] * (block @ counts[f])).sum(0)
+            biased[e, f] = biased[f, e] = unbiased[e, f] = unbiased[f, e] = sums / block.size
+            if e == f:
+                size = len(block)
+                own = block.diagonal() @ counts[e]
+                unbiased[e, e] = (sums - own) / (size * (size - 1)) if size > 1 else np.nan
+        plain = losses.derivative_norms(r, theta)
+        found[r] = DerivativeDistances(r, plain, *_intervals(_squares(unbiased), _squares(biased)[..., 0]))
+    return found
 
 
 def _squares(means: Array) -> Array:
@@ -144,7 +104,7 @@ def _squares(means: Array) -> Array:
     return squares
 
 
-def _intervals(squares: Array, center: Array, level: float) -> tuple[Array, Array, Array]:
+def _intervals(squares: Array, center: Array) -> tuple[Array, Array, Array]:
     """Estimates and percentile intervals, shifted by the difference between `center` and the estimate.
 
     The replicates estimate `center`, the value of the resampled population. Squares of distances are skewed to the
@@ -152,7 +112,7 @@ def _intervals(squares: Array, center: Array, level: float) -> tuple[Array, Arra
     one was close to its level, or above it, for all distances and row counts tried.
     """
     estimate, replicates = squares[..., 0], squares[..., 1:]
-    tail = (1 - level) / 2
+    tail = (1 - _LEVEL) / 2
     lower, upper = np.quantile(replicates - center[..., None], [tail, 1 - tail], axis=-1)
     return estimate, estimate + lower, estimate + upper
 
@@ -166,14 +126,10 @@ def rows_by_domain(domains: Tensor, number: int, most: int, rng: np.random.Gener
     return drawn
 
 
-def rows_per_domain(max_rows: int, number: int) -> int:
-    """Row limit per domain if all domains together have at most `max_rows`; never below 50, to allow resampling."""
-    return max(50, max_rows // number)
-
-
-def resampled_counts(size: int, resamples: int, rng: np.random.Generator) -> Tensor:
+def resampled_counts(size: int, resamples: int, rng: np.random.Generator) -> Array:
     """Count of each of `size` rows in each bootstrap resample; shape (size, resamples)."""
-    return torch.from_numpy(rng.multinomial(size, np.full(size, 1 / size), resamples).T.astype(np.float64))
+    counts: Array = rng.multinomial(size, np.full(size, 1 / size), resamples).T.astype(np.float64)
+    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +164,8 @@ def moment_gaps(X: Any, domains: Any) -> MomentGaps:
         >>> gaps.average_mean, gaps.average_covariance
         (4.0, 6.0)
     """
-    features = as_features("X", X)
-    names, index = index_named_domains(domains, len(features))
+    features = as_numbers("X", X)
+    names, index = encode_domains(domains, len(features))
     return tensor_moment_gaps(features, index, len(names))
 
 
@@ -234,12 +190,10 @@ def moment_distances(order: int, X: Any, domains: Any) -> Array:
                [3., 0.]])
     """
     check_count("order", order, 1)
-    features = as_features("X", X)
-    names, index = index_named_domains(domains, len(features))
-    _, weights = closed_form.index_domains(index, len(names), features.dtype)
-    gram = torch.zeros(len(names), len(names), dtype=features.dtype)
-    for rows, own in zip(features.split(_BLOCK), weights.split(_BLOCK), strict=True):
-        gram += own.T @ ((rows @ features.T) ** order @ weights)
+    features = as_numbers("X", X)
+    names, index = encode_domains(domains, len(features))
+    parts = [features[index == domain] for domain in range(len(names))]
+    gram = torch.stack([torch.stack([((a @ b.T) ** order).mean() for b in parts]) for a in parts])
     distances: Array = closed_form.distances(gram).numpy()
     return distances
 
@@ -249,16 +203,13 @@ def tensor_moment_gaps(features: Tensor, index: Tensor, number: int) -> MomentGa
     means, covariances = [], []
     for domain in range(number):
         rows = features[index == domain]
-        center = rows.mean(0)
-        means.append(center)
-        spread = rows - center
+        means.append(rows.mean(0))
+        spread = rows - means[-1]
         covariances.append(spread.T @ spread / (len(rows) - 1) if len(rows) > 1 else spread.T @ spread * torch.nan)
-    distances = torch.cdist(torch.stack(means), torch.stack(means), compute_mode="donot_use_mm_for_euclid_dist")
-    first: Array = distances.cpu().numpy()
-    second = np.zeros((number, number))
-    for a in range(number):
-        for b in range(a):
-            second[a, b] = second[b, a] = float((covariances[a] - covariances[b]).norm())
-    pairs = np.tril_indices(number, -1)
-    known = second[pairs][~np.isnan(second[pairs])]
-    return MomentGaps(first, second, float(first[pairs].mean()), float(known.mean()) if len(known) else float("nan"))
+    gaps = np.zeros((2, number, number))
+    for a, b in combinations(range(number), 2):
+        for gap, moments in zip(gaps, (means, covariances), strict=True):
+            gap[a, b] = gap[b, a] = float((moments[a] - moments[b]).norm())
+    first, second = (gap[np.triu_indices(number, 1)] for gap in gaps)
+    known = second[~np.isnan(second)]
+    return MomentGaps(gaps[0], gaps[1], float(first.mean()), float(known.mean()) if len(known) else float("nan"))

@@ -8,29 +8,23 @@ classes for cross-entropy, 1 for the logistic loss, the number of outputs for sq
 with the bias inside the norm, so that each is strongly convex with modulus ν = l2.
 """
 
-from copy import copy
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import check_array
 from torch import Tensor
 
 from momentalign import closed_form
 from momentalign._batch import LOSSES
-from momentalign._format import join_first
 from momentalign._types import Array
-from momentalign._validation import check_choice
+from momentalign._validation import check_choice, check_column, check_labels, check_number
 from momentalign.closed_form import HEADS
 from momentalign.functional import domain_gram
-from momentalign.theory._inputs import (
-    as_features,
-    as_labels,
-    as_outcomes,
-    check_positive,
-    index_known_labels,
-    index_labels,
-    index_named_domains,
-)
 
 
 class DomainLosses:
@@ -39,7 +33,7 @@ class DomainLosses:
     Args:
         X: Features, shape (n, d).
         y: Labels of any kind, shape (n,); real numbers, shape (n,) or (n, C), for squared error.
-        domains: Domain of each row, shape (n,): any labels, strings included.
+        domains: Domain of each row, shape (n,): numbers or strings.
         l2: Adds ½·l2·‖θ‖² to every domain's loss, the bias included; above zero, so that every minimum exists.
         loss: `"cross_entropy"`, `"logistic"` (two classes, one logit) or `"squared_error"`.
         bias: Whether the head has a bias.
@@ -47,7 +41,7 @@ class DomainLosses:
     Example:
         >>> losses = DomainLosses([[1.0], [2.0], [2.0]], ["no", "yes", "no"], ["a", "b", "b"], bias=False)
         >>> losses.names, losses.classes, losses.shape
-        (('a', 'b'), ['no', 'yes'], (2, 1))
+        (('a', 'b'), ('no', 'yes'), (2, 1))
         >>> losses.values([[0.0], [0.0]]).round(4)
         array([0.6931, 0.6931])
     """
@@ -56,41 +50,39 @@ class DomainLosses:
         self, X: Any, y: Any, domains: Any, *, l2: float = 1e-2, loss: str = "cross_entropy", bias: bool = True
     ) -> None:
         self.loss = check_choice("loss", loss, LOSSES)
-        self.l2 = check_positive("l2", l2, "Without it a domain's loss need not have a minimum.")
+        self.l2 = check_positive("l2", l2)
         self.bias = bias
-        self.features = as_features("X", X)
+        self.features = as_numbers("X", X)
         rows = len(self.features)
-        self.classes: list[Any] = []
         if loss == "squared_error":
-            self.targets = as_outcomes("y", y, rows, "X")
+            self.classes: tuple[Any, ...] = ()
+            self.targets = _as_outcomes("y", y, rows, "X")
         else:
-            self.classes, self.targets = index_labels(as_labels("y", y, rows, "X"))
+            self._encoder = LabelEncoder()
+            self.targets = torch.tensor(self._encoder.fit_transform(_as_labels("y", y, rows, "X")))
+            self.classes = tuple(self._encoder.classes_.tolist())
             _check_classes(self.classes, loss)
-        labels, self.domains = index_named_domains(domains, rows)
-        plain = tuple(str(label) for label in labels)
-        self.names = plain if len(set(plain)) == len(plain) else tuple(repr(label) for label in labels)
-        self._prepare()
+        self.names, self.domains = encode_domains(domains, rows)
+        member = F.one_hot(self.domains).double()
+        self.counts = member.sum(0).long()
+        self.weights = member / member.sum(0)
+        self.inputs = closed_form.with_constant(self.features, bias)
 
-    def _prepare(self) -> None:
-        _, self.weights = closed_form.index_domains(self.domains, len(self.names), torch.float64)
-        self.counts = torch.bincount(self.domains, minlength=len(self.names))
-        self.inputs = closed_form.with_constant(self.features, self.bias)
-
-    def with_domain(self, name: str, X: Tensor, targets: Tensor) -> "DomainLosses":
-        """The same losses with one more domain, the last; its features and encoded targets are already checked."""
-        joined = copy(self)
-        joined.features = torch.cat([self.features, X])
-        joined.targets = torch.cat([self.targets, targets])
-        joined.domains = torch.cat([self.domains, self.domains.new_full((len(X),), len(self))])
-        joined.names = (*self.names, name)
-        joined._prepare()
-        return joined
-
-    def encode_targets(self, name: str, y: Any, rows: int, of: str) -> Tensor:
-        """Targets of another sample, encoded by the classes or outputs of this one."""
-        if self.loss == "squared_error":
-            return as_outcomes(name, y, rows, of, self.targets.shape[1])
-        return index_known_labels(name, as_labels(name, y, rows, of), self.classes)
+    def encode(self, target: Any, target_labels: Any = None) -> tuple[Tensor, Tensor | None]:
+        """Check another sample and encode its labels, if known, by the classes of this one."""
+        features = as_numbers("target", target)
+        rows, columns = features.shape
+        if columns != self.features.shape[1]:
+            raise ValueError(f"'target' should have {self.features.shape[1]} columns like 'X', but has {columns}.")
+        if target_labels is None:
+            return features, None
+        if self.loss != "squared_error":
+            labels = _as_labels("target_labels", target_labels, rows, "target")
+            return features, torch.tensor(self._encoder.transform(labels))
+        outcomes = _as_outcomes("target_labels", target_labels, rows, "target")
+        if outcomes.shape[1] != self.targets.shape[1]:
+            raise ValueError(f"'target_labels' should have shape {(rows, self.targets.shape[1])} like 'y'.")
+        return features, outcomes
 
     def __len__(self) -> int:
         return len(self.names)
@@ -114,7 +106,7 @@ class DomainLosses:
     def values(self, head: Any) -> Array:
         """Losses of the domains at a head, L2 term included; shape (K,)."""
         theta = self.as_head(head)
-        samples = sample_losses(self.loss, self.inputs @ theta.T, self.targets)
+        samples = _sample_losses(self.loss, self.inputs @ theta.T, self.targets)
         values: Array = (self.weights.T @ samples + self.l2 / 2 * theta.square().sum()).numpy()
         return values
 
@@ -124,50 +116,108 @@ class DomainLosses:
         residual = HEADS[self.loss](self.inputs @ theta.T, self.targets).gradient
         return torch.einsum("nk,nc,nd->kcd", self.weights, residual, self.inputs) + self.l2 * theta
 
-    def gram(self, order: int, head: Any) -> Tensor:
-        """Inner products of the domains' derivatives of an order, without the L2 term; shape (K, K)."""
-        logits = self.inputs @ self.as_head(head).T
-        return domain_gram(order, self.features, logits, self.targets, self.domains, loss=self.loss, bias=self.bias)
-
     def derivative_norms(self, order: int, head: Any) -> Array:
         """Distances between the domains' derivatives of an order, where the L2 terms cancel; shape (K, K)."""
-        norms: Array = closed_form.distances(self.gram(order, head)).numpy()
+        logits = self.inputs @ self.as_head(head).T
+        gram = domain_gram(order, self.features, logits, self.targets, self.domains, loss=self.loss, bias=self.bias)
+        norms: Array = closed_form.distances(gram).numpy()
         return norms
 
-    def gradient_gram(self, head: Any) -> Tensor:
-        """Inner products of the domains' gradients, L2 term included; shape (K, K)."""
-        gradients = self.gradients(head).flatten(1)
-        return gradients @ gradients.T
+    def mixture(self, weights: Any) -> "WeightedLoss":
+        """Σ_e a_e L_e for weights a (K,) of any sign; rows of weight zero are dropped."""
+        a = torch.as_tensor(weights, dtype=torch.float64)
+        v = self.weights @ a
+        rows = v.nonzero()[:, 0]
+        return WeightedLoss(self.loss, self.inputs[rows], self.targets[rows], v[rows], self.l2 * a.sum())
 
 
-def sample_losses(loss: str, logits: Tensor, targets: Tensor) -> Tensor:
+class WeightedLoss(NamedTuple):
+    r"""The function :math:`\sum_i v_i\,\ell(\theta x_i, y_i) + \frac12\sum_{cj} \lambda_j \theta_{cj}^2` of a head.
+
+    Args:
+        loss: Name of the loss.
+        inputs: Features with the constant, shape (n, D).
+        targets: As the loss takes them.
+        weights: v, shape (n,).
+        l2: λ, a number or of shape (D,).
+    """
+
+    loss: str
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    l2: Tensor
+
+    def evaluate(self, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """Values (S,) and gradients (S, C, D) at heads (S, C, D)."""
+        number, outputs, width = heads.shape
+        rows = len(self.inputs)
+        logits = (self.inputs @ heads.reshape(-1, width).T).reshape(rows * number, outputs)
+        targets = self.targets.repeat_interleave(number, 0)
+        samples = _sample_losses(self.loss, logits, targets).reshape(rows, number)
+        residual = HEADS[self.loss](logits, targets).gradient.reshape(rows, number * outputs)
+        slopes = ((residual * self.weights[:, None]).T @ self.inputs).reshape(heads.shape)
+        ridge = self.l2 * heads
+        return self.weights @ samples + (ridge * heads).sum((1, 2)) / 2, slopes + ridge
+
+    def hessian_times(self, head: Tensor, vector: Tensor) -> Tensor:
+        """Product of the Hessian at a head with a matrix (C, D)."""
+        products = HEADS[self.loss](self.inputs @ head.T, self.targets).hessian_times(self.inputs @ vector.T)
+        return (products * self.weights[:, None]).T @ self.inputs + self.l2 * vector
+
+
+def as_numbers(name: str, value: Any) -> Tensor:
+    """Convert to a finite float64 matrix (n, d) with at least one row."""
+    return torch.tensor(check_array(_as_array(value), dtype=np.float64, input_name=name))
+
+
+def encode_domains(domains: Any, rows: int) -> tuple[tuple[str, ...], Tensor]:
+    """Names of at least two domains, sorted, and the domain index of each of the `rows` rows of 'X'."""
+    encoder = LabelEncoder()
+    index = encoder.fit_transform(_as_labels("domains", domains, rows, "X"))
+    names = tuple(map(str, encoder.classes_))
+    if len(names) < 2:
+        raise ValueError(f"'domains' should name at least two domains, but all {rows} rows are of '{names[0]}'.")
+    return names, torch.tensor(index)
+
+
+def check_positive(name: str, value: object) -> float:
+    """Return `value` as a float if it is finite and above zero."""
+    number = check_number(name, value)
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"'{name}' should be finite and above 0, but is {value!r}.")
+    return number
+
+
+def _as_array(value: Any) -> Any:
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+
+
+def _as_outcomes(name: str, value: Any, rows: int, of: str) -> Tensor:
+    matrix = check_array(_as_array(value), dtype=np.float64, ensure_2d=False, input_name=name)
+    check_column(name, matrix.shape[:1], rows, of)
+    return torch.tensor(matrix.reshape(rows, -1))
+
+
+def _as_labels(name: str, value: Any, rows: int, of: str) -> NDArray[Any]:
+    # As objects: NumPy would turn a list of strings and None into strings.
+    labels = np.array(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(_as_array(value))
+    check_labels(name, labels, rows, of)
+    return labels
+
+
+def _sample_losses(loss: str, logits: Tensor, targets: Tensor) -> Tensor:
     """Loss of each sample, shape (n,)."""
     if loss == "cross_entropy":
         return F.cross_entropy(logits, targets, reduction="none")
     if loss == "logistic":
-        return F.binary_cross_entropy_with_logits(logits[:, 0], targets.to(logits.dtype), reduction="none")
+        return F.binary_cross_entropy_with_logits(logits[:, 0], targets.double(), reduction="none")
     return (logits - targets).square().sum(1) / 2
 
 
-def losses_and_residuals(loss: str, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Loss of each sample (n,) and its gradient in the logits (n, C); cross-entropy computes one softmax for both."""
-    if loss != "cross_entropy":
-        return sample_losses(loss, logits, targets), HEADS[loss](logits, targets).gradient
-    log_probabilities, index = logits.log_softmax(1), targets[:, None]
-    ones = logits.new_ones(()).expand(index.shape)
-    return -log_probabilities.gather(1, index)[:, 0], log_probabilities.exp().scatter_add(1, index, -ones)
-
-
-def _check_classes(classes: list[Any], loss: str) -> None:
+def _check_classes(classes: tuple[Any, ...], loss: str) -> None:
     if any(isinstance(label, float) and not label.is_integer() for label in classes):
-        raise ValueError(
-            f"'y' should hold classes for loss '{loss}', but holds real numbers. Use loss='squared_error' for these."
-        )
-    if len(classes) < 2:
-        raise ValueError(f"'y' should hold at least two classes, but all rows are of class {classes[0]!r}.")
-    if loss == "logistic" and len(classes) > 2:
-        names = join_first([str(label) for label in classes])
-        raise ValueError(
-            f"'y' should hold two classes for loss 'logistic', but holds {len(classes)}: {names}. "
-            "Use loss='cross_entropy'."
-        )
+        raise ValueError(f"'y' should hold classes for loss '{loss}', but holds real numbers. Use 'squared_error'.")
+    if len(classes) < 2 or (loss == "logistic" and len(classes) > 2):
+        expected = "two classes" if loss == "logistic" else "at least two classes"
+        raise ValueError(f"'y' should hold {expected} for loss '{loss}', but holds {len(classes)}.")

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from scipy.optimize import minimize, nnls
+from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize, nnls
+from torch import Tensor
 
 from momentalign._types import Array
 from momentalign._validation import check_count
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._minimize import WeightedLoss, mixture_minimizer
+from momentalign.theory._minimize import mixture_minimizer, solve
 
 _DESCENTS = 3
 """Number of starting mixtures that are optimised."""
@@ -84,7 +84,7 @@ class ParetoPoint:
         return float(self.gradient_norms.max())
 
 
-def pareto_point(losses: DomainLosses, *, restarts: int = 8, seed: int = 0) -> ParetoPoint:
+def pareto_point(losses: DomainLosses, *, restarts: int = 8) -> ParetoPoint:
     r"""Minimise :math:`\max_e \|\nabla L_e(\theta(w))\|` over the simplex.
 
     The derivative is exact: :math:`\partial\theta/\partial w_f = -H_w^{-1} g_f` with :math:`H_w = \sum_e w_e H_e`.
@@ -100,18 +100,39 @@ def pareto_point(losses: DomainLosses, *, restarts: int = 8, seed: int = 0) -> P
         >>> pareto_point(losses).gradient_norms.round(3)  # half-way between the two optima
         array([1., 1.])
     """
-    check_count("restarts", restarts, 0)
-    search = _Search(losses)
     number = len(losses)
     starts = [np.full(number, 1 / number)]
-    if restarts:
+    if check_count("restarts", restarts, 0):
         starts += [0.1 / number + 0.9 * row for row in np.eye(number)]
-        starts += list(np.random.default_rng(seed).dirichlet(np.ones(number), restarts))
-    starts.sort(key=lambda w: search.squares(w).max())
-    for start in starts[:_DESCENTS]:
-        search.descend(start)
-    norms = search.squares(search.best) ** 0.5
-    return ParetoPoint(search.best_head.numpy(), search.best, norms, pareto_check(losses, search.best_head))
+        starts += list(np.random.default_rng(0).dirichlet(np.ones(number), restarts))
+    heads: dict[bytes, Tensor] = {}
+
+    def head(mixture: Array) -> Tensor:
+        """θ(w), which does not change with the length of w; a step may leave the simplex by rounding."""
+        key = mixture.tobytes()
+        if key not in heads:
+            heads[key] = mixture_minimizer(losses, _on_simplex(mixture), next(reversed(heads.values()), None))
+        return heads[key]
+
+    def squares(mixture: Array) -> Array:
+        found: Array = losses.gradients(head(mixture)).square().sum((1, 2)).numpy()
+        return found
+
+    def jacobian(mixture: Array) -> Array:
+        theta = head(mixture)
+        G = losses.gradients(theta)
+        slopes = -solve(losses.mixture(_on_simplex(mixture)), theta, G).flatten(1)
+        curved = [losses.mixture(row).hessian_times(theta, g) for row, g in zip(np.eye(number), G, strict=True)]
+        derivative: Array = np.stack([2 * (slopes @ product.flatten()).numpy() for product in curved])
+        return derivative
+
+    candidates = sorted(starts, key=lambda w: squares(w).max())
+    for start in candidates[:_DESCENTS]:
+        if (scale := squares(start).max()) > 1e-24:
+            candidates.append(_descend(start, squares, jacobian, scale))
+    best = _on_simplex(min(candidates, key=lambda w: squares(w).max()))
+    theta = head(best)
+    return ParetoPoint(theta.numpy(), best, squares(best) ** 0.5, pareto_check(losses, theta))
 
 
 def pareto_check(losses: DomainLosses, head: object) -> Combination:
@@ -123,62 +144,33 @@ def pareto_check(losses: DomainLosses, head: object) -> Combination:
     Returns:
         Weights on the simplex and the norm.
     """
-    return smallest_combination(losses.gradient_gram(head))
+    gradients = losses.gradients(head).flatten(1)
+    return smallest_combination(gradients @ gradients.T)
 
 
-class _Search:
-    """Squared gradient norms and their derivatives over mixtures; caches the last mixture and keeps the best."""
+def _on_simplex(mixture: Array) -> Array:
+    clipped = mixture.clip(0)
+    scaled: Array = clipped / clipped.sum()
+    return scaled
 
-    def __init__(self, losses: DomainLosses) -> None:
-        self.losses = losses
-        self.best, self.best_value = np.zeros(len(losses)), np.inf
-        self.best_head = self._head = torch.zeros(losses.shape, dtype=torch.float64)
-        self._last: tuple[Array, Array] | None = None
 
-    def squares(self, mixture: Array) -> Array:
-        """‖g_e(θ(w))‖² for each domain."""
-        if self._last is None or not np.array_equal(self._last[0], mixture):
-            # The step may leave the simplex by rounding; θ(w) does not change with the length of w.
-            w = np.clip(mixture, 0, None)
-            w = w / w.sum()
-            self._head = mixture_minimizer(self.losses, torch.from_numpy(w), self._head)
-            squares: Array = self.losses.gradients(self._head).square().sum((1, 2)).numpy()
-            self._last = mixture.copy(), squares
-            if squares.max() < self.best_value:
-                self.best, self.best_value, self.best_head = w, float(squares.max()), self._head
-        return self._last[1]
-
-    def jacobian(self, mixture: Array) -> Array:
-        """Derivative of the squares, (K, K): −2 (H_e g_e) · H_w⁻¹ g_f."""
-        self.squares(mixture)
-        losses, head = self.losses, self._head
-        G = losses.gradients(head)
-        mixed = WeightedLoss.mixture(losses, torch.from_numpy(np.clip(mixture, 0, None)))
-        solved = mixed.solve(mixed.residuals(head), G)
-        alone = [WeightedLoss.mixture(losses, row) for row in torch.eye(len(losses), dtype=torch.float64)]
-        products = torch.stack([one.hessian_times(one.residuals(head), g) for one, g in zip(alone, G, strict=True)])
-        derivative: Array = (-2 * products.flatten(1) @ solved.flatten(1).T).numpy()
-        return derivative
-
-    def descend(self, start: Array) -> None:
-        """Minimise t over (w, t) with ‖g_e‖² ≤ t, in units of the largest square at the start."""
-        number = len(start)
-        scale = float(self.squares(start).max())
-        if scale <= 1e-24:
-            return
-        minimize(
-            lambda v: v[-1],
-            np.append(start, 1.0),
-            jac=lambda v: np.append(np.zeros(number), 1.0),
-            method="SLSQP",
-            bounds=[(0, 1)] * number + [(0, None)],
-            constraints=[
-                {"type": "eq", "fun": lambda v: v[:-1].sum() - 1, "jac": lambda v: np.append(np.ones(number), 0.0)},
-                {
-                    "type": "ineq",
-                    "fun": lambda v: v[-1] - self.squares(v[:-1]) / scale,
-                    "jac": lambda v: np.hstack([-self.jacobian(v[:-1]) / scale, np.ones((number, 1))]),
-                },
-            ],
-            options={"maxiter": 100, "ftol": 1e-14},
-        )
+def _descend(start: Array, squares: Any, jacobian: Any, scale: float) -> Array:
+    """Minimise t over (w, t) with squares(w) ≤ t·scale and w on the simplex."""
+    number = len(start)
+    below = NonlinearConstraint(
+        lambda v: v[-1] - squares(v[:-1]) / scale,
+        0,
+        np.inf,
+        jac=lambda v: np.hstack([-jacobian(v[:-1]) / scale, np.ones((number, 1))]),
+    )
+    found = minimize(
+        lambda v: v[-1],
+        np.append(start, 1.0),
+        jac=lambda v: np.append(np.zeros(number), 1.0),
+        method="SLSQP",
+        bounds=[(0, 1)] * number + [(0, None)],
+        constraints=[LinearConstraint(np.append(np.ones(number), 0.0), 1, 1), below],
+        options={"maxiter": 100, "ftol": 1e-14},
+    )
+    mixture: Array = found.x[:-1]
+    return mixture

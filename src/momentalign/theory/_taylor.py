@@ -10,20 +10,16 @@ at the centre, N at most 4 for cross-entropy and any number for the other losses
 """
 
 from dataclasses import dataclass
-from functools import cache
 from math import factorial
 from typing import Any
 
 import numpy as np
-import torch
-from scipy.optimize import minimize_scalar
+from numpy.polynomial import Polynomial
 
 from momentalign._batch import check_order
 from momentalign._types import Array
 from momentalign._validation import check_choice
-from momentalign.closed_form import LogisticResiduals
-from momentalign.theory._inputs import check_positive, check_radius
-from momentalign.theory._losses import DomainLosses
+from momentalign.theory._losses import DomainLosses, check_positive
 from momentalign.theory._transfer import largest_pair
 
 FORMS = ("full", "g", "irm")
@@ -83,8 +79,7 @@ def ball_radius(excess_loss: Any, l2: Any) -> float:
         >>> round(ball_radius(excess_loss=0.02, l2=0.01), 6)
         2.0
     """
-    excess = check_positive("excess_loss", excess_loss, "It is δ_S, what a head may lose on a domain.")
-    return float((2 * excess / check_positive("l2", l2, "It is ν, the modulus of convexity.")) ** 0.5)
+    return float((2 * check_positive("excess_loss", excess_loss) / check_positive("l2", l2)) ** 0.5)
 
 
 def taylor_bound(
@@ -124,7 +119,7 @@ def taylor_bound(
         array([[0. , 1.5],
                [1.5, 0. ]])
     """
-    radius = check_radius(radius)
+    radius = check_positive("radius", radius)
     check_order(order, losses.loss)
     check_choice("form", form, FORMS)
     theta = losses.as_head(center)
@@ -158,7 +153,6 @@ def _remainders(losses: DomainLosses, radius: float, order: int) -> Array:
     return remainder
 
 
-@cache
 def largest_cumulant(order: int) -> float:
     """Largest size of a cumulant of a variable of range one, from the second on.
 
@@ -166,12 +160,10 @@ def largest_cumulant(order: int) -> float:
     cumulant is linear in the distribution, so that three values are enough, and over these the largest is that of two
     (found numerically). The logistic loss has two values at every order.
     """
-
-    def size(logit: float) -> float:
-        residuals = LogisticResiduals(torch.tensor([[logit]], dtype=torch.float64), torch.zeros(1))
-        return abs(residuals.coefficients(order).item())
-
-    grid = np.linspace(0, 20, 2001)
-    best = grid[np.argmax([size(logit) for logit in grid])]
-    found = minimize_scalar(lambda z: -size(z), bounds=(best - 0.01, best + 0.01), options={"xatol": 1e-9})
-    return max(size(best), -float(found.fun))
+    # In t = 2p − 1, where Q_{r+1} = Q_r' p(1 − p) becomes Q_{r+1} = Q_r' (1 − t²)/2.
+    q = Polynomial([0.5, 0.5])
+    for _ in range(order - 1):
+        q = q.deriv() * Polynomial([0.5, 0.0, -0.5])
+    extremes = q.deriv().roots()
+    inside = extremes[(abs(extremes.imag) < 1e-6) & (abs(extremes.real) <= 1)].real
+    return float(abs(q(inside)).max())

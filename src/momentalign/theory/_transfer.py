@@ -1,9 +1,8 @@
 """Transfer measures between all pairs of domains: suprema of loss differences over a ball of heads."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,14 +10,13 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from momentalign._types import Array
-from momentalign._validation import check_choice, check_count
-from momentalign.closed_form import HEADS
-from momentalign.theory._inputs import check_radius
-from momentalign.theory._losses import DomainLosses, losses_and_residuals
-from momentalign.theory._minimize import WeightedLoss, domain_minimizers, mixture_minimizer
+from momentalign.theory._losses import DomainLosses, WeightedLoss, check_positive
+from momentalign.theory._minimize import domain_minimizers, mixture_minimizer
 
 _ITERATIONS = 500
 """Most steps of an ascent."""
+_RESTARTS = 8
+"""Random starts of an ascent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +49,7 @@ class TransferMeasures:
         return self.names[source], self.names[target]
 
 
-def transfer_measures(
-    losses: DomainLosses,
-    center: Any,
-    radius: float,
-    *,
-    method: str = "auto",
-    restarts: int = 8,
-    seed: int = 0,
-    minimizers: list[Tensor] | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> TransferMeasures:
+def transfer_measures(losses: DomainLosses, center: Any, radius: float) -> TransferMeasures:
     r"""Transfer measures between all pairs over the ball :math:`\|\theta - \theta^*\| \le` radius.
 
     The L2 terms of two domains cancel, so all three measures come from the largest values of
@@ -72,10 +60,6 @@ def transfer_measures(
     Args:
         center: Head at the centre of the ball, shape (C, D); the bounds need that of :func:`pareto_point`.
         radius: √δ, above zero.
-        method: `"auto"` is `"closed_form"` for squared error and `"ascent"` otherwise.
-        restarts: Random starts of the ascent.
-        minimizers: The domains' own optimal heads if known; computed otherwise.
-        progress: Called after each pair with the fraction of pairs done.
 
     Example:
         >>> X, domains = np.array([[1.0], [2.0]]), ["a", "b"]
@@ -84,27 +68,13 @@ def transfer_measures(
         array([[0. , 1.5],
                [0. , 0. ]])
     """
-    radius = check_radius(radius)
-    check_count("restarts", restarts, 0)
-    quadratic = losses.loss == "squared_error"
-    check_choice("method", method, ("auto", "closed_form", "ascent"))
-    if method == "closed_form" and not quadratic:
-        raise ValueError(
-            f"method='closed_form' is for loss 'squared_error', but the loss is '{losses.loss}'. Use 'ascent'."
-        )
-    exact = quadratic and method != "ascent"
-    ball = Ball(losses.as_head(center), radius)
-    heads = domain_minimizers(losses) if minimizers is None else minimizers
+    ball = Ball(losses.as_head(center), check_positive("radius", radius))
+    heads = domain_minimizers(losses)
     minima = np.array([losses.values(head)[e] for e, head in enumerate(heads)])
-    number = len(losses)
-    largest = np.zeros((number, number))
-    basis = torch.eye(number, dtype=torch.float64)
-    pairs = list(permutations(range(number), 2))
-    for done, (i, j) in enumerate(pairs, 1):
-        starts = ball.starts([heads[i], heads[j]], restarts, seed)
-        largest[i, j] = _supremum(losses, basis[j] - basis[i], ball, starts, exact)
-        if progress is not None:
-            progress(done / len(pairs))
+    basis = np.eye(len(losses))
+    largest = np.zeros_like(basis)
+    for i, j in permutations(range(len(losses)), 2):
+        largest[i, j] = _supremum(losses, basis[j] - basis[i], ball, [heads[i], heads[j]])
     one_sided = largest - (minima[None, :] - minima[:, None])
     np.fill_diagonal(one_sided, 0.0)
     return TransferMeasures(
@@ -113,14 +83,12 @@ def transfer_measures(
         np.maximum(one_sided, one_sided.T),
         np.maximum(largest, largest.T),
         minima,
-        radius,
-        exact,
+        ball.radius,
+        losses.loss == "squared_error",
     )
 
 
-def mixture_transfer(
-    losses: DomainLosses, source: Any, target: Any, center: Any, radius: float, *, restarts: int = 8, seed: int = 0
-) -> float:
+def mixture_transfer(losses: DomainLosses, source: Any, target: Any, center: Any, radius: float) -> float:
     """One-sided transfer measure between two mixtures of the domains.
 
     Args:
@@ -128,18 +96,15 @@ def mixture_transfer(
         target: Mixture weights of the target, shape (K,).
         center: Head at the centre of the ball, shape (C, D).
         radius: √δ, above zero.
-        restarts: Random starts of the ascent.
 
     Returns:
         T(source‖target); a lower estimate unless the loss is squared error.
     """
-    ball = Ball(losses.as_head(center), check_radius(radius))
-    weights = [torch.as_tensor(w, dtype=torch.float64) for w in (source, target)]
+    ball = Ball(losses.as_head(center), check_positive("radius", radius))
+    weights = np.asarray([source, target], dtype=np.float64)
     heads = [mixture_minimizer(losses, w) for w in weights]
-    minima = [float(w.numpy() @ losses.values(head)) for w, head in zip(weights, heads, strict=True)]
-    starts = ball.starts(heads, restarts, seed)
-    exact = losses.loss == "squared_error"
-    return _supremum(losses, weights[1] - weights[0], ball, starts, exact) - (minima[1] - minima[0])
+    minima = [float(w @ losses.values(head)) for w, head in zip(weights, heads, strict=True)]
+    return _supremum(losses, weights[1] - weights[0], ball, heads) - (minima[1] - minima[0])
 
 
 def largest_pair(matrix: Array) -> tuple[int, int]:
@@ -149,8 +114,7 @@ def largest_pair(matrix: Array) -> tuple[int, int]:
     return int(row), int(column)
 
 
-@dataclass(frozen=True)
-class Ball:
+class Ball(NamedTuple):
     """Heads within `radius` of `center` (C, D)."""
 
     center: Tensor
@@ -159,76 +123,62 @@ class Ball:
     def project(self, heads: Tensor) -> Tensor:
         """Project heads (S, C, D) onto the ball."""
         offset = heads - self.center
-        length = offset.flatten(1).norm(dim=1)
-        shrink = self.radius / length.clamp(min=self.radius)
-        return torch.addcmul(self.center, offset, shrink[:, None, None])
+        return self.center + offset * (self.radius / _lengths(offset).clamp(min=self.radius))
 
-    def starts(self, toward: list[Tensor], restarts: int, seed: int) -> Tensor:
+    def starts(self, toward: list[Tensor]) -> Tensor:
         """Starts (S, C, D): the centre, the projections of given heads, random points of the sphere."""
-        generator = torch.Generator().manual_seed(seed)
-        noise = torch.randn(restarts, *self.center.shape, generator=generator, dtype=self.center.dtype)
-        sphere = self.center + self.radius * noise / noise.flatten(1).norm(dim=1).clamp(min=1e-300)[:, None, None]
+        generator = torch.Generator().manual_seed(0)
+        noise = torch.randn(_RESTARTS, *self.center.shape, generator=generator, dtype=self.center.dtype)
+        sphere = self.center + self.radius * noise / _lengths(noise)
         return torch.cat([self.center[None], self.project(torch.stack(toward)), sphere])
 
 
-def _supremum(losses: DomainLosses, mixture: Tensor, ball: Ball, starts: Tensor, exact: bool) -> float:
+def _supremum(losses: DomainLosses, mixture: Array, ball: Ball, toward: list[Tensor]) -> float:
     """Largest value of Σ_e a_e L_e on the ball for weights that sum to zero, where the L2 terms cancel."""
-    if not exact:
-        return _ascend(WeightedLoss.mixture(losses, mixture), ball, starts)
-    rows = losses.weights @ mixture
-    residual = HEADS[losses.loss](losses.inputs @ ball.center.T, losses.targets).gradient
-    values, vectors = torch.linalg.eigh((losses.inputs * rows[:, None]).T @ losses.inputs)
-    slope = (residual * rows[:, None]).T @ losses.inputs @ vectors
+    function = losses.mixture(mixture)
+    if losses.loss != "squared_error":
+        return ascend(function, ball, ball.starts(toward))
+    values, slopes = function.evaluate(ball.center[None])
+    curvatures, vectors = torch.linalg.eigh((function.inputs * function.weights[:, None]).T @ function.inputs)
+    slope = slopes[0] @ vectors
     # The Hessian is the same for every output: the eigenvalues repeat.
-    eigenvalues = values.repeat(len(slope)).numpy()
-    at_center = float(mixture.numpy() @ losses.values(ball.center))
-    return at_center + largest_quadratic(eigenvalues, slope.flatten().numpy(), ball.radius)
+    eigenvalues = curvatures.repeat(len(slope)).numpy()
+    return values.item() + largest_quadratic(eigenvalues, slope.flatten().numpy(), ball.radius)
 
 
-def _ascend(function: WeightedLoss, ball: Ball, starts: Tensor) -> float:
-    """Largest value found by projected gradient ascent with spectral steps, from all starts (S, C, D) at once."""
-    heads = starts
-    values, slopes = _values_and_slopes(function, heads)
+def ascend(function: WeightedLoss, ball: Ball, heads: Tensor) -> float:
+    """Largest value found by projected gradient ascent with spectral steps, from all heads (S, C, D) at once."""
+    values, slopes = function.evaluate(heads)
     steps = ball.radius / _lengths(slopes)
-    best = float(values.max())
+    best = values.max()
     for _ in range(_ITERATIONS):
-        trial = ball.project(heads + steps[:, None, None] * slopes)
-        move = (trial - heads).flatten(1)
+        trial = ball.project(heads + steps * slopes)
+        moves = trial - heads
         # A start has converged when its step leads back to the same head; it is dropped.
-        active = move.norm(dim=1) > 1e-9 * ball.radius
+        active = _lengths(moves).flatten() > 1e-9 * ball.radius
         if not active.any():
             break
-        if not active.all():
-            heads, slopes, trial, move = heads[active], slopes[active], trial[active], move[active]
-            values, steps = values[active], steps[active]
-        new_values, new_slopes = _values_and_slopes(function, trial)
-        better = new_values >= values + 1e-4 * (slopes.flatten(1) * move).sum(1)
+        heads, slopes, trial, moves, values, steps = (
+            each[active] for each in (heads, slopes, trial, moves, values, steps)
+        )
+        new_values, new_slopes = function.evaluate(trial)
+        better = new_values >= values + 1e-4 * (slopes * moves).sum((1, 2))
         # Barzilai-Borwein step from the latest curvature; a shorter step where the trial gained nothing.
-        bend = (move * (new_slopes - slopes).flatten(1)).sum(1).abs()
-        spectral = move.square().sum(1) / bend.clamp(min=1e-300)
+        bend = (moves * (new_slopes - slopes)).sum((1, 2), keepdim=True).abs()
+        spectral = moves.square().sum((1, 2), keepdim=True) / bend.clamp(min=1e-300)
         longest = 1e3 * ball.radius / _lengths(new_slopes)
-        steps = torch.where(better, torch.minimum(spectral, longest), steps / 4)
         keep = better[:, None, None]
+        steps = torch.where(keep, torch.minimum(spectral, longest), steps / 4)
         heads, slopes = torch.where(keep, trial, heads), torch.where(keep, new_slopes, slopes)
         values = torch.where(better, new_values, values)
-        best = max(best, float(values.max()))
-    return best
+        best = torch.maximum(best, values.max())
+    return best.item()
 
 
-def _lengths(slopes: Tensor) -> Tensor:
-    lengths: Tensor = slopes.flatten(1).norm(dim=1)
-    return lengths.clamp(min=1e-300)
-
-
-def _values_and_slopes(function: WeightedLoss, heads: Tensor) -> tuple[Tensor, Tensor]:
-    """Values (S,) and gradients (S, C, D) at heads (S, C, D), without the L2 term."""
-    number, outputs, width = heads.shape
-    rows = len(function.inputs)
-    logits = (function.inputs @ heads.reshape(-1, width).T).reshape(rows * number, outputs)
-    targets = function.targets.repeat_interleave(number, 0)
-    samples, residual = losses_and_residuals(function.loss, logits, targets)
-    weighted = residual.reshape(rows, number * outputs) * function.weights[:, None]
-    return function.weights @ samples.reshape(rows, number), (weighted.T @ function.inputs).reshape(heads.shape)
+def _lengths(heads: Tensor) -> Tensor:
+    """Norms of matrices (S, C, D), shape (S, 1, 1), never zero."""
+    norms: Tensor = torch.linalg.matrix_norm(heads, keepdim=True)
+    return norms.clamp(min=1e-300)
 
 
 def largest_quadratic(eigenvalues: Array, linear: Array, radius: float) -> float:
