@@ -71,8 +71,6 @@ def check_batch(features: object, logits: object, targets: object, domains: obje
         if tensor.ndim != 2 or tensor.shape[1] == 0:
             raise ValueError(f"'{name}' should have shape (n, {size}), but has shape {tuple(tensor.shape)}.")
     rows = features.shape[0]
-    if rows == 0:
-        raise ValueError("'features' should have at least one row, but has none.")
     for name, tensor in (("logits", logits), ("targets", targets), ("domains", domains)):
         if tensor.ndim == 0 or tensor.shape[0] != rows:
             raise ValueError(

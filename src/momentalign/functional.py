@@ -177,6 +177,8 @@ def _checked(
     check_choice("route", route, ROUTES)
     order = check_order(order, loss)
     batch = check_batch(features, logits, targets, domains, loss=loss)
+    if len(batch.features) == 0:
+        raise ValueError("'features' should have at least one row, but has none.")
     if checks_values(None, batch.features):
         check_values(batch, loss)
     return order, batch

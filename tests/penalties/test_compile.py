@@ -1,6 +1,5 @@
 """In one process a penalty compiles as one graph and reads nothing back from the device."""
 
-import contextlib
 import shutil
 
 import pytest
@@ -53,7 +52,7 @@ def test_default_backend() -> None:
     inputs = case.batch(dtype=torch.float32)
     compiled = torch.compile(CMA(), fullgraph=True)
     for mine, its in zip(value_and_gradients(compiled, inputs), value_and_gradients(CMA(), inputs), strict=True):
-        assert_equal(mine, its, 1e-5)
+        assert_equal(mine, its, 3e-5)
 
 
 def without_values(case: Case, **options: int | None) -> None:
@@ -76,12 +75,3 @@ def test_nothing_is_read_back(case: Case) -> None:
 def test_the_number_of_domains_is_what_saves_reading(case: Case) -> None:
     with pytest.raises(DynamicOutputShapeException):
         without_values(case)
-
-
-@pytest.mark.parametrize(("rows", "looks"), [(2048, False), (2049, True)])
-def test_auto_looks_at_the_domains_of_large_batches_only(rows: int, looks: bool) -> None:
-    with FakeTensorMode():
-        inputs = torch.zeros(rows, 2), torch.zeros(rows, 2), *(torch.zeros(rows, dtype=torch.long) for _ in range(2))
-        CMA(validate=False, num_domains=3)(*inputs)
-        with pytest.raises(DynamicOutputShapeException) if looks else contextlib.nullcontext():
-            CMA(validate=False)(*inputs)

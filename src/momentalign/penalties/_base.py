@@ -173,6 +173,8 @@ class DomainPenalty(nn.Module, ABC):
         batch = check_batch(features, logits, targets, domains, loss=None if self.features_only else self.loss)
         if self.gather and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             batch = gather_batch(batch)
+        if batch.features.shape[0] == 0:  # a rank may have none
+            raise ValueError("'features' should have at least one row, but has none.")
         update = self.training and not alone
         checked = checks_values(self.validate, batch.features)
         if checked and self.num_domains is not None:
@@ -198,7 +200,7 @@ class DomainPenalty(nn.Module, ABC):
                 self._check_values(batch)
             raise
         if checked:
-            self._check_result(total, terms, batch, stacklevel)
+            self._check_result(total, {} if alone else terms, batch, stacklevel)
         if update:
             self.step.add_(1)
         return total if reached is None else torch.where(reached, total, 0.0), terms
@@ -212,7 +214,8 @@ class DomainPenalty(nn.Module, ABC):
         if not math.isfinite(value):
             self._check_values(batch)
             bad = [(f"Term {term!r} of {name}", found) for term, found in terms.items() if not found.isfinite()]
-            check_finite(*(bad[0] if bad else (name, total)), batch.features, self.validate)
+            if terms:  # an overflow may be looked at
+                check_finite(*(bad[0] if bad else (name, total)), batch.features, self.validate)
         unusual = value == 0 and self.compares_domains and not self._warned
         if unusual and bool((batch.domains == batch.domains[0]).all()):
             self._warned = True

@@ -91,29 +91,22 @@ def batches(
 
 
 _DTYPES = [
-    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
-    torch.complex64, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
-    torch.uint32, torch.uint64,
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
 ]  # fmt: skip
 
 
 @st.composite
 def odd_tensors(draw: st.DrawFn, rows: int) -> Any:
-    """Something that was given for a tensor: other types, layouts, devices, shapes, values."""
+    """Something that was given for a tensor: other types, shapes, values."""
     shape = draw(st.sampled_from([(rows, 3), (rows,), (rows, 1), (rows + 1, 3), (rows, 0), (0, 3), (), (rows, 3, 1)]))
     tensor = torch.ones(shape)
     value = draw(st.sampled_from([1.0, 1.0, 0.0, -1.0, 5.0, float("nan"), float("inf"), 1e30]))
     dtype = draw(st.sampled_from(_DTYPES))
-    if dtype.is_floating_point or dtype.is_complex:
+    if dtype.is_floating_point:
         tensor = tensor * value
     tensor = tensor.to(dtype)
-    form = draw(st.sampled_from(["dense"] * 4 + ["sparse", "nested", "meta", "list", "numpy", "none", "number"]))
-    if form == "sparse" and dtype.is_floating_point and tensor.ndim and dtype.itemsize > 1:
-        return tensor.to_sparse()
-    if form == "nested" and tensor.ndim > 1:
-        return torch.nested.as_nested_tensor([tensor, tensor], layout=torch.jagged)
-    if form == "meta":
-        return tensor.to("meta")
+    form = draw(st.sampled_from(["dense"] * 4 + ["list", "numpy", "none", "number"]))
     if form == "list":
         return [[1.0]] * rows
     if form == "numpy":
