@@ -65,15 +65,3 @@ def test_interval_of_a_mean() -> None:
     found = mean_interval(values, 0.9)
     np.testing.assert_allclose([found.low, found.high], [low, high])
     assert mean_interval(np.zeros(3), 0.95).high == 0.0
-
-
-def test_a_sample_has_all_domains_and_classes() -> None:
-    rows = make_rows(size=500, domains=3, rare=1)
-    few = rows.sample(100)
-    assert 100 <= len(few.targets) <= 106
-    assert set(zip(few.domains, few.targets, strict=True)) == set(zip(rows.domains, rows.targets, strict=True))
-    assert few.names == rows.names
-    assert rows.sample(10**6).features.tolist() == rows.features.tolist()
-    numbers = replace(rows, targets=rows.features[:, 0], classes=None).sample(10)
-    assert set(numbers.domains) == {0, 1, 2}
-    np.testing.assert_array_equal(numbers.targets, numbers.features[:, 0])

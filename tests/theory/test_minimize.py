@@ -5,7 +5,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from momentalign.theory import DomainLosses
-from momentalign.theory._minimize import domain_minimizers, mixture_minimizer, solve
+from momentalign.theory._minimize import domain_minimizers, mixture_minimizer, solve_hessian
 from tests.references import assert_equal
 from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
 
@@ -31,7 +31,7 @@ def test_solutions_with_the_hessian(loss: str) -> None:
     losses = make_losses(loss)
     head = random_head(losses)
     right = torch.stack([head, 2 * head + 1])
-    found = solve(losses.mixture(np.full(3, 1 / 3)), head, right).flatten(1)
+    found = solve_hessian(losses.mixture(np.full(3, 1 / 3)), head, right).flatten(1)
     dense = reference_derivatives(2, losses, head).mean(0).reshape(head.numel(), -1)
     assert_equal(found @ (dense + losses.l2 * torch.eye(len(dense), dtype=dense.dtype)), right.flatten(1), 1e-8)
 

@@ -27,6 +27,7 @@ class Fishr(VectorPenalty):
         **options: Arguments of :class:`DomainPenalty`.
 
     Example:
+        >>> import torch
         >>> features, domains = torch.tensor([[0.0], [2.0], [0.0], [4.0]]), torch.tensor([0, 0, 1, 1])
         >>> Fishr(bias=False, loss="logistic")(features, torch.zeros(4, 1), torch.zeros(4), domains)
         tensor(0.1406)

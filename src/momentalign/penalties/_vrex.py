@@ -19,6 +19,7 @@ class VREx(VectorPenalty):
         **options: Arguments of :class:`DomainPenalty`.
 
     Example:
+        >>> import torch
         >>> logits, targets, domains = torch.tensor([[0.0], [0.0]]), torch.tensor([1.0, 3.0]), torch.tensor([0, 1])
         >>> VREx(loss="squared_error")(torch.zeros(2, 1), logits, targets, domains)
         tensor(4.)

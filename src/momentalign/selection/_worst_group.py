@@ -75,7 +75,12 @@ def worst_group_candidates(sweep: Sweep, rule: str = "worst-group") -> pd.DataFr
 def finalists(candidates: pd.DataFrame, top: int = FINALISTS) -> pd.DataFrame:
     """Sets that are run on more seeds: dataset, setting, algorithm and hparams_seed, best first in each algorithm."""
     first = candidates.groupby(_KEYS)["trial"].transform("min") == candidates["trial"]
-    return _ranked(candidates[first].drop_duplicates(_SETS, keep="last")).groupby(_KEYS).head(top)[_SETS].reset_index(drop=True)
+    return (
+        _ranked(candidates[first].drop_duplicates(_SETS, keep="last"))
+        .groupby(_KEYS)
+        .head(top)[_SETS]
+        .reset_index(drop=True)
+    )
 
 
 def choose_sets(candidates: pd.DataFrame) -> pd.DataFrame:

@@ -42,10 +42,10 @@ def mixture_minimizer(losses: DomainLosses, mixture: Any, start: Tensor | None =
         )
     # Differences of values are rounding here; a last Newton step does not need them.
     best = head(found.x)
-    return (best - solve(scaled, best, scaled.evaluate(best[None])[1])[0]) / scale
+    return (best - solve_hessian(scaled, best, scaled.evaluate(best[None])[1])[0]) / scale
 
 
-def solve(function: WeightedLoss, head: Tensor, right: Tensor) -> Tensor:
+def solve_hessian(function: WeightedLoss, head: Tensor, right: Tensor) -> Tensor:
     """Solve Hessian · x = right at a head for each of the matrices `right` (m, C, D)."""
     size = head.numel()
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from momentalign._types import Array
 from momentalign._validation import check_count
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._minimize import mixture_minimizer, solve
+from momentalign.theory._minimize import mixture_minimizer, solve_hessian
 
 _DESCENTS = 3
 """Number of starting mixtures that are optimised."""
@@ -121,7 +121,7 @@ def pareto_point(losses: DomainLosses, *, restarts: int = 8) -> ParetoPoint:
     def jacobian(mixture: Array) -> Array:
         theta = head(mixture)
         G = losses.gradients(theta)
-        slopes = -solve(losses.mixture(_on_simplex(mixture)), theta, G).flatten(1)
+        slopes = -solve_hessian(losses.mixture(_on_simplex(mixture)), theta, G).flatten(1)
         curved = [losses.mixture(row).hessian_times(theta, g) for row, g in zip(np.eye(number), G, strict=True)]
         derivative: Array = np.stack([2 * (slopes @ product.flatten()).numpy() for product in curved])
         return derivative
