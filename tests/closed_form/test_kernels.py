@@ -65,7 +65,7 @@ def past_of(K: int, D: int, C: int) -> list[Tensor]:
 
 def decayed(of: list[Tensor], others: list[Tensor], past: list[Tensor] | None, bias: bool, overwrite: bool = False):  # type: ignore[no-untyped-def]
     before = [None, None] if past is None else [tensor if overwrite else tensor.to(of[0].dtype) for tensor in past]
-    return decayed_spreads([1, 2], SoftmaxResiduals, *of, *others, before, DECAY, bias=bias, overwrite=overwrite)
+    return decayed_spreads([1, 2], SoftmaxResiduals, *of, *others, before, DECAY, bias=bias, overwrite=overwrite)[1:]
 
 
 def assert_near(found: Tensor, expected: Tensor, relative: float = 1e-4) -> None:

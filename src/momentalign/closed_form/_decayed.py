@@ -6,7 +6,7 @@ A spread is :math:`\sum_e q_e \|s_e - \bar s\|^2` with :math:`\bar s = \sum_e q_
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from momentalign.closed_form._cma_host import FusedDecayedSpreads, can_fuse_deca
 from momentalign.closed_form._direct import can_read_values, domain_blocks, with_constant
 from momentalign.closed_form._domains import domain_weights
 from momentalign.closed_form._heads import Residuals
-from momentalign.closed_form._softmax import SoftmaxResiduals, diagonal_blocks, incidence
+from momentalign.closed_form._softmax import SoftmaxResiduals, incidence
 
 
 def decayed_spreads(
@@ -31,11 +31,13 @@ def decayed_spreads(
     *,
     bias: bool,
     overwrite: bool = False,
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Spread of the decayed sums over the domains that have samples, for each order, and the sums, detached.
+    weights: Sequence[float] | None = None,
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Weighted sum of the spreads of decayed sums over the domains that have samples, the spreads, and the sums.
 
     `labels` are the K domains, some may be without samples; `past` has sums (K, q, d, …, d) for each order, or None;
-    `overwrite`: the sums may be written to its memory, which saves a copy.
+    `overwrite`: the sums may be written to its memory, which saves a copy. The sums are detached; with `weights` the
+    spreads may be.
     """
     fused = loss is SoftmaxResiduals and list(orders) == [1, 2]
     if fused and can_fuse_decayed(features, logits, labels, bias):
@@ -45,24 +47,34 @@ def decayed_spreads(
         sums = kept if overwrite else sums
         inputs = features, logits, targets.contiguous(), domains.contiguous(), labels, kept, sums, decay, bias, _plain
         first, second, *_ = FusedDecayedSpreads.apply(*inputs)  # type: ignore[no-untyped-call]
-        return [first, second], sums
-    E, residuals = domain_weights(domains, labels, features.dtype), loss(logits, targets)
-    by_hand = torch.is_grad_enabled() and features.requires_grad and logits.requires_grad and features.is_cpu
-    if loss is SoftmaxResiduals and max(orders) < 3 and by_hand and can_read_values(features):
-        outputs = _ByHand.apply(features, logits, targets, E, list(orders), list(past), decay, bias, overwrite)  # type: ignore[no-untyped-call]
-        return list(outputs[: len(orders)]), list(outputs[len(orders) :])
-    vectors = []
-    for order, before in zip(orders, past, strict=True):
-        now = domain_blocks(order, residuals, features, E, bias)
-        vectors.append(now if before is None else torch.add(now, before, alpha=decay))
-    return _spreads(orders, residuals, vectors, E), [vector.detach() for vector in vectors]
+        spreads = [first, second]
+    elif weights is not None and _by_hand_applies(orders, loss, features, logits):
+        found: list[tuple[Tensor, Tensor, Tensor]] = []
+        given = orders, past, decay, bias, overwrite, weights, found
+        total: Tensor = _ByHand.apply(features, logits, targets, domains, labels, *given)  # type: ignore[no-untyped-call]
+        return total, [spread for spread, *_ in found], [sums for _, sums, _ in found]
+    else:
+        E, residuals = domain_weights(domains, labels, features.dtype), loss(logits, targets)
+        vectors = []
+        for order, before in zip(orders, past, strict=True):
+            now = domain_blocks(order, residuals, features, E, bias)
+            vectors.append(now if before is None else torch.add(now, before, alpha=decay))
+        spreads, sums = _spreads(orders, residuals, vectors, E), [vector.detach() for vector in vectors]
+    terms = (weight * spread for weight, spread in zip(weights or [1.0] * len(orders), spreads, strict=True))
+    return sum(terms, start=features.new_zeros(())), spreads, sums
+
+
+def _by_hand_applies(orders: Sequence[int], loss: type[Residuals], features: Tensor, logits: Tensor) -> bool:
+    trained = torch.is_grad_enabled() and features.requires_grad and logits.requires_grad
+    return trained and features.is_cpu and loss is SoftmaxResiduals and max(orders) < 3 and can_read_values(features)
 
 
 class _ByHand(torch.autograd.Function):
-    """The spreads of orders 1 and 2 of the cross-entropy with their gradients, on the rows of one domain after another.
+    r"""The spreads of orders 1 and 2 of the cross-entropy with their gradient, for eager calls on a CPU.
 
-    An order's derivative v_e is a sum of w_i c_i ⊗ x_i^{⊗r} over the domain's rows, and its spread has the gradient
-    2 q_e M δ_e by v_e, with M the metric of `Residuals.inner` and δ_e the deviation from the mean.
+    Rows are sorted by domain, so that each is multiplied with its own domain alone. With coefficients c_i (q,) of an
+    order, :math:`s_e = \gamma\,\mathrm{past}_e + \frac1{n_e} \sum_i c_i \otimes x_i^{\otimes r}` and the spread has the
+    gradient :math:`\frac{2}{K} M\delta_e` by s_e, with M the metric of `Residuals.inner` and δ_e the deviation.
     """
 
     @staticmethod
@@ -71,87 +83,133 @@ class _ByHand(torch.autograd.Function):
         features: Tensor,
         logits: Tensor,
         targets: Tensor,
-        E: Tensor,
-        orders: list[int],
-        past: list[Tensor | None],
+        domains: Tensor,
+        labels: Tensor,
+        orders: Sequence[int],
+        past: Sequence[Tensor | None],
         decay: float,
         bias: bool,
         overwrite: bool,
-    ) -> tuple[Tensor, ...]:
-        C, present = logits.shape[1], E > 0
-        sizes, order_of_rows = present.sum(0).tolist(), (present * torch.arange(1, 1 + E.shape[1])).sum(1).argsort()
-        order_of_rows = order_of_rows[len(E) - sum(sizes) :]  # rows of no known domain come first
-        X, z, y = with_constant(features, bias)[order_of_rows], logits[order_of_rows], targets[order_of_rows]
-        w, q = E[order_of_rows].sum(1), (torch.tensor(sizes) > 0).to(E.dtype)
-        q /= q.sum()
-        residuals = SoftmaxResiduals(z, y)
-        top, P = residuals.likeliest[:, None], residuals.probabilities
-        values, sums, slopes, deviations = [], [], [], []
-        for order, before in zip(orders, past, strict=True):
-            c = residuals.coefficients(order)
-            wc = c * w[:, None]
-            shape = (E.shape[1], c.shape[1], *[X.shape[1]] * order)
-            s = before if before is not None and overwrite else X.new_empty(shape)
-            flat = (-1, X.shape[1])
-            for e, (x, k) in enumerate(zip(X.split(sizes), wc.split(sizes), strict=True)):
-                left = k.T if order == 1 else (k.T[:, None] * x.T).flatten(0, 1)
-                if before is None:
-                    torch.mm(left, x, out=s[e].view(flat))
-                else:
-                    torch.addmm(before[e].view(flat), left, x, beta=decay, out=s[e].view(flat))
-            delta = s - torch.mv(s.view(len(s), -1).T, q).view(shape[1:])
-            towards = delta if order == 1 else _metric(delta, C)
-            lengths = [torch.dot(a.view(-1), b.view(-1)) for a, b in zip(delta, towards, strict=True)]
-            values.append(torch.dot(torch.stack(lengths), q))
-            dX, dc = torch.empty_like(X), torch.empty_like(c)
-            parts = zip(towards, X.split(sizes), wc.split(sizes), dX.split(sizes), dc.split(sizes), strict=True)
-            for t, x, k, dx, dk in parts:
-                if order == 1:
-                    torch.mm(x, t.T, out=dk)
-                    torch.mm(k, t, out=dx)
-                else:
-                    y_t = (t.view(-1, X.shape[1]) @ x.T).view(*t.shape[:2], -1)
-                    dk.copy_((y_t * x.T).sum(1).T)
-                    dx.copy_((y_t * k.T[:, None]).sum(0).T)
-            scale = torch.repeat_interleave(2 * q, torch.tensor(sizes))[:, None]
-            dX.mul_(order * scale)
-            dP = dc.mul_(scale * w[:, None])
-            if order == 2:
-                a, b = torch.triu_indices(C, C, 1)
-                dP = torch.zeros_like(P).index_add_(1, a, dc * P[:, b]).index_add_(1, b, dc * P[:, a])
-            dP = (dP - dP.gather(1, top)).mul_(P)  # nothing cancels close to one-hot
-            dz = torch.addcmul(dP, P, dP.sum(1, keepdim=True), value=-1)
-            slopes += [
-                torch.zeros_like(each).index_copy_(0, order_of_rows, slope)
-                for each, slope in ((features, dX[:, : features.shape[1]]), (logits, dz))
-            ]
-            sums.append(s)
-            deviations.append(delta)
-        ctx.save_for_backward(features, logits, targets, E, *deviations, *slopes)
-        ctx.orders, ctx.bias = orders, bias
-        ctx.mark_non_differentiable(*sums)
-        return *values, *sums
+        weights: Sequence[float],
+        found: list[tuple[Tensor, Tensor, Tensor]],
+    ) -> Tensor:
+        """The weighted sum; `found` gets spread, sums and deviations of each order."""
+        member = labels[:, None] == domains
+        rows, sizes = member.nonzero()[:, 1], member.sum(1).tolist()
+        own, z, y = (each.index_select(0, rows) for each in (features, logits, targets.long()))
+        batch = _Sorted(with_constant(own, bias), z.softmax(1), y[:, None], sizes)
+        dX, dP = torch.zeros_like(batch.X), torch.zeros_like(batch.P)
+        total = features.new_zeros(())
+        for order, before, weight in zip(orders, past, weights, strict=True):
+            kept = before if overwrite or before is None else before.clone()
+            found.append((_first if order == 1 else _second)(batch, kept, decay, weight, dX, dP))
+            total = torch.add(total, found[-1][0], alpha=weight)
+        P = batch.P
+        dP = dP.sub_(dP.gather(1, P.argmax(1, keepdim=True))).mul_(P)  # nothing cancels close to one-hot
+        dP.addcmul_(P, dP.sum(1, keepdim=True), value=-1)
+        slopes = (
+            (torch.empty_like if len(rows) == len(each) else torch.zeros_like)(each).index_copy_(0, rows, slope)
+            for each, slope in ((features, dX[:, : features.shape[1]]), (logits, dP))
+        )
+        ctx.save_for_backward(features, logits, targets, domains, labels, *slopes, *(each[2] for each in found))
+        ctx.options = orders, bias, weights
+        return total
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        features, logits, targets, E, *rest = ctx.saved_tensors
-        count = len(ctx.orders)
-        grads = grads[:count]
-        if torch.is_grad_enabled():
-            spreads = _around(ctx.orders, SoftmaxResiduals(logits, targets), features, E, rest[:count], ctx.bias)
-            return *torch.autograd.grad(spreads, (features, logits), grads, create_graph=True), *[None] * 7
-        pairs = list(zip(grads, rest[count::2], rest[count + 1 :: 2], strict=True))
-        dX, dz = (sum(grad * pair[k] for grad, *pair in pairs) for k in (0, 1))
-        return dX, dz, *[None] * 7
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        features, logits, targets, domains, labels, dX, dz, *deviations = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return grad * dX, grad * dz, *[None] * 10
+        orders, bias, weights = ctx.options
+        E = domain_weights(domains, labels, features.dtype)
+        spreads = _around(orders, SoftmaxResiduals(logits, targets), features, E, deviations, bias)
+        total = sum(weight * spread for weight, spread in zip(weights, spreads, strict=True))
+        return *torch.autograd.grad(total, (features, logits), grad, create_graph=True), *[None] * 10
 
 
-def _metric(blocks: Tensor, classes: int) -> Tensor:
-    """Blocks (K, q, D, D) of pairs of classes by the metric of their inner products."""
-    if classes == 2:
-        return 4 * blocks
-    flat = blocks.flatten(2)
-    through = incidence(classes, blocks).T.expand(len(flat), -1, -1)
-    return torch.baddbmm(flat, through, diagonal_blocks(blocks, classes), beta=2).view_as(blocks)
+class _Sorted(NamedTuple):
+    """Rows sorted by domain: features with the constant (n, D), P (n, C), targets (n, 1), rows of each domain."""
+
+    X: Tensor
+    P: Tensor
+    y: Tensor
+    sizes: list[int]
+
+    def by_domain(self, values: Tensor) -> tuple[Tensor, ...]:
+        return torch.split_with_sizes(values, self.sizes)
+
+    def sums(self, past: Tensor | None, decay: float, left: Tensor) -> tuple[Tensor, Tensor]:
+        """Means of left ⊗ x over each domain added to its decayed past, which is written to, and their deviations."""
+        s = self.X.new_zeros(len(self.sizes), *left.shape[1:], self.X.shape[1]) if past is None else past
+        parts = zip(s.flatten(1, -2).unbind(), self.by_domain(left.flatten(1)), self.by_domain(self.X), strict=True)
+        for block, k, x in parts:
+            block.addmm_(k.T, x, beta=decay, alpha=1 / max(len(k), 1))
+        absent = [e for e, n in enumerate(self.sizes) if not n]
+        if not absent:
+            return s, s - s.mean(0)
+        delta = s - s[[e for e, n in enumerate(self.sizes) if n]].mean(0)
+        delta[absent] = 0.0
+        return s, delta
+
+    @property
+    def number(self) -> int:
+        """Domains that have rows."""
+        return sum(n > 0 for n in self.sizes)
+
+    def scales(self, weight: float) -> list[float]:
+        """What a deviation is multiplied with in the slope of a row, for each domain."""
+        return [2 * weight / (self.number * n or 1) for n in self.sizes]
+
+    def times(self, blocks: Tensor, weight: float, out: Tensor) -> None:
+        """Blocks (K, r, D) times the rows of their domain and its scale, written to `out` (n, r)."""
+        parts = zip(blocks.unbind(), *map(self.by_domain, (self.X, out)), self.scales(weight), strict=True)
+        for block, x, target, scale in parts:
+            target.addmm_(x, block.T, beta=0.0, alpha=scale)
+
+
+def _first(
+    batch: _Sorted, past: Tensor | None, decay: float, weight: float, dX: Tensor, dP: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Spread of the gradients, sums and deviations; the slopes are added to `dX` and `dP`."""
+    c = batch.P.scatter(1, batch.y, 0.0)  # P − Y, without a difference of numbers close to one
+    c.scatter_(1, batch.y, -c.sum(1, keepdim=True))
+    s, delta = batch.sums(past, decay, c)
+    parts = zip(delta.unbind(), *map(batch.by_domain, (batch.X, c, dX, dP)), batch.scales(weight), strict=True)
+    for t, x, k, dx, dk, scale in parts:
+        dx.addmm_(k, t, alpha=scale)
+        dk.addmm_(x, t.T, alpha=scale)
+    return _square(delta) / batch.number, s, delta
+
+
+def _second(
+    batch: _Sorted, past: Tensor | None, decay: float, weight: float, dX: Tensor, dP: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for Hessians, by the blocks of the pairs of classes a < b; the diagonal blocks are sums of them."""
+    X, P, C = batch.X, batch.P, batch.P.shape[1]
+    a, b = torch.triu_indices(C, C, 1) if C > 2 else torch.arange(2)[:, None]
+    Pa, Pb = (P[:, a], P[:, b]) if C > 2 else P.split(1, 1)
+    c = Pa * Pb
+    along = c[:, :, None] * X[:, None]
+    s, delta = batch.sums(past, decay, along)
+    factor = 2 if C > 2 else 4
+    value = _square(delta) * (factor / batch.number)
+    batch.times(delta.flatten(1, 2), factor * weight, along.flatten(1))  # along becomes Mδ x
+    if C > 2:
+        incident = incidence(C, X)
+        diagonal, through = incident @ delta.flatten(2), X.new_empty(len(X), C, X.shape[1])
+        value += _square(diagonal) / batch.number
+        batch.times(diagonal.view(len(s), -1, X.shape[1]), weight, through.flatten(1))
+        along.baddbmm_(incident.T.expand(len(X), -1, -1), through)
+        dX[:, None].baddbmm_(c[:, None], along, alpha=2)
+    else:
+        dX.addcmul_(along[:, 0], c, value=2)
+    dc = torch.linalg.vecdot(along, X[:, None])
+    dP.index_add_(1, a, dc * Pb).index_add_(1, b, dc * Pa)
+    return value, s, delta
+
+
+def _square(values: Tensor) -> Tensor:
+    return torch.dot(values.view(-1), values.view(-1))
 
 
 def _spreads(orders: Sequence[int], residuals: Residuals, vectors: list[Tensor], E: Tensor) -> list[Tensor]:

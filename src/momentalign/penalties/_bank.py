@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from momentalign._batch import HeadBatch
-from momentalign.closed_form import Residuals, cross_grams, domain_grams
+from momentalign.closed_form import Residuals, cross_grams, domain_grams, domain_weights, present_spread
 from momentalign.penalties._memory import DomainMemory
 
 _NEGLIGIBLE = 1e-3
@@ -42,18 +42,11 @@ class BankedMemory(DomainMemory):
         self.batches = math.ceil(math.log(_NEGLIGIBLE) / math.log(decay))
         self.register_buffer("oldest", torch.zeros(1, dtype=torch.long))
 
-    def domain_grams(
-        self,
-        orders: list[int],
-        loss: type[Residuals],
-        batch: HeadBatch,
-        labels: Tensor,
-        E: Tensor,
-        bias: bool,
-        *,
-        update: bool,
+    def spreads(
+        self, orders: list[int], loss: type[Residuals], batch: HeadBatch, labels: Tensor, bias: bool, *, update: bool
     ) -> list[Tensor]:
-        """Domain Gram (K, K) of each order with the past in it; `labels` and `E` are those of :meth:`index`."""
+        """Spread of each order with the past in it; `labels` are those of :meth:`index`."""
+        E = domain_weights(batch.domains, labels, batch.features.dtype)
         residuals = loss(batch.logits, batch.targets)
         grams = torch.stack(domain_grams(orders, residuals, batch.features, E, bias))
         if self.grams.numel():
@@ -66,7 +59,7 @@ class BankedMemory(DomainMemory):
             with torch.no_grad():
                 self.store("grams", grams)
                 self._deposit({**batch._asdict(), "domains": batch.domains.long(), "weights": E.sum(1)})
-        return list(grams)
+        return [present_spread(gram, E.sum(0) > 0) for gram in grams]
 
     def _crossed(
         self,

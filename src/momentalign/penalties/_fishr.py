@@ -45,7 +45,8 @@ class Fishr(VectorPenalty):
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spread of the averaged variances."""
         # The domains are those of the batch and those remembered.
-        labels, E = self.memory.index(batch.domains, batch.features.dtype)
+        labels = self.memory.index(batch.domains)
+        E = closed_form.domain_weights(batch.domains, labels, batch.features.dtype)
         X = closed_form.with_constant(batch.features, self.bias)
         rows = HeadRows(X, E, HEADS[self.loss](batch.logits, batch.targets), batch.logits, batch.targets)
         sums = self.memory.add("variance", closed_form.variances(rows), labels, update=update)

@@ -11,8 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from momentalign.closed_form import domain_weights
-
 
 class DomainMemory(nn.Module):
     """Labels of the domains seen so far, and buffers that get their size from the first batch.
@@ -30,10 +28,9 @@ class DomainMemory(nn.Module):
         for name in names:
             self.register_buffer(name, torch.zeros(0))
 
-    def index(self, domains: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Labels including those of the batch, ascending, and weights (n, K) that average each domain's samples."""
-        labels = self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
-        return labels, domain_weights(domains, labels, dtype)
+    def index(self, domains: Tensor) -> Tensor:
+        """Labels including those of the batch, ascending."""
+        return self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
 
     def past(self, name: str, like: tuple[int, ...], dtype: torch.dtype, labels: Tensor) -> Tensor | None:
         """Stored sums, expanded to `labels`, cast as the module may have been; None before the first batch."""

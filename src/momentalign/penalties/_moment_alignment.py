@@ -60,24 +60,30 @@ class AlignmentPenalty(DomainPenalty):
             self.memory = BankedMemory([*map(term_name, self.orders)], self.num_domains, self.momentum)
 
     def weigh(self, batch: HeadBatch, names: list[str], *, update: bool) -> tuple[Tensor, dict[str, Tensor]]:
-        """Sum of the weighted spreads, for CMA and its parts in one operation."""
+        """Sum of the weighted spreads, for CMA and its parts, also with momentum, in one operation."""
         orders = [order for order in self.orders if term_name(order) in names]
+        own = type(self).compute_terms is not AlignmentPenalty.compute_terms
         if (
-            type(self).compute_terms is not AlignmentPenalty.compute_terms
+            own
             or not orders
-            or max(orders) > 2
-            or self.loss != "cross_entropy"
-            or self.momentum
             or self.scaling == "relative"
-            or len(batch.features) > closed_form.TILE
-            or not all(self.weights[name] for name in names)
-            or self._route(orders, batch) != "gram"
+            or not (self.momentum or self._is_one_operation(orders, batch))
         ):
             return super().weigh(batch, names, update=update)
         divisors = {order: self._divisor(order, batch) for order in orders}
-        weights = [self.weights[term_name(order)] / divisors[order] if order in orders else 0.0 for order in (1, 2)]
-        total, *spreads = closed_form.weighted_spreads(*batch, self.bias, (weights[0], weights[1]))
-        return total, {term_name(order): _divided(spreads[order - 1], by) for order, by in divisors.items()}
+        weights = {order: self.weights[term_name(order)] / by for order, by in divisors.items()}
+        if self.momentum:
+            total, found = self._with_past(batch, update, [weights.get(order, 0.0) for order in self.orders])
+            spreads = dict(zip(self.orders, found, strict=True))
+        else:
+            pair = weights.get(1, 0.0), weights.get(2, 0.0)
+            total, *found = closed_form.weighted_spreads(*batch, self.bias, pair)
+            spreads = dict(enumerate(found, 1))
+        return total, {term_name(order): _divided(spreads[order], by) for order, by in divisors.items()}
+
+    def _is_one_operation(self, orders: list[int], batch: HeadBatch) -> bool:
+        small = max(orders) < 3 and self.loss == "cross_entropy" and len(batch.features) <= closed_form.TILE
+        return small and all(self.weights[term_name(k)] for k in orders) and self._route(orders, batch) == "gram"
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
         """Spreads of the needed orders, scaled."""
@@ -87,7 +93,8 @@ class AlignmentPenalty(DomainPenalty):
             return {}
         relative = self.scaling == "relative"
         if self.momentum:
-            spreads, energies = self._with_past(batch, update)
+            energies = self._past_energies(batch, update) if relative else []
+            spreads = self._with_past(batch, update)[1]
         else:
             route, bias = self._route(orders, batch), self.bias
             if relative:  # features near 1e10 would overflow in products that the quotient does not depend on
@@ -112,42 +119,44 @@ class AlignmentPenalty(DomainPenalty):
             self.route, orders, batch, loss=self.loss, bias=self.bias, num_domains=self.num_domains, past=past
         )
 
-    def _with_past(self, batch: HeadBatch, update: bool) -> tuple[list[Tensor], list[Tensor]]:
-        """Spreads of the decaying sums, by the route of the first batch, and bounds of the sums' squared norms."""
-        memory, orders, loss = self.memory, self.orders, HEADS[self.loss]
+    def _with_past(
+        self, batch: HeadBatch, update: bool, weights: list[float] | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Weighted sum of the spreads of the decaying sums, and the spreads, by the route of the first batch."""
+        memory, orders, loss, dtype = self.memory, self.orders, HEADS[self.loss], batch.features.dtype
+        names, labels = [*map(term_name, orders)], memory.index(batch.domains)
         if memory.grams.numel():
             route = "gram"
-        elif memory.get_buffer(term_name(orders[0])).numel():
+        elif memory.get_buffer(names[0]).numel():
             route = "direct"
         else:
             route = self._route(orders, batch, past=memory.batches * len(batch.features))
-        labels, E = memory.index(batch.domains, batch.features.dtype)
         if route == "gram":
-            grams = memory.domain_grams(orders, loss, batch, labels, E, self.bias, update=update)
-            spreads = [closed_form.present_spread(gram, E.sum(0) > 0) for gram in grams]
+            spreads = memory.spreads(orders, loss, batch, labels, self.bias, update=update)
+            total = torch.stack(spreads) @ batch.features.new_tensor(weights or [1.0] * len(orders))
         else:
             d, C = batch.features.shape[1] + self.bias, batch.logits.shape[1]
             shapes = [closed_form.blocks_shape(order, loss, d, C) for order in orders]
-            names = list(map(term_name, orders))
-            past = [memory.past(name, size, E.dtype, labels) for name, size in zip(names, shapes, strict=True)]
-            spreads, sums = closed_form.decayed_spreads(
-                orders, loss, *batch, labels, past, self.momentum, bias=self.bias, overwrite=update
+            past = [memory.past(name, size, dtype, labels) for name, size in zip(names, shapes, strict=True)]
+            total, spreads, sums = closed_form.decayed_spreads(
+                orders, loss, *batch, labels, past, self.momentum, bias=self.bias, overwrite=update, weights=weights
             )
             if update:
                 for name, value in zip(names, sums, strict=True):
                     memory.store(name, value)
-        energies = []
-        if self.scaling == "relative":  # bounds of the sums' squared norms: (Σ γ^k) Σ γ^k E(t − k)
-            now = _dispatch.mean_energies(orders, batch, loss=self.loss, bias=self.bias)
-            totals = torch.stack([*now, E.new_ones(())])
-            if memory.energies.numel():
-                totals = torch.add(totals, memory.energies.to(E.dtype), alpha=self.momentum)
-            energies = list((totals[-1] * totals[:-1]).unbind())
-            if update:
-                memory.store("energies", totals)
         if update:
             memory.store("labels", labels)
-        return spreads, energies
+        return total, spreads
+
+    def _past_energies(self, batch: HeadBatch, update: bool) -> list[Tensor]:
+        """Bounds of the sums' mean squared norms, (Σ γ^k) Σ γ^k E(t − k)."""
+        now = _dispatch.mean_energies(self.orders, batch, loss=self.loss, bias=self.bias)
+        totals = torch.stack([*now, batch.features.new_ones(())])
+        if self.memory.energies.numel():
+            totals = torch.add(totals, self.memory.energies.to(totals.dtype), alpha=self.momentum)
+        if update:
+            self.memory.store("energies", totals)
+        return list((totals[-1] * totals[:-1]).unbind())
 
 
 class MomentAlignment(AlignmentPenalty):
