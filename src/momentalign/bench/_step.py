@@ -97,7 +97,7 @@ def _penalties(size: BatchSize, device: torch.device, baselines: bool) -> dict[s
         "CMA, gram": from_head(CMA(1.0, 0.1, route="gram", validate=False, num_domains=size.K), device),
         "CORAL": from_head(CORAL(validate=False), device),
         "Fishr": from_head(Fishr(validate=False, num_domains=size.K), device),
-        "HGP": from_head(HGP(validate=False), device),
+        "HGP": from_head(HGP(validate=False, num_domains=size.K), device),
         "ERM again": None,
     }
     if baselines:
