@@ -88,7 +88,8 @@ def spreads(
         return closed_form.gram_spreads(
             orders, residuals, batch.features, batch.domains, bias, with_energies=with_energies
         )
-    _, weights = closed_form.index_domains(batch.domains, num_domains, batch.features.dtype)
+    labels = closed_form.domain_labels(batch.domains, num_domains)
+    weights = closed_form.domain_weights(batch.domains, labels, batch.features.dtype)
     grams = grams_by_route(route, orders, batch, weights, loss=loss, bias=bias)
     means = mean_energies(orders, batch, loss=loss, bias=bias) if with_energies else []
     return [closed_form.present_spread(gram, weights.sum(0) > 0) for gram in grams], means

@@ -164,7 +164,7 @@ def domain_derivatives(
             "that are built. Use domain_gram() for inner products, which need none of them."
         )
     residuals = HEADS[loss](batch.logits, batch.targets)
-    _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
+    weights = closed_form.domain_weights(batch.domains, batch.domains.unique(), batch.features.dtype)
     derivatives = closed_form.domain_tensors(order, residuals, batch.features, weights, bias)
     check_finite("domain_derivatives()", derivatives, batch.features)
     return derivatives
@@ -186,7 +186,7 @@ def _checked(
 
 def _domain_gram(order: int, batch: HeadBatch, loss: str, bias: bool, route: str) -> Tensor:
     chosen = resolve_route(route, [order], batch, loss=loss, bias=bias)
-    _, weights = closed_form.index_domains(batch.domains, None, batch.features.dtype)
+    weights = closed_form.domain_weights(batch.domains, batch.domains.unique(), batch.features.dtype)
     return grams_by_route(chosen, [order], batch, weights, loss=loss, bias=bias)[0]
 
 
@@ -197,7 +197,7 @@ def _unbiased_domain_gram(order: int, batch: HeadBatch, loss: str, bias: bool, r
         label = int(labels[sizes.argmin()])
         raise ValueError(f"unbiased=True needs two samples of every domain, but domain {label} has one.")
     gram = _domain_gram(order, batch, loss, bias, route)
-    _, weights = closed_form.index_domains(batch.domains, None, gram.dtype)
+    weights = closed_form.domain_weights(batch.domains, batch.domains.unique(), gram.dtype)
     own = weights.T @ energies([order], batch, loss=loss, bias=bias)[0]
     # Mean over pairs i ≠ j from the mean over all pairs: (n² M − n E)/(n(n − 1)).
     diagonal = (sizes * gram.diagonal() - own) / (sizes - 1)

@@ -6,8 +6,9 @@ from momentalign.closed_form import (
     SoftmaxResiduals,
     direct_size,
     domain_blocks,
+    domain_labels,
     domain_tensors,
-    index_domains,
+    domain_weights,
     with_constant,
 )
 from tests.references import CASES_AND_ORDERS, Case, assert_equal, make_batch, routes, solved
@@ -23,7 +24,7 @@ served = pytest.mark.parametrize(
 def test_inner_products_of_blocks(case: Case, order: int) -> None:
     batch, dense = solved(case, order)
     residuals = HEADS[case.loss](batch.logits, batch.targets)
-    _, weights = index_domains(batch.domains, None, torch.float64)
+    weights = domain_weights(batch.domains, domain_labels(batch.domains, None), torch.float64)
     blocks = domain_blocks(order, residuals, batch.features, weights, case.bias)
     assert_equal(residuals.inner(order, blocks), dense @ dense.T)
     assert blocks[0].numel() == direct_size(order, HEADS[case.loss], batch.head.shape[1], batch.head.shape[0])
@@ -33,7 +34,7 @@ def test_inner_products_of_blocks(case: Case, order: int) -> None:
 def test_tensors_lie_as_the_flattened_head_does(case: Case, order: int) -> None:
     batch, dense = solved(case, order)
     residuals = HEADS[case.loss](batch.logits, batch.targets)
-    _, weights = index_domains(batch.domains, None, torch.float64)
+    weights = domain_weights(batch.domains, domain_labels(batch.domains, None), torch.float64)
     found = domain_tensors(order, residuals, batch.features, weights, case.bias)
     assert found.shape == (3, *[batch.head.numel()] * order)
     assert_equal(found.flatten(1), dense)
@@ -51,7 +52,7 @@ def test_two_classes_take_one_second_moment() -> None:
 
 def test_a_domain_without_samples_is_zero() -> None:
     batch = make_batch("cross_entropy", domains=(0, 2))
-    _, weights = index_domains(batch.domains, 3, torch.float64)
+    weights = domain_weights(batch.domains, domain_labels(batch.domains, 3), torch.float64)
     residuals = SoftmaxResiduals(batch.logits, batch.targets)
     zero = domain_blocks(2, residuals, batch.features, weights, True).flatten(1).abs().sum(1) == 0
     assert zero.tolist() == [False, True, False]
@@ -66,7 +67,7 @@ def test_the_bias_is_the_last_feature() -> None:
 @served
 def test_rows_in_turn_give_the_same_value_and_gradient(case: Case, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     batch, _ = solved(case, order)
-    _, weights = index_domains(batch.domains, None, torch.float64)
+    weights = domain_weights(batch.domains, domain_labels(batch.domains, None), torch.float64)
     features = batch.features.clone().requires_grad_()
 
     def value_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:

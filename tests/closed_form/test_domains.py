@@ -5,8 +5,9 @@ from torch import Tensor
 from momentalign.closed_form import (
     averages,
     distances,
+    domain_labels,
+    domain_weights,
     gram_spread,
-    index_domains,
     mean_over_domains,
     norms,
     same,
@@ -42,14 +43,16 @@ def test_every_domain_counts_the_same() -> None:
 
 
 def test_labels_are_found_in_ascending_order() -> None:
-    labels, weights = index_domains(DOMAINS, None, torch.float64)
+    labels = domain_labels(DOMAINS)
+    weights = domain_weights(DOMAINS, labels, torch.float64)
     assert labels.tolist() == [-7, 3, 2**40]
     third = 1 / 3
     assert weights.T.tolist() == [[0, 0.5, 0, 0, 0, 0.5], [0, 0, 0, 1, 0, 0], [third, 0, third, 0, third, 0]]
 
 
 def test_a_known_number_of_domains_keeps_the_empty_ones() -> None:
-    labels, weights = index_domains(torch.tensor([2, 0, 2]), 4, torch.float32)
+    labels = domain_labels(torch.tensor([2, 0, 2]), 4)
+    weights = domain_weights(torch.tensor([2, 0, 2]), labels, torch.float32)
     assert labels.tolist() == [0, 1, 2, 3]
     assert weights.T.tolist() == [[0, 1, 0], [0, 0, 0], [0.5, 0, 0.5], [0, 0, 0]]
 

@@ -8,8 +8,9 @@ from momentalign.closed_form import (
     HEADS,
     cross_grams,
     domain_grams,
+    domain_labels,
+    domain_weights,
     gram_spreads,
-    index_domains,
     sample_grams,
     spread,
 )
@@ -34,7 +35,7 @@ def statistics(batch: ReferenceBatch) -> Function:
 
 
 def grams(batch: ReferenceBatch) -> Function:
-    _, weights = index_domains(batch.domains, None, torch.float64)
+    weights = domain_weights(batch.domains, domain_labels(batch.domains, None), torch.float64)
 
     def function(features: Tensor, logits: Tensor, **tile: int) -> Tensor:
         residuals = HEADS[batch.loss](logits, batch.targets)

@@ -15,9 +15,9 @@ from momentalign.closed_form._direct import (
 from momentalign.closed_form._domains import (
     averages,
     distances,
+    domain_labels,
     domain_weights,
     gram_spread,
-    index_domains,
     mean_over_domains,
     norms,
     present_spread,
@@ -28,7 +28,7 @@ from momentalign.closed_form._domains import (
 from momentalign.closed_form._gram import TILE, cross_grams, domain_grams, gram_spreads, sample_grams
 from momentalign.closed_form._heads import LogisticResiduals, Residuals, SquaredErrorResiduals
 from momentalign.closed_form._pairwise import pairwise_gram
-from momentalign.closed_form._rows import HeadRows, gradients, head_rows, hessian_diagonals, hessian_times, variances
+from momentalign.closed_form._rows import HeadRows, gradients, hessian_diagonals, hessian_times, variances
 from momentalign.closed_form._scale import unit_features, unit_scale
 from momentalign.closed_form._softmax import SoftmaxResiduals
 
@@ -58,15 +58,14 @@ __all__ = [
     "distances",
     "domain_blocks",
     "domain_grams",
+    "domain_labels",
     "domain_tensors",
     "domain_weights",
     "gradients",
     "gram_spread",
     "gram_spreads",
-    "head_rows",
     "hessian_diagonals",
     "hessian_times",
-    "index_domains",
     "mean_over_domains",
     "norms",
     "pairs_per_spread",

@@ -66,19 +66,15 @@ def mean_over_domains(values: Tensor, domains: Tensor) -> Tensor:
     return (u * values).sum() / u.sum()
 
 
-def index_domains(domains: Tensor, num_domains: int | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Labels of the K domains in ascending order, and weights (n, K) that average each domain's samples.
-
-    With `num_domains` the labels are 0 … num_domains − 1 and nothing synchronises.
-    """
-    labels = domains.unique() if num_domains is None else torch.arange(num_domains, device=domains.device)
-    return labels, domain_weights(domains, labels, dtype)
+def domain_labels(domains: Tensor, num_domains: int | None = None) -> Tensor:
+    """Labels of the K domains, ascending; with `num_domains` 0 … num_domains − 1, without synchronising."""
+    return domains.unique() if num_domains is None else torch.arange(num_domains, device=domains.device)
 
 
 def domain_weights(domains: Tensor, labels: Tensor, dtype: torch.dtype) -> Tensor:
     """Weights (n, K) that average the samples of each of the labels' domains; zeros for one without samples."""
-    member = same(domains, labels, dtype)
-    return member / member.sum(0).clamp(min=1)
+    member = domains[:, None] == labels
+    return member / member.sum(0, dtype=dtype).clamp(min=1)
 
 
 def spread(domain_gram: Tensor) -> Tensor:

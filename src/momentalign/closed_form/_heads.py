@@ -28,17 +28,22 @@ class Residuals(ABC):
     highest_order: int | None = None
     """Highest order with a closed form; None for every order."""
 
-    state: tuple[Tensor, ...]
-    """Tensors with one row for each sample, from which everything else is computed."""
-
     def __init__(self, logits: Tensor, targets: Tensor) -> None:
-        self.state = self.prepare(logits, targets)
+        self.logits, self.targets, self.outputs = logits, targets, logits.shape[1]
+        self._state: tuple[Tensor, ...] | None = None
+
+    @property
+    def state(self) -> tuple[Tensor, ...]:
+        """Tensors with one row for each sample, from which all but the losses is computed."""
+        if self._state is None:
+            self._state = self.prepare(self.logits, self.targets)
+        return self._state
 
     @classmethod
     def of_rows(cls, state: tuple[Tensor, ...]) -> Self:
         """Residuals of a block of rows, from those rows of :attr:`state`."""
         block = cls.__new__(cls)
-        block.state = state
+        block._state = state
         return block
 
     @staticmethod
@@ -46,9 +51,9 @@ class Residuals(ABC):
     def prepare(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """Compute :attr:`state`."""
 
-    @staticmethod
+    @property
     @abstractmethod
-    def losses(logits: Tensor, targets: Tensor) -> Tensor:
+    def losses(self) -> Tensor:
         """Losses, shape (n,)."""
 
     @property
@@ -99,10 +104,10 @@ class LogisticResiduals(Residuals):
         p, q, y = logits.sigmoid(), (-logits).sigmoid(), targets.to(logits.dtype).reshape(-1, 1)
         return p, p * q, p * (1 - y) - q * y  # p − y without a difference of numbers close to one
 
-    @staticmethod
-    def losses(logits: Tensor, targets: Tensor) -> Tensor:
-        targets = targets.to(logits.dtype).reshape(logits.shape)
-        return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")[:, 0]
+    @property
+    def losses(self) -> Tensor:
+        targets = self.targets.to(self.logits.dtype).reshape(self.logits.shape)
+        return functional.binary_cross_entropy_with_logits(self.logits, targets, reduction="none")[:, 0]
 
     @property
     def gradient(self) -> Tensor:
@@ -148,9 +153,9 @@ class SquaredErrorResiduals(Residuals):
         """Gradients Wx − y, shape (n, C)."""
         return (logits - targets.to(logits.dtype).reshape(logits.shape),)
 
-    @staticmethod
-    def losses(logits: Tensor, targets: Tensor) -> Tensor:
-        return (logits - targets.to(logits.dtype).reshape(logits.shape)).square().sum(1) / 2
+    @property
+    def losses(self) -> Tensor:
+        return self.gradient.square().sum(1) / 2
 
     @property
     def gradient(self) -> Tensor:

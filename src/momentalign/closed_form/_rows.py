@@ -5,13 +5,11 @@ fit. Where the head is large and the rows are few, Gram matrices of the rows are
 the vectors: :meth:`HeadRows.gram_square`.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from momentalign.closed_form._direct import with_constant
-from momentalign.closed_form._domains import index_domains
 from momentalign.closed_form._heads import Residuals
 
 
@@ -21,35 +19,28 @@ class HeadRows(NamedTuple):
     Attributes:
         X: Features, the last column constant with a bias, shape (n, d).
         E: Weights that average the rows of each domain, shape (n, K); a column of zeros is a domain without rows.
+        q: Weights that average the domains that have rows, shape (K,).
         residuals: Derivatives of the rows' losses by the logits, in the shifted form that keeps their digits.
-        logits: Shape (n, C).
-        targets: As the loss takes them.
     """
 
     X: Tensor
     E: Tensor
+    q: Tensor
     residuals: Residuals
-    logits: Tensor
-    targets: Tensor
 
-    @property
-    def q(self) -> Tensor:
-        """Weights that average the domains that have rows, shape (K,)."""
-        present = (self.E > 0).any(0).to(self.E.dtype)
-        return torch.div(present, present.sum())
+    @classmethod
+    def of(cls, X: Tensor, E: Tensor, residuals: Residuals) -> Self:
+        """Rows with the weights of their domains."""
+        present = E.sum(0).round()
+        return cls(X, E, present / present.sum(), residuals)
 
     @property
     def wide(self) -> bool:
         """Whether the head is so large for the rows that Gram matrices are cheaper than vectors."""
         # HGP forward and backward, one CPU thread, vectors and Grams in ms: n=192 d=128 C=2 0.6, 0.9; n=2048 d=256 C=10
         # 18, 191; n=96 d=768 C=1000 67, 8.
-        (n, d), C = self.X.shape, self.residuals.gradient.shape[1]
+        (n, d), C = self.X.shape, self.residuals.outputs
         return n * (d + C) < self.E.shape[1] * d * C
-
-    @property
-    def losses(self) -> Tensor:
-        """Losses of the rows, shape (n,)."""
-        return self.residuals.losses(self.logits, self.targets)
 
     def means(self, left: Tensor, right: Tensor) -> Tensor:
         """Mean over each domain of the outer products of two vectors per row, shape (K, C, d)."""
@@ -71,21 +62,6 @@ class HeadRows(NamedTuple):
     def gram_square(self, left: Tensor, right: Tensor, E: Tensor) -> Tensor:
         """Mean squared length of the sums of left ⊗ right that E (m, K) weighs, without forming them."""
         return self.q @ (E * (((left @ left.T) * (right @ right.T)) @ E)).sum(0).relu()
-
-
-def head_rows(
-    loss: type[Residuals],
-    features: Tensor,
-    logits: Tensor,
-    targets: Tensor,
-    domains: Tensor,
-    *,
-    bias: bool,
-    num_domains: int | None,
-) -> HeadRows:
-    """Rows of a batch."""
-    _, E = index_domains(domains, num_domains, features.dtype)
-    return HeadRows(with_constant(features, bias), E, loss(logits, targets), logits, targets)
 
 
 def gradients(rows: HeadRows) -> Tensor:

@@ -20,6 +20,7 @@ from collections.abc import Collection
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from momentalign.closed_form._heads import Residuals
 
@@ -37,9 +38,9 @@ class SoftmaxResiduals(Residuals):
         wrong = (likeliest != targets)[:, None]
         return R, mass, likeliest, torch.stack([likeliest, targets], 1), wrong * signs
 
-    @staticmethod
-    def losses(logits: Tensor, targets: Tensor) -> Tensor:
-        return -logits.log_softmax(1).gather(1, targets.long()[:, None])[:, 0]
+    @property
+    def losses(self) -> Tensor:
+        return functional.cross_entropy(self.logits, self.targets.long(), reduction="none")
 
     @property
     def gradient(self) -> Tensor:

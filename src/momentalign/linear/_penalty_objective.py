@@ -66,7 +66,7 @@ class PenaltyObjective(Objective):
         with one_torch_thread():
             rows = _evaluate(self._all, W)
             penalised = W[:, :-1] if self.rows.bias else W
-            value = (rows.losses @ rows.E).mean() + 0.5 * self.l2 * penalised.square().sum()
+            value = (rows.residuals.losses @ rows.E).mean() + 0.5 * self.l2 * penalised.square().sum()
             vectors = self.penalty.vectors(rows)
             for name, weight in self.weights.items():
                 value = value + weight * rows.mean_square(vectors[name])
@@ -129,4 +129,4 @@ def _evaluate(rows: _Rows, W: Tensor) -> HeadRows:
     X, E, targets = rows
     Z = X @ W.T
     logits = torch.cat([-0.5 * Z, 0.5 * Z], 1) if len(W) == 1 else Z
-    return HeadRows(X, E, SoftmaxResiduals(logits, targets), logits, targets)
+    return HeadRows.of(X, E, SoftmaxResiduals(logits, targets))

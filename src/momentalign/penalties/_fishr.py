@@ -7,7 +7,7 @@ from torch import Tensor
 from momentalign import closed_form
 from momentalign._batch import HeadBatch
 from momentalign._validation import check_decay
-from momentalign.closed_form import HEADS, HeadRows
+from momentalign.closed_form import HeadRows
 from momentalign.penalties._base import PenaltyOptions
 from momentalign.penalties._memory import DomainMemory
 from momentalign.penalties._vectors import VectorPenalty
@@ -46,9 +46,7 @@ class Fishr(VectorPenalty):
         """Spread of the averaged variances."""
         # The domains are those of the batch and those remembered.
         labels = self.memory.index(batch.domains)
-        E = closed_form.domain_weights(batch.domains, labels, batch.features.dtype)
-        X = closed_form.with_constant(batch.features, self.bias)
-        rows = HeadRows(X, E, HEADS[self.loss](batch.logits, batch.targets), batch.logits, batch.targets)
+        rows = self.rows(batch, labels)
         sums = self.memory.add("variance", closed_form.variances(rows), labels, update=update)
         if update:
             self.memory.store("labels", labels)

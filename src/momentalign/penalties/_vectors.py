@@ -5,7 +5,7 @@ from abc import abstractmethod
 from torch import Tensor
 
 from momentalign._batch import HeadBatch
-from momentalign.closed_form import HEADS, HeadRows, head_rows
+from momentalign.closed_form import HEADS, HeadRows, domain_labels, domain_weights, with_constant
 from momentalign.penalties._base import DomainPenalty
 
 
@@ -22,9 +22,11 @@ class VectorPenalty(DomainPenalty):
             return terms
         return {name: rows.mean_square(vectors) for name, vectors in self.vectors(rows).items()}
 
-    def rows(self, batch: HeadBatch) -> HeadRows:
-        """Rows of a batch at the head."""
-        return head_rows(HEADS[self.loss], *batch, bias=self.bias, num_domains=self.num_domains)
+    def rows(self, batch: HeadBatch, labels: Tensor | None = None) -> HeadRows:
+        """Rows of a batch at the head; `labels` are the domains, without them those of the batch."""
+        labels = domain_labels(batch.domains, self.num_domains) if labels is None else labels
+        E = domain_weights(batch.domains, labels, batch.features.dtype)
+        return HeadRows.of(with_constant(batch.features, self.bias), E, HEADS[self.loss](batch.logits, batch.targets))
 
     @abstractmethod
     def vectors(self, rows: HeadRows) -> dict[str, Tensor]:

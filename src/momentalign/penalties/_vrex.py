@@ -34,4 +34,4 @@ class VREx(VectorPenalty):
 
     def vectors(self, rows: HeadRows) -> dict[str, Tensor]:
         """Distances of the domains' mean losses from their mean."""
-        return {"loss_variance": rows.centred((rows.losses @ rows.E)[:, None])}
+        return {"loss_variance": rows.centred((rows.residuals.losses @ rows.E)[:, None])}
