@@ -13,6 +13,9 @@ ROUTES = ("auto", "gram", "direct", "pairwise")
 _FEW = 2048
 """Rows up to which a device synchronisation costs more than the cheaper route saves."""
 
+_CALL = 6e6
+"""What a call of the direct route takes more before any arithmetic, in the multiply-adds of :func:`resolve_route`."""
+
 
 def resolve_route(
     route: str,
@@ -29,20 +32,23 @@ def resolve_route(
     `past` is the number of rows of past batches that the Gram route would have to be crossed with.
     """
     (samples, width), classes = batch.features.shape, batch.logits.shape[1]
-    # The direct route would have to read the domains back; a memory of past batches has done so already.
-    unknown = route == "auto" and num_domains is None and not past
-    if unknown and (samples <= _FEW or not closed_form.can_read_values(batch.features)):
-        return "gram"
     sizes = [closed_form.direct_size(order, HEADS[loss], width + bias, classes) for order in orders]
-    known = [size for size in sizes if size is not None and size <= DIRECT_LIMIT]
     if route == "auto":
-        if len(known) < len(sizes):
+        # Multiply-adds: with every other row, the elementwise work as 20; or into its domain's derivative. One CPU
+        # thread, forward and backward, Gram and direct in ms: gradients of n=192 d=128 C=2 K=3 0.4, 0.5; CMA of n=2048
+        # d=64 C=2 75, 2.5; n=500 d=100 C=10 5, 27; with 135 batches of 128 rows past, d=128, K=3: C=10 27, 10; C=65
+        # 190, 300.
+        gram = samples * (samples + past) * (width + 4 * classes + 20)
+        direct = [samples * size for size in sizes if size is not None and size <= DIRECT_LIMIT]
+        call = 0.0 if past else _CALL
+        if len(direct) < len(sizes) or 2 * sum(direct) + call > gram:
             return "gram"
-        domains = num_domains or len(batch.domains.unique())
-        # Multiply-adds of a row: with every other row, the elementwise work as 20; or into its domain's derivative.
-        # One CPU thread, forward and backward, Gram and direct in ms: n=2000 d=100 C=2 K=3 95, 21; n=500 d=100 C=10
-        # K=3 8, 30; with 135 batches of 128 rows past, d=128, K=3: C=10 27, 10; C=65 190, 300.
-        return "direct" if domains * sum(known) < (samples + past) * (width + 4 * classes + 20) else "gram"
+        if num_domains is None:  # has to be read back, which a memory of past batches has done already
+            features = batch.features
+            if not closed_form.can_read_values(features) or not (past or features.is_cpu or samples > _FEW):
+                return "gram"
+            num_domains = len(batch.domains.unique())
+        return "direct" if num_domains * sum(direct) + call < gram else "gram"
     if route == "pairwise" and max(orders) > 2:
         raise ValueError(f"Route 'pairwise' takes orders 1 and 2, but got {max(orders)}. Use route='gram'.")
     for order, size in zip(orders, sizes, strict=True) if route == "direct" else ():
