@@ -58,11 +58,6 @@ def solve_hessian(function: WeightedLoss, head: Tensor, right: Tensor) -> Tensor
     return torch.from_numpy(np.stack(columns)).reshape(right.shape)
 
 
-def domain_minimizers(losses: DomainLosses) -> list[Tensor]:
-    """Minimizing head of each domain's loss."""
-    return [mixture_minimizer(losses, row) for row in np.eye(len(losses))]
-
-
-def smallest_loss(losses: DomainLosses, mixture: Array) -> float:
-    """Smallest value of Σ_e w_e L_e over all heads, for non-negative weights w (K,)."""
-    return float(mixture @ losses.values(mixture_minimizer(losses, mixture)))
+def optimality_gaps(losses: DomainLosses, minima: Array, mixture: Array) -> Array:
+    """The domains' losses above their minima L_e*, at the head that minimizes a mixture; shape (K,)."""
+    return losses.values(mixture_minimizer(losses, mixture)) - minima
