@@ -383,7 +383,7 @@ def theory() -> Cases:
         weights, norm = smallest_combination(slopes @ slopes.T)
         yield f"{loss} pareto_check", [plain(weights), [norm]]
         for order, found in derivative_distances(losses, head, order=3, resamples=20).items():
-            values = [norms[order], found.unbiased_squares, found.low, found.high]
+            values = [norms[order], *vars(found).values()]
             yield f"{loss} derivative_distances {order}", [plain(each) for each in values]
     gaps = moment_gaps(X, site)
     yield "moment_gaps", [plain(gaps.mean), plain(gaps.covariance), [gaps.average_mean, gaps.average_covariance]]

@@ -6,13 +6,12 @@ from momentalign.theory import (
     ManySourceBounds,
     TransferMeasures,
     many_source_bounds,
-    mixture_transfer,
     pareto_point,
     target_errors,
     transfer_measures,
 )
 from momentalign.theory._minimize import mixture_minimizer
-from tests.theory.problems import make_losses, quadratics
+from tests.theory.problems import make_losses, mixture_transfer, quadratics
 
 pytestmark = pytest.mark.slow
 

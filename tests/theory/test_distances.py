@@ -17,8 +17,8 @@ def test_estimates_against_dense_tensors(loss: str) -> None:
         a, b = dense_derivatives(order, loss, *each_row).numpy().reshape(2, 6, -1)
         noise = sum(part.var(0, ddof=1).sum() / 6 for part in (a, b))
         expected = ((a.mean(0) - b.mean(0)) ** 2).sum() - noise
-        assert distances.unbiased_squares[0, 1] == pytest.approx(expected, abs=1e-9)
-        assert distances.unbiased_squares[1, 0] == distances.unbiased_squares[0, 1]
+        assert distances.unbiased_square[0, 1] == pytest.approx(expected, abs=1e-9)
+        assert distances.unbiased_square[1, 0] == distances.unbiased_square[0, 1]
 
 
 @pytest.mark.parametrize("rows", [12, 1500])
@@ -31,8 +31,8 @@ def test_agrees_with_the_unbiased_alignment(rows: int) -> None:
     for order, found in first.items():
         # The spread is the mean over all K² ordered pairs of half the squared distance.
         spread = alignment(order, *batch, unbiased=True).item()
-        assert spread == pytest.approx(found.unbiased_squares.sum() / 18, rel=1e-9 if rows == 12 else 0.1)
-        np.testing.assert_array_equal(found.low, second[order].low)
+        assert spread == pytest.approx(found.unbiased_square.sum() / 18, rel=1e-9 if rows == 12 else 0.1)
+        np.testing.assert_array_equal(found.square_low, second[order].square_low)
 
 
 def test_intervals_cover() -> None:
@@ -52,8 +52,8 @@ def test_intervals_cover() -> None:
     truth = domains(200_000, 0.0, 1.0).derivative_norms(head, 1)[1][0, 1] ** 2
     for _ in range(60):
         found = derivative_distances(domains(80, 0.0, 1.0, 0.0), head, order=1, resamples=100)[1]
-        covered += found.low[0, 1] <= truth <= found.high[0, 1]
-        covered_zero += found.low[0, 2] <= 0 <= found.high[0, 2]
+        covered += found.square_low[0, 1] <= truth <= found.square_high[0, 1]
+        covered_zero += found.square_low[0, 2] <= 0 <= found.square_high[0, 2]
     assert covered >= 48
     assert covered_zero >= 48
 
@@ -65,13 +65,13 @@ def test_intervals_of_two_samples_of_one_domain_hold_zero_in_many_dimensions() -
     losses = DomainLosses(X, y, np.repeat([0, 1], 40), loss="squared_error")
     head = np.zeros((1, 41))
     found = derivative_distances(losses, head, order=1, resamples=100)[1]
-    assert found.low[0, 1] < 0 < found.high[0, 1] < losses.derivative_norms(head, 1)[1][0, 1] ** 2
+    assert found.square_low[0, 1] < 0 < found.square_high[0, 1] < losses.derivative_norms(head, 1)[1][0, 1] ** 2
 
 
 def test_one_row() -> None:
     losses = DomainLosses([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], ["a", "b", "b", "b"])
     found = derivative_distances(losses, np.zeros((2, 2)), order=1, resamples=20)[1]
-    assert np.isnan([found.unbiased_squares[0, 1], found.low[0, 1]]).all()
+    assert np.isnan([found.unbiased_square[0, 1], found.square_low[0, 1]]).all()
     gaps = moment_gaps([[0.0], [1.0], [2.0]], ["a", "b", "b"])
     assert np.isnan([gaps.covariance[0, 1], gaps.average_covariance]).all()
     assert gaps.average_mean == 1.5

@@ -13,12 +13,11 @@ from momentalign.theory import (
     DomainLosses,
     TaylorBound,
     many_source_bounds,
-    mixture_transfer,
     pareto_point,
     taylor_bounds,
     transfer_measures,
 )
-from tests.theory.problems import plane_quadratics, quadratics
+from tests.theory.problems import mixture_transfer, plane_quadratics, quadratics
 
 RADIUS = 1.0
 

@@ -19,13 +19,6 @@ def test_values_and_derivatives(loss: str) -> None:
         assert_equal(torch.from_numpy(norms), torch.cdist(derivatives, derivatives))
 
 
-def test_names_and_classes_of_any_kind() -> None:
-    X = np.arange(8.0).reshape(4, 2)
-    losses = DomainLosses(X, ["b", "a", "b", "c"], ["x", "x", "y", "z"])
-    assert losses.names == ("x", "y", "z")
-    assert losses.classes == ("a", "b", "c")
-
-
 def test_data_frames_and_tensors() -> None:
     pandas = pytest.importorskip("pandas")
     X = np.random.default_rng(0).normal(size=(6, 2))

@@ -1,4 +1,6 @@
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,8 @@ from momentalign.theory import TransferReport, transfer_report
 
 pytestmark = pytest.mark.slow
 
+FOLDER = Path(os.environ.get("MOMENTALIGN_DATA", "")) / "heart-disease"
+HOSPITALS = ["cleveland", "hungarian", "switzerland", "va"]
 HOSTILE = ["<script>alert(1)</script>", "a & 'b' \"c\"", "new\nline\x1b[31m"]
 
 
@@ -68,6 +72,24 @@ def test_hostile_names() -> None:
     report = make(HOSTILE, order=1)
     assert all(line.isprintable() for line in str(report).splitlines())
     assert set(report.to_frame()["source"]) == set(HOSTILE)
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="needs heart-disease in the folder that MOMENTALIGN_DATA names")
+def test_four_hospitals() -> None:
+    tables = [np.genfromtxt(FOLDER / f"processed.{name}.data", delimiter=",") for name in HOSPITALS]
+    site, table = np.repeat(HOSPITALS, [len(table) for table in tables]), np.vstack(tables)
+    X, y = table[:, :-1], np.where(table[:, -1] > 0, "ill", "healthy")
+    X = np.where(np.isnan(X), np.nanmedian(X, 0), X)
+    X = (X - X.mean(0)) / X.std(0)
+    left_out = site == "va"
+    report = transfer_report(X[~left_out], y[~left_out], site[~left_out], target=X[left_out], target_labels=y[left_out])
+    assert report.pareto.check.norm < 1e-6
+    assert report.target is not None
+    assert report.target.loss <= report.target.bound
+    assert (report.measures.one_sided <= report.taylor[3, "full"].pairs + report.taylor[3, "full"].remainder).all()
+    assert report.hull is not None
+    assert not report.hull.tenable  # whole columns were not measured there
+    assert "switzerland" in str(report)
 
 
 def test_high_order() -> None:

@@ -6,13 +6,12 @@ import torch
 
 from momentalign.theory import (
     DomainLosses,
-    mixture_transfer,
     pareto_point,
     transfer_measures,
 )
 from momentalign.theory._minimize import mixture_minimizer
 from momentalign.theory._transfer import ascend, largest_quadratic
-from tests.theory.problems import LOSSES, make_losses, quadratics, random_head
+from tests.theory.problems import LOSSES, make_losses, mixture_transfer, quadratics, random_head
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from momentalign.theory._losses import DomainLosses
 from momentalign.theory._pareto import Combination, ParetoPoint, pareto_point, smallest_combination
 from momentalign.theory._report import TransferReport, transfer_report
 from momentalign.theory._taylor import TaylorBound, ball_radius, taylor_bounds
-from momentalign.theory._transfer import TransferMeasures, mixture_transfer, transfer_measures
+from momentalign.theory._transfer import TransferMeasures, mixture_transfers, transfer_measures
 
 __all__ = [
     "Combination",
@@ -37,7 +37,7 @@ __all__ = [
     "derivative_distances",
     "hull_check",
     "many_source_bounds",
-    "mixture_transfer",
+    "mixture_transfers",
     "moment_distances",
     "moment_gaps",
     "pareto_point",

@@ -9,8 +9,8 @@ from scipy.optimize import LinearConstraint, minimize
 
 from momentalign._types import Array
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._minimize import optimality_gaps
-from momentalign.theory._transfer import TransferMeasures, largest_entry, mixture_transfer
+from momentalign.theory._minimize import mixture_minimizer
+from momentalign.theory._transfer import TransferMeasures, largest_entry, mixture_transfers
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +59,18 @@ def many_source_bounds(losses: DomainLosses, measures: TransferMeasures) -> Many
     """
     number = len(losses)
     balanced = np.full(number, 1 / number)
-    gap = float(balanced @ optimality_gaps(losses, measures.minima, balanced))
-    largest_gap = _largest_gap(losses, measures.minima)
+    gap = -_negative_gap(balanced, losses, measures.minima)[0]
+    # A minimum of functions linear in w is concave, so one start is enough.
+    largest_gap = -minimize(
+        _negative_gap,
+        balanced,
+        (losses, measures.minima),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0, 1)] * number,
+        constraints=LinearConstraint(np.ones(number), 1, 1),
+        options={"maxiter": 100, "ftol": 1e-12},
+    ).fun
     one, two, real = map(largest_entry, (measures.one_sided, measures.symmetric, measures.realizable))
     share = (number - 1) / number
     return ManySourceBounds(
@@ -122,32 +132,20 @@ def target_errors(
         loss=losses.loss,
         bias=losses.bias,
     )
-    *sources, last = np.eye(number + 1)
-    balanced = np.mean(sources, 0)
-    values = joined.values(center)
-    loss, source_loss = float(values[-1]), float(balanced @ values)
-    source_minimum, minimum = (float(w @ optimality_gaps(joined, 0 * w, w)) for w in (balanced, last))
-    transfer, *alone = (mixture_transfer(joined, source, last, center, radius) for source in (balanced, *sources))
+    balanced = np.append(np.full(number, 1 / number), 0.0)
+    mixtures = np.vstack([np.eye(number + 1), balanced])
+    pairs = [(source, number) for source in (*range(number), number + 1)]
+    transfers, minima = mixture_transfers(joined, mixtures, pairs, center, radius)
+    *alone, _, transfer = transfers[:, number]
+    *_, minimum, source_minimum = minima
+    *values, loss = joined.values(center)
+    source_loss = float(np.mean(values))
     bound, hull_bound = (source_loss + minimum - source_minimum + most for most in (transfer, bounds.mixture_one_sided))
     return TargetErrors(loss, minimum, source_loss, source_minimum, transfer, np.array(alone), bound, hull_bound)
 
 
-def _largest_gap(losses: DomainLosses, minima: Array) -> float:
-    """Largest gap over all mixtures; a minimum of functions linear in w is concave, so one start is enough."""
-    number = len(losses)
-
-    def negative(w: Array) -> tuple[float, Array]:
-        w = w.clip(0) / w.clip(0).sum()
-        gaps = optimality_gaps(losses, minima, w)  # the derivative in w
-        return -float(w @ gaps), -gaps
-
-    best = minimize(
-        negative,
-        np.full(number, 1 / number),
-        jac=True,
-        method="SLSQP",
-        bounds=[(0, 1)] * number,
-        constraints=LinearConstraint(np.ones(number), 1, 1),
-        options={"maxiter": 100, "ftol": 1e-12},
-    )
-    return -float(best.fun)
+def _negative_gap(mixture: Array, losses: DomainLosses, minima: Array) -> tuple[float, Array]:
+    """−(L_w* − Σ_e w_e L_e*) and its derivative in w, at weights that a step may have brought off the simplex."""
+    mixture = mixture.clip(0) / mixture.clip(0).sum()
+    gaps = losses.values(mixture_minimizer(losses, mixture)) - minima
+    return -float(mixture @ gaps), -gaps

@@ -29,15 +29,15 @@ class DerivativeDistances:
     """Distances between the domains' derivatives of one order, each matrix (K, K).
 
     Attributes:
-        unbiased_squares: Unbiased estimates of the squared distances; below zero where noise outweighs distance, NaN
+        unbiased_square: Unbiased estimates of the squared distances; below zero where noise outweighs distance, NaN
             for a domain with one row.
-        low: Lower ends of 90% bootstrap intervals for the squared distances.
-        high: Upper ends.
+        square_low: Lower ends of 90% bootstrap intervals for the squared distances.
+        square_high: Upper ends.
     """
 
-    unbiased_squares: Array
-    low: Array
-    high: Array
+    unbiased_square: Array
+    square_low: Array
+    square_high: Array
 
 
 def derivative_distances(
@@ -195,6 +195,4 @@ def _gaps(moments: list[Tensor]) -> Array:
 
 
 def _average(gaps: Array) -> float:
-    known = gaps[np.triu_indices(len(gaps), 1)]
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else float("nan")
+    return torch.from_numpy(gaps[np.triu_indices(len(gaps), 1)]).nanmean().item()

@@ -57,7 +57,11 @@ class DomainLosses:
         if loss != "squared_error":
             self._encoder = LabelEncoder().fit(_as_labels("y", y, rows, "X"))
             self.classes = tuple(self._encoder.classes_.tolist())
-            _check_classes(self.classes, loss)
+            expected = "two classes" if loss == "logistic" else "at least two classes"
+            if any(isinstance(label, float) and not label.is_integer() for label in self.classes):
+                raise ValueError(f"'y' should hold {expected}, but holds real numbers. Use loss='squared_error'.")
+            if len(self.classes) < 2 or (loss == "logistic" and len(self.classes) > 2):
+                raise ValueError(f"'y' should hold {expected} for loss '{loss}', but holds {len(self.classes)}.")
         self.targets = self._encode_targets("y", y, rows, "X")
         self.names, self.domains = encode_domains(domains, rows)
         self.inputs = closed_form.with_constant(self.features, bias)
@@ -94,10 +98,7 @@ class DomainLosses:
         """Check a head and convert it to a float64 tensor."""
         tensor = torch.as_tensor(head, dtype=torch.float64)
         if tuple(tensor.shape) != self.shape:
-            raise ValueError(
-                f"'head' should have shape {self.shape} (outputs, features{' and bias' if self.bias else ''}), "
-                f"but has shape {tuple(tensor.shape)}."
-            )
+            raise ValueError(f"'head' should have shape {self.shape}, but has shape {tuple(tensor.shape)}.")
         return tensor
 
     def values(self, head: Any) -> Array:
@@ -187,11 +188,3 @@ def _as_labels(name: str, value: Any, rows: int, of: str) -> NDArray[Any]:
     labels = np.array(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(value)
     check_labels(name, labels, rows, of)
     return labels
-
-
-def _check_classes(classes: tuple[Any, ...], loss: str) -> None:
-    if any(isinstance(label, float) and not label.is_integer() for label in classes):
-        raise ValueError(f"'y' should hold classes for loss '{loss}', but holds real numbers. Use 'squared_error'.")
-    if len(classes) < 2 or (loss == "logistic" and len(classes) > 2):
-        expected = "two classes" if loss == "logistic" else "at least two classes"
-        raise ValueError(f"'y' should hold {expected} for loss '{loss}', but holds {len(classes)}.")

@@ -56,8 +56,3 @@ def solve_hessian(function: WeightedLoss, head: Tensor, right: Tensor) -> Tensor
     hessian = LinearOperator((size, size), product, dtype=np.float64)
     columns = [cg(hessian, b.flatten().numpy(), rtol=1e-12, maxiter=10 * size)[0] for b in right]
     return torch.from_numpy(np.stack(columns)).reshape(right.shape)
-
-
-def optimality_gaps(losses: DomainLosses, minima: Array, mixture: Array) -> Array:
-    """The domains' losses above their minima L_e*, at the head that minimizes a mixture; shape (K,)."""
-    return losses.values(mixture_minimizer(losses, mixture)) - minima

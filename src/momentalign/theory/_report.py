@@ -69,8 +69,7 @@ class TransferReport:
         """All matrices between domains, by the name of their column in the data frame."""
         found = {name: getattr(self.measures, name) for name in ("one_sided", "symmetric", "realizable")}
         for r, one in self.distances.items():
-            columns = {"distance": self.norms[r], "unbiased_square": one.unbiased_squares}
-            columns |= {"square_low": one.low, "square_high": one.high}
+            columns = {"distance": self.norms[r], **vars(one)}
             found |= {f"{term_name(r)}_{what}": matrix for what, matrix in columns.items()}
         for r in self.norms:
             bound = self.taylor[r, "full"]

@@ -1,5 +1,6 @@
 """Transfer measures between all pairs of domains: suprema of loss differences over a ball of heads."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -60,33 +61,37 @@ def transfer_measures(losses: DomainLosses, center: Any, radius: float) -> Trans
         array([[0. , 1.5],
                [0. , 0. ]])
     """
-    basis = np.eye(len(losses))
-    heads = [mixture_minimizer(losses, row) for row in basis]
-    minima = np.array([losses.values(head)[e] for e, head in enumerate(heads)])
-    largest = np.zeros_like(basis)
-    for i, j in permutations(range(len(losses)), 2):
-        largest[i, j] = _supremum(losses, basis[j] - basis[i], center, radius, [heads[i], heads[j]])
-    one_sided = largest - (minima[None, :] - minima[:, None])
+    number = len(losses)
+    one_sided, minima = mixture_transfers(losses, np.eye(number), permutations(range(number), 2), center, radius)
+    largest = one_sided + minima[None, :] - minima[:, None]
     symmetric, realizable = (np.maximum(matrix, matrix.T) for matrix in (one_sided, largest))
     return TransferMeasures(one_sided, symmetric, realizable, minima, radius, losses.loss == "squared_error")
 
 
-def mixture_transfer(losses: DomainLosses, source: Any, target: Any, center: Any, radius: float) -> float:
-    """One-sided transfer measure between two mixtures of the domains.
+def mixture_transfers(
+    losses: DomainLosses, mixtures: Any, pairs: Iterable[tuple[int, int]], center: Any, radius: float
+) -> tuple[Array, Array]:
+    """One-sided transfer measures between mixtures of the domains.
 
     Args:
-        source: Mixture weights of the source, shape (K,).
-        target: Mixture weights of the target, shape (K,).
+        mixtures: Weights of m mixtures, shape (m, K).
+        pairs: Rows of source and target of each measure that is wanted.
         center: Head at the centre of the ball, shape (C, D).
         radius: √δ, above zero.
 
     Returns:
-        T(source‖target); a lower estimate unless the loss is squared error.
+        T(source‖target), shape (m, m), zero where it was not asked for; a lower estimate unless the loss is squared
+        error. And the mixtures' smallest losses over all heads, shape (m,).
     """
-    weights = np.asarray([source, target], dtype=np.float64)
+    weights, theta = np.asarray(mixtures, dtype=np.float64), losses.as_head(center)
+    radius = check_positive("radius", radius)
     heads = [mixture_minimizer(losses, w) for w in weights]
-    start, end = (float(w @ losses.values(head)) for w, head in zip(weights, heads, strict=True))
-    return _supremum(losses, weights[1] - weights[0], center, radius, heads) - (end - start)
+    minima = np.array([w @ losses.values(head) for w, head in zip(weights, heads, strict=True)])
+    transfers = np.zeros((len(weights), len(weights)))
+    for i, j in pairs:
+        largest = _supremum(losses, weights[j] - weights[i], theta, radius, [heads[i], heads[j]])
+        transfers[i, j] = largest - (minima[j] - minima[i])
+    return transfers, minima
 
 
 def largest_entry(matrix: Array) -> float:
@@ -94,13 +99,12 @@ def largest_entry(matrix: Array) -> float:
     return float(matrix[~np.eye(len(matrix), dtype=bool)].max())
 
 
-def _supremum(losses: DomainLosses, mixture: Array, center: Any, radius: float, toward: list[Tensor]) -> float:
+def _supremum(losses: DomainLosses, mixture: Array, center: Tensor, radius: float, toward: list[Tensor]) -> float:
     """Largest value of Σ_e a_e L_e on the ball for weights that sum to zero, where the L2 terms cancel."""
-    function, theta = losses.mixture(mixture), losses.as_head(center)
-    check_positive("radius", radius)
+    function = losses.mixture(mixture)
     if losses.loss != "squared_error":
-        return ascend(function, theta, radius, toward)
-    values, slopes = function.evaluate(theta[None])
+        return ascend(function, center, radius, toward)
+    values, slopes = function.evaluate(center[None])
     curvatures, vectors = torch.linalg.eigh((function.inputs * function.weights[:, None]).T @ function.inputs)
     # The Hessian is the same for every output: the sum over outputs of squared slopes is all that counts.
     squares = (slopes[0] @ vectors).square().sum(0)
