@@ -25,7 +25,6 @@ from tests.references import (
 
 pytestmark = pytest.mark.slow
 
-each_case = pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
 each_route = pytest.mark.parametrize(
     ("loss", "order", "route"), [(*pair, route) for pair in LOSSES_AND_ORDERS for route in routes(*pair)]
 )
@@ -41,24 +40,13 @@ def test_derivative_gram_is_that_of_single_samples(loss: str, order: int, bias: 
     assert torch.equal(found, found.T)
 
 
-@each_case
-def test_domain_gram_is_that_of_the_dense_derivatives(case: Case, order: int) -> None:
+@pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
+def test_grams_alignment_and_derivatives_are_those_of_dense_tensors(case: Case, order: int) -> None:
     batch, dense = solved(case, order)
+    spread = (dense - dense.mean(0)).square().sum(1).mean()
     for route in routes(case.loss, order):
         assert_equal(domain_gram(order, *batch.inputs, **batch.keywords, route=route), dense @ dense.T)
-
-
-@each_case
-def test_alignment_is_the_spread_of_the_dense_derivatives(case: Case, order: int) -> None:
-    batch, dense = solved(case, order)
-    expected = (dense - dense.mean(0)).square().sum(1).mean()
-    for route in routes(case.loss, order):
-        assert_equal(alignment(order, *batch.inputs, **batch.keywords, route=route), expected)
-
-
-@each_case
-def test_domain_derivatives_are_the_dense_derivatives(case: Case, order: int) -> None:
-    batch, dense = solved(case, order)
+        assert_equal(alignment(order, *batch.inputs, **batch.keywords, route=route), spread)
     if "direct" in routes(case.loss, order):
         found = domain_derivatives(order, *batch.inputs, **batch.keywords)
         assert found.shape == (3, *[batch.head.numel()] * order)

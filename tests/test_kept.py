@@ -11,7 +11,7 @@ KEPT = {
     "closed forms are the derivatives of torch.func": """
         penalties/test_definitions.py::test_value_and_gradients
         penalties/test_definitions.py::test_moment_alignment_by_every_route
-        test_functional.py::test_alignment_is_the_spread_of_the_dense_derivatives""",
+        test_functional.py::test_grams_alignment_and_derivatives_are_those_of_dense_tensors""",
     "a sure prediction keeps its digits": """
         closed_form/test_cma.py::test_a_sure_and_right_prediction_keeps_its_digits
         closed_form/test_heads.py::test_saturated_softmax_keeps_its_digits_where_the_textbook_does_not

@@ -150,11 +150,3 @@ def test_backward_keeps_no_tile() -> None:
     batch = make_batch("cross_entropy", 60)
     assert largest_saved(batch, tile=60) >= 60 * 60
     assert largest_saved(batch, tile=20) < 20 * 20
-
-
-def test_one_tile_is_plain_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("momentalign.closed_form._gram.checkpoint")
-    batch = make_batch("cross_entropy")
-    statistics(batch)(batch.features, batch.logits, tile=21)
-    with pytest.raises(NameError, match="checkpoint"):
-        statistics(batch)(batch.features, batch.logits, tile=20)
