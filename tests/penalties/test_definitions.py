@@ -40,6 +40,10 @@ def hessians(loss: str, features: Tensor, head: Tensor, *rest: Tensor) -> Tensor
     return dense_derivatives(2, loss, features, head, *rest).unflatten(1, 2 * (head.numel(),))
 
 
+def cma(loss: str, *inputs: Tensor) -> Tensor:
+    return 0.5 * dense_spread(1, loss, *inputs) + 3 * dense_spread(2, loss, *inputs)
+
+
 def irm(loss: str, *inputs: Tensor) -> Tensor:
     return dense_derivatives(1, loss, *inputs).square().sum(1).mean()
 
@@ -101,6 +105,7 @@ def mmd(_: str, features: Tensor, head: Tensor, targets: Tensor, domains: Tensor
 
 
 DEFINITIONS: dict[str, tuple[Callable[..., Any], Definition]] = {
+    "cma": (partial(CMA, 0.5, 3.0), cma),
     "irm": (IRM, irm),
     "irm-scale": (partial(IRM, version="scale"), irm_scale),
     "vrex": (VREx, vrex),

@@ -144,5 +144,6 @@ def test_a_radius_beyond_the_expansion_is_named() -> None:
 def test_domains_that_do_not_differ() -> None:
     X, y, _ = arrays(K=1)
     report = transfer_report(np.vstack([X, X]), np.tile(y, 2), np.repeat(["a", "b"], 30))
+    assert set(report.worst_pair) == {"a", "b"}
     assert report.pareto.gradient_norms.max() < 1e-9
     np.testing.assert_allclose(report.measures.one_sided, 0, atol=1e-9)
