@@ -138,19 +138,21 @@ def _on_simplex(mixture: Array) -> Array:
 def _descend(start: Array, squares: Any, jacobian: Any, scale: float) -> Array:
     """Minimise t over (w, t) with squares(w) ≤ t·scale and w on the simplex."""
     number = len(start)
-    below = NonlinearConstraint(
-        lambda v: v[-1] - squares(v[:-1]) / scale,
-        0,
-        np.inf,
-        jac=lambda v: np.hstack([-jacobian(v[:-1]) / scale, np.ones((number, 1))]),
-    )
+    height = np.append(np.zeros(number), 1.0)
+
+    def slopes(v: Array) -> Array:
+        return np.hstack([-jacobian(v[:-1]) / scale, np.ones((number, 1))])
+
     found = minimize(
-        lambda v: v[-1],
+        lambda v: (v[-1], height),
         np.append(start, 1.0),
-        jac=lambda v: np.append(np.zeros(number), 1.0),
+        jac=True,
         method="SLSQP",
         bounds=[(0, 1)] * number + [(0, None)],
-        constraints=[LinearConstraint(np.append(np.ones(number), 0.0), 1, 1), below],
+        constraints=[
+            LinearConstraint(1 - height, 1, 1),
+            NonlinearConstraint(lambda v: v[-1] - squares(v[:-1]) / scale, 0, np.inf, slopes),
+        ],
         options={"maxiter": 100, "ftol": 1e-14},
     )
     mixture: Array = found.x[:-1]

@@ -126,29 +126,20 @@ def ascend(function: WeightedLoss, center: Tensor, radius: float, toward: list[T
     heads = project(torch.cat([torch.stack([center, *toward]), center + radius * noise / _lengths(noise)]))
     values, slopes = function.evaluate(heads)
     steps = radius / _lengths(slopes)
-    best = values.max()
     for _ in range(_ITERATIONS):
         trial = project(heads + steps * slopes)
         moves = trial - heads
-        # A start has converged when its step leads back to the same head; it is dropped.
-        active = _lengths(moves).flatten() > 1e-9 * radius
-        if not active.any():
+        if (_lengths(moves) < 1e-9 * radius).all():
             break
-        heads, slopes, trial, moves, values, steps = (
-            each[active] for each in (heads, slopes, trial, moves, values, steps)
-        )
         new_values, new_slopes = function.evaluate(trial)
-        better = new_values >= values + 1e-4 * (slopes * moves).sum((1, 2))
         # Barzilai-Borwein step from the latest curvature; a shorter step where the trial gained nothing.
         bend = (moves * (new_slopes - slopes)).sum((1, 2), keepdim=True).abs()
         spectral = moves.square().sum((1, 2), keepdim=True) / bend.clamp(min=1e-300)
-        longest = 1e3 * radius / _lengths(new_slopes)
-        keep = better[:, None, None]
-        steps = torch.where(keep, torch.minimum(spectral, longest), steps / 4)
-        heads, slopes = torch.where(keep, trial, heads), torch.where(keep, new_slopes, slopes)
-        values = torch.where(better, new_values, values)
-        best = torch.maximum(best, values.max())
-    return best.item()
+        better = (new_values > values)[:, None, None]
+        steps = torch.where(better, spectral.minimum(1e3 * radius / _lengths(new_slopes)), steps / 4)
+        heads, slopes = torch.where(better, trial, heads), torch.where(better, new_slopes, slopes)
+        values = torch.maximum(values, new_values)
+    return values.max().item()
 
 
 def _lengths(heads: Tensor) -> Tensor:
