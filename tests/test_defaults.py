@@ -9,7 +9,6 @@ import pytest
 WEIGHTS = {"gradient_weight": 1.0, "hessian_weight": 1.0}
 SOLVER = {"bias": True, "tol": 1e-4, "max_iter": 1000}
 PATH = {**SOLVER, "l2": 1e-3, "scaling": "relative"}
-SAMPLES = {"resamples": 200, "seed": 0}
 REACH = {"reach": 2.0}
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -43,10 +42,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "selection.set_aside": REACH,
     "selection.worst_group_candidates": {"rule": "worst-group"},
     "theory.DomainLosses": {"l2": 0.01, "loss": "cross_entropy", "bias": True},
-    "theory.derivative_distances": {**SAMPLES, "order": 3},
-    "theory.hull_check": SAMPLES,
-    "theory.pareto_point": {"restarts": 8},
-    "theory.taylor_bound": {"order": 3, "form": "full"},
+    "theory.derivative_distances": {"resamples": 200, "order": 3},
+    "theory.hull_check": {"resamples": 200},
     "theory.transfer_report": {"l2": 0.01, "radius": 1.0, "order": 3, "loss": "cross_entropy"},
     "probing.ProbeSolver": {
         **{"l2": 1e-3, "tol": 1e-5, "max_iter": 500},

@@ -18,8 +18,6 @@ from tests.references import (
     ReferenceBatch,
     assert_equal,
     dense_derivatives,
-    dense_spread,
-    linear,
     make_batch,
     routes,
     solved,
@@ -27,7 +25,6 @@ from tests.references import (
 
 pytestmark = pytest.mark.slow
 
-each_case = pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
 each_route = pytest.mark.parametrize(
     ("loss", "order", "route"), [(*pair, route) for pair in LOSSES_AND_ORDERS for route in routes(*pair)]
 )
@@ -43,31 +40,19 @@ def test_derivative_gram_is_that_of_single_samples(loss: str, order: int, bias: 
     assert torch.equal(found, found.T)
 
 
-@each_case
-def test_domain_gram_is_that_of_the_dense_derivatives(case: Case, order: int) -> None:
+@pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
+def test_grams_alignment_and_derivatives_are_those_of_dense_tensors(case: Case, order: int) -> None:
     batch, dense = solved(case, order)
+    spread = (dense - dense.mean(0)).square().sum(1).mean()
     for route in routes(case.loss, order):
         assert_equal(domain_gram(order, *batch.inputs, **batch.keywords, route=route), dense @ dense.T)
-
-
-@each_case
-def test_alignment_is_the_spread_of_the_dense_derivatives(case: Case, order: int) -> None:
-    batch, dense = solved(case, order)
-    expected = (dense - dense.mean(0)).square().sum(1).mean()
-    for route in routes(case.loss, order):
-        assert_equal(alignment(order, *batch.inputs, **batch.keywords, route=route), expected)
-
-
-@each_case
-def test_domain_derivatives_are_the_dense_derivatives(case: Case, order: int) -> None:
-    batch, dense = solved(case, order)
+        assert_equal(alignment(order, *batch.inputs, **batch.keywords, route=route), spread)
     if "direct" in routes(case.loss, order):
         found = domain_derivatives(order, *batch.inputs, **batch.keywords)
         assert found.shape == (3, *[batch.head.numel()] * order)
         assert_equal(found.flatten(1), dense)
     else:
-        message = rf"built for orders 1 and 2, but 'order' is {order}\. Use domain_gram\(\)"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=rf"'order' .* {order}.* domain_gram"):
             domain_derivatives(order, *batch.inputs, **batch.keywords)
 
 
@@ -76,20 +61,6 @@ def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     if not value.requires_grad:
         return tuple(torch.zeros_like(tensor) for tensor in inputs)
     return torch.autograd.grad(value, inputs, materialize_grads=True)
-
-
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("loss", "order"), LOSSES_AND_ORDERS)
-def test_gradients_are_those_of_the_dense_definition(loss: str, order: int, bias: bool) -> None:
-    batch = make_batch(loss, 9, bias=bias)
-    features, head = (tensor.clone().requires_grad_() for tensor in (batch.features, batch.head))
-    targets, domains = batch.targets, batch.domains
-    expected = gradients(dense_spread(order, loss, features, head, targets, domains), features, head)
-    for route in routes(loss, order):
-        logits = linear(features, head)
-        value = alignment(order, features, logits, targets, domains, **batch.keywords, route=route)
-        for found, gradient in zip(gradients(value, features, head), expected, strict=True):
-            assert_equal(found, gradient)
 
 
 def test_domain_grams_come_in_ascending_order() -> None:
@@ -142,7 +113,7 @@ def test_unbiased_is_right_on_average_over_all_batches(order: int) -> None:
 
 def test_unbiased_needs_two_samples_of_every_domain() -> None:
     batch = make_batch("cross_entropy", balance="single")
-    with pytest.raises(ValueError, match=r"needs two samples of every domain, but domain 3 has one\."):
+    with pytest.raises(ValueError, match=r"two samples .* domain 3"):
         alignment(1, *batch.inputs, unbiased=True)
 
 
@@ -155,11 +126,6 @@ def test_arithmetic_is_float32_at_least(dtype: torch.dtype) -> None:
         found = function(2, features, logits, targets, domains)
         assert found.dtype == wide
         assert torch.equal(found, function(2, features.to(wide), logits.to(wide), targets, domains))
-
-
-def test_half_and_single_precision_mix() -> None:
-    features, logits, targets, domains = make_batch("cross_entropy").inputs
-    assert alignment(1, features.float(), logits.bfloat16(), targets, domains).dtype == torch.float32
 
 
 # Tracing a custom autograd function, torch instantiates its base class and warns of that itself.
@@ -207,7 +173,7 @@ def test_the_gram_route_reads_nothing(loss: str) -> None:
 )
 def test_overflow_is_an_error_in_words(function: Callable[..., Tensor]) -> None:
     inputs = torch.full((4, 2), 1e30), torch.zeros(4, 2), torch.tensor([0, 1, 0, 0]), torch.tensor([0, 0, 1, 1])
-    with pytest.raises(ValueError, match=r"should be finite, but .* features up to 1e\+30 are too large"):
+    with pytest.raises(ValueError, match=r"features up to 1e\+30"):
         function(1, *inputs)
 
 

@@ -1,86 +1,32 @@
 from collections.abc import Callable
-from math import inf, nan
+from functools import partial
+from math import nan
 
 import pytest
 import torch
 from torch import Tensor
 
-from momentalign._batch import check_domain_range, checks_values
-from momentalign._validation import SCALINGS, check_choice, check_count, check_decay, check_nonnegative, check_weight
+from momentalign._batch import checks_values
+from momentalign._validation import check_count, check_decay, check_nonnegative, check_weight
 from momentalign.functional import alignment, derivative_gram, domain_derivatives, domain_gram
-
-N = 64
-GOOD = {
-    "features": torch.zeros(N, 5),
-    "logits": torch.zeros(N, 3),
-    "targets": torch.zeros(N, dtype=torch.long),
-    "domains": torch.zeros(N, dtype=torch.long),
-}
+from tests.bad_batches import BAD, BAD_TARGETS, GOOD, N, changed
 
 
-def with_entry(name: str, value: float) -> Tensor:
-    tensor = GOOD[name].clone()
-    tensor[-7:-5] = value
-    return tensor
-
-
-BAD_VALUES = [
-    ("domains", torch.zeros(63).long()),
-    ("targets", torch.zeros(65).long()),
-    ("logits", torch.zeros(1, 3)),
-    ("domains", torch.tensor(0)),
-    ("features", torch.zeros(64)),
-    ("features", torch.tensor(1.0)),
-    ("features", torch.zeros(64, 0)),
-    ("logits", torch.zeros(64)),
-    ("domains", torch.zeros(64, 1).long()),
-    ("targets", torch.zeros(64, 3).long()),
-    ("logits", torch.zeros(64, 1)),
-    ("logits", torch.zeros(64, 3, device="meta")),
-    ("features", with_entry("features", nan)),
-    ("features", with_entry("features", inf)),
-    ("logits", with_entry("logits", -inf)),
-    ("targets", with_entry("targets", 3)),
-    ("targets", with_entry("targets", -1)),
-]
-BAD_TYPES = [
-    ("features", [[1.0]] * N),
-    ("domains", ["a"] * N),
-    ("domains", None),
-    ("features", torch.zeros(64, 5).long()),
-    ("targets", torch.zeros(64)),
-    ("domains", torch.zeros(64)),
-    ("domains", torch.zeros(64).bool()),
-    ("features", torch.zeros(64, 5).cfloat()),
-]
-BAD_INPUTS = [(ValueError, *bad) for bad in BAD_VALUES] + [(TypeError, *bad) for bad in BAD_TYPES]
-
-
-@pytest.mark.parametrize(("error", "name", "value"), BAD_INPUTS)
+@pytest.mark.parametrize(("error", "name", "value"), BAD)
 def test_bad_inputs_are_named(error: type[Exception], name: str, value: object) -> None:
-    inputs = {**GOOD, name: value}
+    inputs = changed(**{name: value})
     for function in (alignment, domain_gram, domain_derivatives):
         with pytest.raises(error, match=f"^'{name}' should"):
-            function(1, *inputs.values())
+            function(1, *inputs)
     if name != "domains":
         with pytest.raises(error, match=f"^'{name}' should"):
-            derivative_gram(1, *list(inputs.values())[:3])
-
-
-BAD_TARGETS = [
-    ("logistic", 2, torch.zeros(4), "logits"),
-    ("logistic", 1, torch.zeros(4, 1), "targets"),
-    ("logistic", 1, torch.tensor([0, 1, 2, 0]), "targets"),
-    ("logistic", 1, torch.tensor([0, 1, nan, 0]), "targets"),
-    ("squared_error", 2, torch.zeros(4), "targets"),
-    ("squared_error", 1, torch.tensor([0, inf, 0, 0]), "targets"),
-]
+            derivative_gram(1, *inputs[:3])
 
 
 @pytest.mark.parametrize(("loss", "outputs", "targets", "name"), BAD_TARGETS)
 def test_targets_fit_the_loss(loss: str, outputs: int, targets: Tensor, name: str) -> None:
     with pytest.raises(ValueError, match=f"^'{name}' should"):
-        alignment(1, torch.zeros(4, 2), torch.zeros(4, outputs), targets, torch.zeros(4).long(), loss=loss)
+        alignment(1, *changed(logits=torch.zeros(N, outputs), targets=targets), loss=loss)
 
 
 @pytest.mark.parametrize(
@@ -101,82 +47,58 @@ def test_targets_of_other_types_that_fit(loss: str, targets: Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "named"),
     [
-        ({"order": 0}, ValueError, r"'order' should be between 1 and 3 for loss 'cross_entropy', but is 0\.$"),
-        ({"order": 4}, ValueError, r"but is 4\. One logit with loss='logistic' takes any order\."),
-        ({"order": -1, "loss": "logistic"}, ValueError, r"'order' should be at least 1 for loss 'logistic', but is -1"),
-        ({"order": 1.0}, TypeError, r"'order' should be an integer, but is 1\.0"),
-        ({"order": True}, TypeError, r"'order' should be an integer, but is True"),
-        (
-            {"route": "gramm"},
-            ValueError,
-            r"'auto', 'gram', 'direct', 'pairwise', but is 'gramm'\. Did you mean 'gram'\?",
-        ),
-        ({"route": None}, ValueError, r"'route' should be one of .*, but is None\.$"),
-        ({"loss": "cross-entropy"}, ValueError, r"'loss' should be one of .* Did you mean 'cross_entropy'\?"),
-        ({"loss": "zzz"}, ValueError, r"'cross_entropy', 'logistic', 'squared_error', but is 'zzz'\.$"),
-        ({"order": 3, "route": "pairwise"}, ValueError, r"'pairwise' takes orders 1 and 2, but got 3\. Use"),
-        ({"order": 3, "route": "direct"}, ValueError, r"orders 1 and 2 of loss 'cross_entropy', but got 3"),
+        ({"order": 0}, "'order' .*'cross_entropy'.* 0"),
+        ({"order": 4}, "'order' .* 4.*'logistic'"),
+        ({"order": -1, "loss": "logistic"}, "'order' .*'logistic'.* -1"),
+        ({"route": "gramm"}, "'route' .*'gramm'.*'gram'"),
+        ({"route": None}, "'route' .* None"),
+        ({"loss": "cross-entropy"}, "'loss' .*'cross-entropy'.*'cross_entropy'"),
+        ({"order": 3, "route": "pairwise"}, "'pairwise' .* 3"),
+        ({"order": 3, "route": "direct"}, "'cross_entropy'.* 3"),
     ],
 )
-def test_names_and_orders(arguments: dict[str, object], error: type[Exception], message: str) -> None:
+def test_names_and_orders(arguments: dict[str, object], named: str) -> None:
     for function in (alignment, domain_gram):
-        with pytest.raises(error, match=message):
+        with pytest.raises(ValueError, match=named):
             function(**{"order": 1, **GOOD, **arguments})
-
-
-def test_scaling_is_one_of_four() -> None:
-    with pytest.raises(
-        ValueError, match=r"'scaling' should be one of .*, but is 'relativ'\. Did you mean 'relative'\?"
-    ):
-        check_choice("scaling", "relativ", SCALINGS)
-    assert [check_choice("scaling", name, SCALINGS) for name in SCALINGS] == [
-        "none",
-        "classes",
-        "parameters",
-        "relative",
-    ]
+        for order in (1.0, True):
+            with pytest.raises(TypeError, match=f"'order' .* {order}"):
+                function(**{**GOOD, "order": order})
 
 
 def test_direct_refuses_a_tensor_that_is_too_large() -> None:
     inputs = torch.zeros(4, 1000), torch.zeros(4, 1), torch.zeros(4), torch.tensor([0, 0, 1, 1])
-    with pytest.raises(ValueError, match=r"1e\+09 numbers .*order 3, d = 1001, C = 1.* Use route='gram'\."):
+    with pytest.raises(ValueError, match=r"1e\+09 .*'gram'"):
         alignment(3, *inputs, loss="logistic", route="direct")
-    with pytest.raises(ValueError, match=r"order 3 has 1e\+09 entries here, .* Use domain_gram\(\)"):
+    with pytest.raises(ValueError, match=r"1e\+09 .*domain_gram"):
         domain_derivatives(3, *inputs, loss="logistic")
     assert alignment(3, *inputs, loss="logistic") == 0
 
 
 @pytest.mark.parametrize("function", [alignment, domain_gram, domain_derivatives])
 def test_no_rows(function: Callable[..., Tensor]) -> None:
-    with pytest.raises(ValueError, match=r"'features' should have at least one row, but has none\."):
+    with pytest.raises(ValueError, match="'features' should have at least one row"):
         function(1, *(tensor[:0] for tensor in GOOD.values()))
 
 
-def test_domains_beyond_their_number() -> None:
-    with pytest.raises(ValueError, match=r"'domains' should lie between 0 and 2 with num_domains=3"):
-        check_domain_range(torch.tensor([0, 3]), 3)
-    check_domain_range(torch.tensor([0, 3]), 4)
-    check_domain_range(torch.tensor([0, 3]), None)
+at_least_two = partial(check_count, least=2)
 
 
 @pytest.mark.parametrize(
-    ("check", "value", "error", "message"),
+    ("check", "value", "error"),
     [
-        (check_weight, -1, ValueError, r"'it' should be finite and not below 0, but is -1\. Use 0 to switch"),
-        (check_weight, nan, ValueError, "but is nan"),
-        (check_nonnegative, -1, ValueError, r"'it' should be finite and not below 0, but is -1\.$"),
-        (check_weight, "1", TypeError, "'it' should be a number, but is '1'"),
-        (check_weight, True, TypeError, "but is True"),
-        (check_decay, 1.0, ValueError, r"'it' should be below 1, but is 1\.0"),
-        (check_decay, -0.1, ValueError, "not below 0"),
-        (lambda name, value: check_count(name, value, 2), 1, ValueError, r"'it' should be at least 2, but is 1\."),
-        (lambda name, value: check_count(name, value, 2), 2.0, TypeError, r"'it' should be an integer, but is 2\.0"),
+        *((check_weight, value, ValueError) for value in (-1, nan)),
+        (check_nonnegative, -1, ValueError),
+        *((check_weight, value, TypeError) for value in ("1", True)),
+        *((check_decay, value, ValueError) for value in (1.0, -0.1)),
+        (at_least_two, 1, ValueError),
+        (at_least_two, 2.0, TypeError),
     ],
 )
-def test_numbers(check: Callable[[str, object], object], value: object, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_numbers(check: Callable[[str, object], object], value: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"'it' .* {value!r}"):
         check("it", value)
 
 

@@ -47,8 +47,8 @@ from momentalign.theory import (
     derivative_distances,
     moment_distances,
     moment_gaps,
-    pareto_check,
-    taylor_bound,
+    smallest_combination,
+    taylor_bounds,
     transfer_report,
 )
 from momentalign.training import make_config, run
@@ -364,9 +364,9 @@ def theory() -> Cases:
         for column in frame.columns.drop(["source", "target"]):
             yield f"{loss} frame {column}", [plain(frame[column])]
         yield f"{loss} pareto", [plain(getattr(report.pareto, name)) for name in ("head", "weights", "gradient_norms")]
-        yield f"{loss} values", [plain(report.values)]
+        yield f"{loss} values", [plain(report.pareto.values)]
         for name in ("bounds", "target"):
-            found = vars(getattr(report, name))
+            found = vars(getattr(report, name)) | {"exact": report.measures.exact}
             yield f"{loss} {name}", [plain(found[key]) for key in sorted(found)]
         hull = report.hull
         yield f"{loss} hull", [plain(hull.weights), [hull.residual, hull.noise, hull.p_value]]
@@ -375,12 +375,15 @@ def theory() -> Cases:
     for loss, targets in (("cross_entropy", y), ("logistic", y), ("squared_error", numbers)):
         losses = DomainLosses(X, targets, site, loss=loss, l2=0.1)
         head = np.random.default_rng(6).normal(size=tuple(losses.shape))
-        for order in (1, 2, 3):
-            bound = taylor_bound(losses, head, 0.5, losses.values(head) / 2, order=order)
-            yield f"{loss} taylor_bound {order}", [plain(bound.pairs), plain(bound.remainder)]
-        yield f"{loss} pareto_check", [plain(pareto_check(losses, head).weights), [pareto_check(losses, head).norm]]
+        norms = losses.derivative_norms(head, 3)
+        for (order, form), bound in taylor_bounds(losses, head, 0.5, losses.values(head) / 2, norms).items():
+            if form == "full":
+                yield f"{loss} taylor_bound {order}", [plain(bound.pairs), plain(bound.remainder)]
+        slopes = losses.gradients(head).flatten(1)
+        weights, norm = smallest_combination(slopes @ slopes.T)
+        yield f"{loss} pareto_check", [plain(weights), [norm]]
         for order, found in derivative_distances(losses, head, order=3, resamples=20).items():
-            values = [found.plain, found.unbiased_squares, found.low, found.high]
+            values = [norms[order], *vars(found).values()]
             yield f"{loss} derivative_distances {order}", [plain(each) for each in values]
     gaps = moment_gaps(X, site)
     yield "moment_gaps", [plain(gaps.mean), plain(gaps.covariance), [gaps.average_mean, gaps.average_covariance]]

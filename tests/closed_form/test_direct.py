@@ -7,7 +7,6 @@ from momentalign.closed_form import (
     direct_size,
     domain_blocks,
     domain_labels,
-    domain_tensors,
     domain_weights,
     with_constant,
 )
@@ -18,26 +17,6 @@ served = pytest.mark.parametrize(
     [(case, order) for case, order in CASES_AND_ORDERS if "direct" in routes(case.loss, order)],
     ids=str,
 )
-
-
-@served
-def test_inner_products_of_blocks(case: Case, order: int) -> None:
-    batch, dense = solved(case, order)
-    residuals = HEADS[case.loss](batch.logits, batch.targets)
-    weights = domain_weights(batch.domains, domain_labels(batch.domains, None), torch.float64)
-    blocks = domain_blocks(order, residuals, batch.features, weights, case.bias)
-    assert_equal(residuals.inner(order, blocks), dense @ dense.T)
-    assert blocks[0].numel() == direct_size(order, HEADS[case.loss], batch.head.shape[1], batch.head.shape[0])
-
-
-@served
-def test_tensors_lie_as_the_flattened_head_does(case: Case, order: int) -> None:
-    batch, dense = solved(case, order)
-    residuals = HEADS[case.loss](batch.logits, batch.targets)
-    weights = domain_weights(batch.domains, domain_labels(batch.domains, None), torch.float64)
-    found = domain_tensors(order, residuals, batch.features, weights, case.bias)
-    assert found.shape == (3, *[batch.head.numel()] * order)
-    assert_equal(found.flatten(1), dense)
 
 
 def test_there_is_no_third_order_of_the_softmax() -> None:
@@ -73,6 +52,7 @@ def test_rows_in_turn_give_the_same_value_and_gradient(case: Case, order: int, m
     def value_and_gradient() -> tuple[torch.Tensor, torch.Tensor]:
         residuals = HEADS[case.loss](batch.logits, batch.targets)
         vectors = domain_blocks(order, residuals, features, weights, case.bias)
+        assert vectors[0].numel() == direct_size(order, HEADS[case.loss], *batch.head.T.shape)
         total = residuals.inner(order, vectors).sin().sum()
         gradient = torch.autograd.grad(total, features)[0] if total.requires_grad else torch.zeros_like(features)
         return vectors.detach(), gradient

@@ -14,21 +14,17 @@ from momentalign.closed_form import (
     shares,
     spread,
 )
-from momentalign.closed_form._domains import _counts, number_of_domains
+from momentalign.closed_form._domains import number_of_domains
 from tests.references import assert_equal
 
 DOMAINS = torch.tensor([2**40, -7, 2**40, 3, 2**40, -7])
 
 
-def test_same_and_counts() -> None:
+def test_same_and_shares() -> None:
     assert same(DOMAINS[:2], DOMAINS, torch.float32).tolist() == [[1, 0, 1, 0, 1, 0], [0, 1, 0, 0, 0, 1]]
-    assert _counts(DOMAINS).tolist() == [3, 2, 3, 1, 3, 2]
-
-
-@pytest.mark.parametrize("entries", [1, 13, 35])
-def test_counts_in_blocks_of_rows(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.closed_form._domains._ENTRIES", entries)
-    assert _counts(DOMAINS).tolist() == [3, 2, 3, 1, 3, 2]
+    assert_equal(1 / shares(DOMAINS, torch.float64), torch.tensor([3, 2, 3, 1, 3, 2], dtype=torch.float64))
+    many = torch.arange(2200) % 7  # more pairs than are compared at once
+    assert_equal(1 / shares(many, torch.float64), many.bincount()[many].double())
 
 
 @pytest.mark.parametrize(("domains", "size"), [(1, 49), (3, 41), (49, 49), (1000, 7)])

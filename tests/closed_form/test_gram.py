@@ -12,9 +12,8 @@ from momentalign.closed_form import (
     domain_weights,
     gram_spreads,
     sample_grams,
-    spread,
 )
-from tests.references import CASES_AND_ORDERS, LOSSES, ORDERS, Case, ReferenceBatch, assert_equal, make_batch, solved
+from tests.references import LOSSES, ORDERS, ReferenceBatch, assert_equal, make_batch
 
 pytestmark = pytest.mark.slow
 
@@ -92,17 +91,6 @@ def test_tiles_compile_to_one_graph(loss: str, backend: str) -> None:
         assert_equal(found, expected, 1e-12)
 
 
-@pytest.mark.parametrize(("case", "order"), CASES_AND_ORDERS, ids=str)
-def test_statistics_need_no_list_of_domains(case: Case, order: int) -> None:
-    batch, dense = solved(case, order)
-    residuals = HEADS[case.loss](batch.logits, batch.targets)
-    (found,), (energy,) = gram_spreads([order], residuals, batch.features, batch.domains, case.bias, with_energies=True)
-    assert_equal(found, spread(dense @ dense.T))
-    squares = sample_grams([order], residuals, batch.features, case.bias)[order].diagonal()
-    means = torch.stack([squares[batch.domains == label].mean() for label in batch.domains.unique()])
-    assert_equal(energy, means.mean())
-
-
 @pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_cross_grams_are_blocks_of_the_whole(loss: str, needed: tuple[bool, bool]) -> None:
@@ -163,11 +151,3 @@ def test_backward_keeps_no_tile() -> None:
     batch = make_batch("cross_entropy", 60)
     assert largest_saved(batch, tile=60) >= 60 * 60
     assert largest_saved(batch, tile=20) < 20 * 20
-
-
-def test_one_tile_is_plain_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("momentalign.closed_form._gram.checkpoint")
-    batch = make_batch("cross_entropy")
-    statistics(batch)(batch.features, batch.logits, tile=21)
-    with pytest.raises(NameError, match="checkpoint"):
-        statistics(batch)(batch.features, batch.logits, tile=20)

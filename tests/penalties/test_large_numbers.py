@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from momentalign import CMA, HGP, MMD, Fishr, MomentAlignment
+from momentalign import CMA, HGP, MMD, Fishr
 from tests.penalties.cases import CASES, Case
 from tests.references import assert_equal, make_batch
 
@@ -45,38 +45,19 @@ def test_discrepancy_of_any_scale(by: float) -> None:
     ids=repr,
 )
 def test_overflow_is_an_error(penalty: torch.nn.Module, by: float) -> None:
-    message = rf"{type(penalty).__name__} should be finite, but is .* in torch.float32: features up to .* Standardise"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"{type(penalty).__name__} .* torch.float32: features up to"):
         penalty(*scaled(by, torch.float32))
     assert penalty(*scaled(by, torch.float64)).isfinite()
 
 
 def test_overflow_of_a_moving_average_is_an_error() -> None:
-    with pytest.raises(ValueError, match="CMA should be finite, but is nan"):
+    with pytest.raises(ValueError, match=r"CMA .* nan"):
         CMA(scaling="relative", momentum=0.9)(*scaled(1e12, torch.float32))
 
 
 def test_without_checks_overflow_is_not_a_number() -> None:
     assert not HGP(validate=False)(*scaled(1e8, torch.float32)).isfinite()
     assert not CMA(scaling="relative", momentum=0.9, validate=False)(*scaled(1e12, torch.float32)).isfinite()
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case.never_negative], ids=str)
-def test_no_penalty_is_negative(case: Case) -> None:
-    for seed in range(12):
-        features, logits, targets, domains = case.batch(seed, torch.float32, n=9, d=2)
-        alike = case.value(features.round(), logits.round(), targets, torch.arange(9) % 3)
-        tiny = case.value(features + 100, 8 * logits, targets, domains)
-        same = case.value(
-            features[:1].expand(9, -1), logits[:1].expand(9, -1), targets[:1].expand(9, *targets.shape[1:]), domains
-        )
-        assert min(alike, tiny, same) >= 0
-
-
-def test_order_three_is_not_negative() -> None:
-    features, logits, targets, _ = scaled(1.0, torch.float32, n=6)
-    repeated = [tensor[:2].repeat(3, *[1] * (tensor.ndim - 1)) for tensor in (features, logits, targets)]
-    assert MomentAlignment({3: 1.0})(*repeated, torch.arange(6) // 2) >= 0
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.initial_weight == 0], ids=str)

@@ -1,16 +1,16 @@
 """Decaying sums D_e(t) = Σ_k γ^k v_e(t − k), the past detached, by both routes."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from momentalign import CMA, Fishr, MomentAlignment
-from momentalign.penalties import DomainPenalty, _bank
+from momentalign import CMA, MomentAlignment
+from momentalign.penalties import _bank
 from tests.penalties.agreement import assert_agrees, differentiated
+from tests.penalties.cases import CASES, Case
 from tests.references import ReferenceBatch, assert_equal, dense_derivatives, linear, make_batch
 
 pytestmark = pytest.mark.slow
@@ -101,35 +101,28 @@ def test_the_bank_is_met_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
             assert_equal(mine, its)
 
 
-REMEMBERING = {
-    "gram": partial(CMA, momentum=DECAY, route="gram"),
-    "direct": partial(CMA, momentum=DECAY, route="direct"),
-    "relative": partial(CMA, momentum=DECAY, route="gram", scaling="relative"),
-    "direct and relative": partial(CMA, momentum=DECAY, route="direct", scaling="relative"),
-    "fishr": Fishr,
-}
-all_forms = pytest.mark.parametrize("make", REMEMBERING.values(), ids=REMEMBERING)
+all_forms = pytest.mark.parametrize("case", [case for case in CASES if case.remembers], ids=str)
 
 
 @all_forms
-def test_backward_after_the_next_forward(make: Callable[..., DomainPenalty]) -> None:
-    at_once, later = make(num_domains=3), make(num_domains=3)
+def test_backward_after_the_next_forward(case: Case) -> None:
+    at_once, later = case.make(num_domains=3), case.make(num_domains=3)
     inputs, values, expected = [], [], []
-    for batch in steps(4):
-        features, logits, targets, domains = batch.inputs
-        leaves = features.clone().requires_grad_(), logits.clone().requires_grad_()
+    for seed in range(4):
+        features, logits, *rest = case.batch(seed)
+        leaves = features.requires_grad_(), logits.requires_grad_()
         inputs.append(leaves)
-        values.append(later(*leaves, targets, domains))
-        expected.append(torch.autograd.grad(at_once(*leaves, targets, domains), leaves))
+        values.append(later(*leaves, *rest))
+        expected.append(torch.autograd.grad(at_once(*leaves, *rest), leaves))
     for leaves, value, gradients in zip(inputs, values, expected, strict=True):
         for mine, its in zip(torch.autograd.grad(value, leaves), gradients, strict=True):
             assert torch.equal(mine, its)
 
 
 @all_forms
-def test_the_past_counts_while_annealing(make: Callable[..., DomainPenalty]) -> None:
-    patient, eager = make(anneal_steps=3), make()
-    values = [(patient(*batch.inputs), eager(*batch.inputs)) for batch in steps(4)]
+def test_the_past_counts_while_annealing(case: Case) -> None:
+    patient, eager = case.make(anneal_steps=3), case.make()
+    values = [(patient(*case.batch(seed)), eager(*case.batch(seed))) for seed in range(4)]
     assert [value.item() for value, _ in values[:3]] == [0, 0, 0]
     assert torch.equal(*values[3])
 
@@ -149,21 +142,12 @@ def test_orders_of_weight_zero_have_a_past_too(weights: tuple[float, float], rou
 
 
 @all_forms
-def test_buffers_stay_where_they_are(make: Callable[..., DomainPenalty]) -> None:
-    penalty = make(num_domains=3)
-    first, *others = steps(4)
-    penalty(*first.inputs)
-    places = {name: buffer.data_ptr() for name, buffer in penalty.named_buffers()}
-    for batch in others:
-        penalty(*batch.inputs)
-    assert {name: buffer.data_ptr() for name, buffer in penalty.named_buffers()} == places
-
-
-@all_forms
-def test_half_precision_is_remembered_in_float32(make: Callable[..., DomainPenalty]) -> None:
-    penalty = make()
-    for batch in steps(2):
-        penalty(batch.features.bfloat16(), batch.logits.bfloat16(), batch.targets, batch.domains)
+def test_buffers_stay_where_they_are_and_in_float32(case: Case) -> None:
+    penalty, places = case.make(num_domains=3), []
+    for seed in range(4):
+        penalty(*case.batch(seed, torch.bfloat16))
+        places.append({name: buffer.data_ptr() for name, buffer in penalty.named_buffers()})
+    assert places[0] == places[3]
     kept = [buffer for buffer in penalty.buffers() if buffer.is_floating_point() and buffer.numel()]
     assert kept
     assert all(buffer.dtype == torch.float32 for buffer in kept)
@@ -173,19 +157,15 @@ def test_momentum_zero_keeps_nothing() -> None:
     assert list(CMA(momentum=0.0).state_dict()) == ["step"]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [partial(CMA, momentum=0.5, route="gram"), partial(CMA, momentum=0.5, route="direct"), Fishr],
-    ids=["gram", "direct", "fishr"],
-)
+@all_forms
 @pytest.mark.parametrize("resumed", [False, True])
-def test_another_head_is_refused(make: Callable[..., DomainPenalty], resumed: bool) -> None:
-    penalty = make()
-    penalty(*make_batch("cross_entropy", d=4, C=3).inputs)
+def test_another_head_is_refused(case: Case, resumed: bool) -> None:
+    penalty, logistic = case.make(), case.loss == "logistic"
+    penalty(*case.batch(d=4, C=3))
     if resumed:
-        state, penalty = penalty.state_dict(), make()
+        state, penalty = penalty.state_dict(), case.make()
         penalty.load_state_dict(state)
-    for d, C in ((5, 3), (4, 4), (7, 2)):
+    for d, C in ((5, 3), (7, 2)) if logistic else ((5, 3), (4, 4), (7, 2)):
         with pytest.raises(ValueError, match="'features' and 'logits' should keep their widths"):
-            penalty(*make_batch("cross_entropy", d=d, C=C).inputs)
-    assert penalty(*make_batch("cross_entropy", d=4, C=3, seed=1).inputs) > 0
+            penalty(*case.batch(d=d, C=C))
+    assert penalty(*case.batch(1, d=4, C=3)) > 0

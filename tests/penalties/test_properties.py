@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from momentalign import MomentAlignment
 from tests.penalties.cases import CASES, Case, Inputs, seeded
-from tests.references import LABELS, assert_equal
+from tests.references import LABELS, assert_equal, make_batch
 
 pytestmark = pytest.mark.slow
 
@@ -51,8 +52,22 @@ def test_row_order_and_names_of_domains(case: Case) -> None:
 
 @all_cases
 def test_never_negative(case: Case) -> None:
-    values = torch.stack([case.value(*case.batch(seed, torch.float32, n=7)) for seed in range(12)])
-    assert bool((values >= -1e-6 * values.abs().max()).all()) == case.never_negative
+    values = []
+    for seed in range(12):
+        features, logits, targets, domains = case.batch(seed, torch.float32, n=9, d=2)
+        values += [
+            case.value(features, logits, targets, domains),
+            case.value(features.round(), logits.round(), targets, torch.arange(9) % 3),
+            case.value(features + 100, 8 * logits, targets, domains),
+            case.value(*(tensor[:1].expand(9, *tensor.shape[1:]) for tensor in (features, logits, targets)), domains),
+        ]
+    assert (min(values) >= 0).item() == case.never_negative
+
+
+def test_order_three_is_not_negative() -> None:
+    features, logits, targets, _ = make_batch("cross_entropy", n=6, d=4).inputs
+    repeated = [tensor[:2].float().repeat(3, 1) for tensor in (features, logits)]
+    assert MomentAlignment({3: 1.0})(*repeated, targets[:2].repeat(3), torch.arange(6) // 2) >= 0
 
 
 @all_cases

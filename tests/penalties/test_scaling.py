@@ -21,19 +21,14 @@ def relative(loss: str, route: str, bias: bool = True) -> MomentAlignment:
 @pytest.mark.parametrize("route", ["gram", "direct"])
 def test_constants(route: str, bias: bool) -> None:
     batch = make_batch("cross_entropy", d=4, C=3, bias=bias)
-    terms = {
-        scaling: MomentAlignment({1: 1.0, 2: 1.0}, scaling=scaling, route=route, bias=bias).terms(*batch.inputs)
+    weights = dict.fromkeys(ROUTES["cross_entropy"][route], 1.0)
+    plain, classes, parameters = (
+        MomentAlignment(weights, scaling=scaling, route=route, bias=bias).terms(*batch.inputs)
         for scaling in ("none", "classes", "parameters")
-    }
-    for order, name in enumerate(("gradient", "hessian"), start=1):
-        assert_equal(terms["classes"][name] * 3**order, terms["none"][name])
-        assert_equal(terms["parameters"][name] * ((4 + bias) * 3) ** 2, terms["none"][name])
-
-
-def test_classes_at_order_three() -> None:
-    batch = make_batch("cross_entropy", C=3)
-    plain, scaled = (MomentAlignment({3: 1.0}, scaling=scaling)(*batch.inputs) for scaling in ("none", "classes"))
-    assert_equal(scaled * 27, plain)
+    )
+    for order, name in zip(weights, plain, strict=True):
+        assert_equal(classes[name] * 3**order, plain[name])
+        assert_equal(parameters[name] * ((4 + bias) * 3) ** 2, plain[name])
 
 
 @pytest.mark.parametrize("bias", [True, False])

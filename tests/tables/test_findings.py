@@ -83,7 +83,7 @@ def test_domains_that_need_models_of_their_own() -> None:
 
 def test_the_hull_of_a_target() -> None:
     for noise in (1.0, 0.1):
-        hull = HullCheck(("north", "south"), np.array([0.25, 0.75]), 0.5, noise, 0.4, 40, False)
+        hull = HullCheck(("north", "south"), np.array([0.25, 0.75]), 0.5, noise, 0.4, False)
         case = diagnosis(target="new", transfer=SimpleNamespace(hull=hull))
         assert "north 0.25 and south 0.75" in describe_findings(case)[-1]
         assert any("'new'" in line for line in advise(case)) == (not hull.tenable)

@@ -1,10 +1,12 @@
 """Small random domains, and derivatives of their losses by torch.func."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from momentalign.theory import DomainLosses
+from momentalign.theory import DomainLosses, mixture_transfers
 from tests.references import dense_derivatives, domain_losses
 
 LOSSES = ("cross_entropy", "logistic", "squared_error")
@@ -45,6 +47,12 @@ def plane_quadratics(curvatures: list[np.ndarray], optima: np.ndarray, l2: float
     domains = np.repeat(np.arange(len(curvatures)), 2)
     y = (X * optima[domains]).sum(1)
     return DomainLosses(X, y, domains, loss="squared_error", bias=False, l2=l2)
+
+
+def mixture_transfer(losses: DomainLosses, source: Any, target: Any, center: Any, radius: float) -> float:
+    """T(source‖target) between two mixtures."""
+    transfers, _ = mixture_transfers(losses, [source, target], [(0, 1)], center, radius)
+    return float(transfers[0, 1])
 
 
 def random_head(losses: DomainLosses, seed: int = 0) -> Tensor:

@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from momentalign.theory import DomainLosses, pareto_check, pareto_point, smallest_combination
+from momentalign.theory import DomainLosses, pareto_point, smallest_combination
 from momentalign.theory._minimize import mixture_minimizer
 from tests.theory.problems import LOSSES, make_losses, random_head, reference_derivatives
 
@@ -19,7 +19,7 @@ def largest_norm(losses: DomainLosses, weights: list[float]) -> float:
 def test_optimality_by_the_quadratic_program(loss: str) -> None:
     """The Gram with its L2 corrections says that 0 is in the hull of the gradients; dense gradients agree."""
     losses = make_losses(loss)
-    point = pareto_point(losses, restarts=2)
+    point = pareto_point(losses)
     assert point.check.norm < 1e-7
     gradients = reference_derivatives(1, losses, torch.from_numpy(point.head))
     gradients = (gradients + losses.l2 * torch.from_numpy(point.head).flatten()).numpy()
@@ -32,26 +32,20 @@ def test_any_other_head_is_not_optimal() -> None:
     losses = make_losses()
     head = random_head(losses)
     gradients = reference_derivatives(1, losses, head) + losses.l2 * head.flatten()
-    found = pareto_check(losses, head)
+    found = smallest_combination(gradients @ gradients.T)
     assert found.norm > 0.01
     assert found.norm == pytest.approx(float((torch.from_numpy(found.weights) @ gradients).norm()))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_mixture_on_a_grid_is_better(loss: str, seed: int) -> None:
-    losses = make_losses(loss, seed=seed)
-    found = pareto_point(losses).largest_gradient_norm
-    steps = np.linspace(0, 1, 13)
-    grid = [largest_norm(losses, [a, b, 1 - a - b]) for a in steps for b in steps if a + b <= 1 + 1e-12]
-    assert found <= min(grid) + 1e-9
-    assert found >= 0.9 * min(grid)
-
-
-def test_two_domains() -> None:
-    losses = make_losses(K=2, seed=3)
-    found = pareto_point(losses).largest_gradient_norm
-    assert found <= min(largest_norm(losses, [w, 1 - w]) for w in np.linspace(0, 1, 101)) + 1e-9
+@pytest.mark.parametrize(("seed", "K"), [(1, 3), (2, 3), (3, 2)])
+def test_no_mixture_on_a_grid_is_better(loss: str, seed: int, K: int) -> None:
+    losses = make_losses(loss, seed=seed, K=K)
+    found = pareto_point(losses).gradient_norms.max()
+    steps = np.linspace(0, 1, 13 if K == 3 else 101)
+    pairs = [[a, b] for a in steps for b in steps if a + b <= 1 + 1e-12] if K == 3 else [[a] for a in steps]
+    grid = [largest_norm(losses, [*weights, 1 - sum(weights)]) for weights in pairs]
+    assert 0.9 * min(grid) <= found <= min(grid) + 1e-9
 
 
 def test_common_optimum() -> None:
@@ -62,13 +56,7 @@ def test_common_optimum() -> None:
         torch.cat([losses.targets, losses.targets]),
         ["a"] * 24 + ["b"] * 24,
     )
-    assert pareto_point(twin).largest_gradient_norm < 1e-9
-
-
-def test_deterministic() -> None:
-    losses = make_losses(seed=5)
-    first, second = (pareto_point(losses) for _ in range(2))
-    np.testing.assert_array_equal(first.head, second.head)
+    assert pareto_point(twin).gradient_norms.max() < 1e-9
 
 
 def test_convexity_is_needed() -> None:
@@ -108,8 +96,6 @@ def test_scale_of_the_vectors_does_not_matter(scale: float) -> None:
     np.testing.assert_allclose(weights, [0.8, 0.2], rtol=1e-9)
     assert norm == pytest.approx(scale * np.sqrt(0.8), rel=1e-9)
 
-
-def test_zero_vectors() -> None:
     weights, norm = smallest_combination(np.zeros((3, 3)))
     assert weights.sum() == pytest.approx(1)
     assert norm == 0

@@ -4,8 +4,6 @@ from momentalign.theory._bounds import (
     ManySourceBounds,
     TargetErrors,
     many_source_bounds,
-    pairwise_error_bounds,
-    target_error_bound,
     target_errors,
 )
 from momentalign.theory._distances import (
@@ -18,10 +16,10 @@ from momentalign.theory._distances import (
 )
 from momentalign.theory._hull import HullCheck, hull_check
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._pareto import Combination, ParetoPoint, pareto_check, pareto_point, smallest_combination
+from momentalign.theory._pareto import Combination, ParetoPoint, pareto_point, smallest_combination
 from momentalign.theory._report import TransferReport, transfer_report
-from momentalign.theory._taylor import TaylorBound, ball_radius, taylor_bound
-from momentalign.theory._transfer import TransferMeasures, mixture_transfer, transfer_measures
+from momentalign.theory._taylor import TaylorBound, ball_radius, taylor_bounds
+from momentalign.theory._transfer import TransferMeasures, mixture_transfers, transfer_measures
 
 __all__ = [
     "Combination",
@@ -39,16 +37,13 @@ __all__ = [
     "derivative_distances",
     "hull_check",
     "many_source_bounds",
-    "mixture_transfer",
+    "mixture_transfers",
     "moment_distances",
     "moment_gaps",
-    "pairwise_error_bounds",
-    "pareto_check",
     "pareto_point",
     "smallest_combination",
-    "target_error_bound",
     "target_errors",
-    "taylor_bound",
+    "taylor_bounds",
     "tensor_moment_gaps",
     "transfer_measures",
     "transfer_report",

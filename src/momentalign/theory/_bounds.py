@@ -1,4 +1,4 @@
-"""Bounds on a target's error: from one source, from many whose convex hull contains the target, for a given sample."""
+"""Bounds on a target's error: from many sources whose convex hull contains it, and for a given sample."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,43 +9,8 @@ from scipy.optimize import LinearConstraint, minimize
 
 from momentalign._types import Array
 from momentalign.theory._losses import DomainLosses
-from momentalign.theory._minimize import mixture_minimizer, smallest_loss
-from momentalign.theory._transfer import TransferMeasures, largest_pair, mixture_transfer
-
-
-def target_error_bound(source_loss: Any, source_minimum: Any, target_minimum: Any, transfer: Any) -> Any:
-    r"""Bound :math:`L_T(\theta) \le L_S(\theta) + L_T^* - L_S^* + T(S\|T)` for every head of the ball.
-
-    Args:
-        source_loss: L_S at the head.
-        source_minimum: L_S*.
-        target_minimum: L_T*.
-        transfer: One-sided transfer measure T(S‖T) over a ball that contains the head.
-
-    Returns:
-        The bound; the arguments may be arrays that broadcast.
-
-    Example:
-        >>> target_error_bound(source_loss=0.5, source_minimum=0.25, target_minimum=0.5, transfer=0.125)
-        0.875
-    """
-    return source_loss + target_minimum - source_minimum + transfer
-
-
-def pairwise_error_bounds(losses: DomainLosses, head: Any, measures: TransferMeasures) -> Array:
-    """Bound on every domain's loss from every other's, at a head of the ball.
-
-    Args:
-        head: Shape (C, D), within the radius of the measures' centre.
-        measures: Transfer measures of these losses.
-
-    Returns:
-        Shape (K, K), source in rows; the diagonal is the domains' own loss.
-    """
-    minima = measures.minima
-    values = losses.values(head)
-    bounds: Array = target_error_bound(values[:, None], minima[:, None], minima[None, :], measures.one_sided)
-    return bounds
+from momentalign.theory._minimize import mixture_minimizer
+from momentalign.theory._transfer import TransferMeasures, largest_entry, mixture_transfers
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +30,6 @@ class ManySourceBounds:
         midpoint_realizable: ½ max Tʳ(μ_i, μ_j), for (max + min)/2 of the losses themselves.
         gap: L_S* − mean_e L_e* of the balanced mixture.
         largest_gap: The largest L_w* − Σ_e w_e L_e* over all mixtures w.
-        exact: False if the measures are lower estimates; so are the bounds then.
     """
 
     mixture_one_sided: float
@@ -76,7 +40,6 @@ class ManySourceBounds:
     midpoint_realizable: float
     gap: float
     largest_gap: float
-    exact: bool
 
 
 def many_source_bounds(losses: DomainLosses, measures: TransferMeasures) -> ManySourceBounds:
@@ -96,10 +59,19 @@ def many_source_bounds(losses: DomainLosses, measures: TransferMeasures) -> Many
     """
     number = len(losses)
     balanced = np.full(number, 1 / number)
-    gap, largest_gap = _gap(losses, measures.minima, balanced)[0], _largest_gap(losses, measures.minima)
-    one, two, real = (
-        float(matrix[largest_pair(matrix)]) for matrix in (measures.one_sided, measures.symmetric, measures.realizable)
-    )
+    gap = -_negative_gap(balanced, losses, measures.minima)[0]
+    # A minimum of functions linear in w is concave, so one start is enough.
+    largest_gap = -minimize(
+        _negative_gap,
+        balanced,
+        (losses, measures.minima),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0, 1)] * number,
+        constraints=LinearConstraint(np.ones(number), 1, 1),
+        options={"maxiter": 100, "ftol": 1e-12},
+    ).fun
+    one, two, real = map(largest_entry, (measures.one_sided, measures.symmetric, measures.realizable))
     share = (number - 1) / number
     return ManySourceBounds(
         share * one + gap,
@@ -110,7 +82,6 @@ def many_source_bounds(losses: DomainLosses, measures: TransferMeasures) -> Many
         real / 2,
         gap,
         largest_gap,
-        measures.exact,
     )
 
 
@@ -127,7 +98,6 @@ class TargetErrors:
         from_sources: The same from each source alone, shape (K,).
         bound: L_S + L_T* − L_S* + T(S‖T), which uses the target's own sample.
         hull_bound: The same with the balanced-mixture bound, which only assumes that the target is in the hull.
-        exact: False if the measures are lower estimates.
     """
 
     loss: float
@@ -138,7 +108,6 @@ class TargetErrors:
     from_sources: Array
     bound: float
     hull_bound: float
-    exact: bool
 
 
 def target_errors(
@@ -163,43 +132,20 @@ def target_errors(
         loss=losses.loss,
         bias=losses.bias,
     )
-    *sources, last = np.eye(number + 1)
-    balanced = np.mean(sources, 0)
-    values = joined.values(center)
-    source_minimum, minimum = (smallest_loss(joined, weights) for weights in (balanced, last))
-    source_loss = float(balanced @ values)
-    measured, *alone = (mixture_transfer(joined, source, last, center, radius) for source in (balanced, *sources))
-    bound, hull_bound = (
-        float(target_error_bound(source_loss, source_minimum, minimum, transfer))
-        for transfer in (measured, bounds.mixture_one_sided)
-    )
-    exact = losses.loss == "squared_error"
-    loss = float(values[-1])
-    return TargetErrors(loss, minimum, source_loss, source_minimum, measured, np.array(alone), bound, hull_bound, exact)
+    balanced = np.append(np.full(number, 1 / number), 0.0)
+    mixtures = np.vstack([np.eye(number + 1), balanced])
+    pairs = [(source, number) for source in (*range(number), number + 1)]
+    transfers, minima = mixture_transfers(joined, mixtures, pairs, center, radius)
+    *alone, _, transfer = transfers[:, number]
+    *_, minimum, source_minimum = minima
+    *values, loss = joined.values(center)
+    source_loss = float(np.mean(values))
+    bound, hull_bound = (source_loss + minimum - source_minimum + most for most in (transfer, bounds.mixture_one_sided))
+    return TargetErrors(loss, minimum, source_loss, source_minimum, transfer, np.array(alone), bound, hull_bound)
 
 
-def _gap(losses: DomainLosses, minima: Array, mixture: Array) -> tuple[float, Array]:
-    """L_w* − Σ_e w_e L_e* and its derivative in w, the domains' optimality gaps at θ(w)."""
+def _negative_gap(mixture: Array, losses: DomainLosses, minima: Array) -> tuple[float, Array]:
+    """−(L_w* − Σ_e w_e L_e*) and its derivative in w, at weights that a step may have brought off the simplex."""
+    mixture = mixture.clip(0) / mixture.clip(0).sum()
     gaps = losses.values(mixture_minimizer(losses, mixture)) - minima
-    return float(mixture @ gaps), gaps
-
-
-def _largest_gap(losses: DomainLosses, minima: Array) -> float:
-    """Largest gap over all mixtures; a minimum of functions linear in w is concave, so one start is enough."""
-    number = len(losses)
-
-    def negative(w: Array) -> tuple[float, Array]:
-        w = w.clip(0)
-        value, slope = _gap(losses, minima, w / w.sum())
-        return -value, -slope
-
-    best = minimize(
-        negative,
-        np.full(number, 1 / number),
-        jac=True,
-        method="SLSQP",
-        bounds=[(0, 1)] * number,
-        constraints=LinearConstraint(np.ones(number), 1, 1),
-        options={"maxiter": 100, "ftol": 1e-12},
-    )
-    return -float(best.fun)
+    return -float(mixture @ gaps), -gaps

@@ -5,7 +5,6 @@ domain are never at distance zero. Leaving the products of a sample with itself 
 """
 
 from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from momentalign.functional import derivative_gram
 from momentalign.theory._losses import DomainLosses, as_numbers, encode_domains
 
 _LEVEL = 0.9
-MOST_ROWS = 4000
+_MOST_ROWS = 4000
 """Rows used in a bootstrap; if there are more, equal shares of the domains are drawn."""
 
 
@@ -30,32 +29,28 @@ class DerivativeDistances:
     """Distances between the domains' derivatives of one order, each matrix (K, K).
 
     Attributes:
-        order: Order of the derivative.
-        plain: ‖∇^r L_e − ∇^r L_f‖ of the samples, exactly; biased upward as an estimate for the domains themselves.
-        unbiased_squares: Unbiased estimates of the squared distances; below zero where noise outweighs distance, NaN
+        unbiased_square: Unbiased estimates of the squared distances; below zero where noise outweighs distance, NaN
             for a domain with one row.
-        low: Lower ends of 90% bootstrap intervals for the squared distances.
-        high: Upper ends.
+        square_low: Lower ends of 90% bootstrap intervals for the squared distances.
+        square_high: Upper ends.
     """
 
-    order: int
-    plain: Array
-    unbiased_squares: Array
-    low: Array
-    high: Array
+    unbiased_square: Array
+    square_low: Array
+    square_high: Array
 
 
 def derivative_distances(
-    losses: DomainLosses, head: Any, *, order: int = 3, resamples: int = 200, seed: int = 0
+    losses: DomainLosses, head: Any, *, order: int = 3, resamples: int = 200
 ) -> dict[int, DerivativeDistances]:
-    r"""Distances between the domains' derivatives at a fixed head, with bootstrap intervals.
+    r"""Squared distances between the domains' derivatives at a fixed head, with bootstrap intervals.
 
     With :math:`G_{ij}` the inner products of the samples' derivatives, the squared distance of two domains is estimated
     by the mean of G over pairs i ≠ j of the first, plus that of the second, minus twice that between them. Rows are
     resampled within domains. Resampling takes the sample for the population, whose squared distance is the plain one:
     the interval holds the percentiles of the replicates, shifted by the difference. If the true distance is close to
     zero the interval is too wide. A head fitted to the same rows makes them look slightly closer than new rows would.
-    Of more than 4,000 rows equal shares of the domains are drawn, but for `plain`.
+    Of more than 4,000 rows equal shares of the domains are drawn.
 
     Args:
         head: Shape (C, D), held fixed.
@@ -65,65 +60,46 @@ def derivative_distances(
     Returns:
         The distances by order.
     """
-    check_order(order, losses.loss)
     check_count("resamples", resamples, 20)
-    theta = losses.as_head(head)
-    number = len(losses)
-    rng = np.random.default_rng(seed)
-    rows = rows_by_domain(losses.domains, number, max(50, MOST_ROWS // number), rng)
+    rng = np.random.default_rng(0)
+    rows = [draw_rows(losses.domains == e, len(losses), rng) for e in range(len(losses))]
     # The sample itself is the first column of the counts.
     counts = [np.insert(resampled_counts(len(own), resamples, rng), 0, 1.0, axis=1) for own in rows]
-    chosen = np.concatenate(rows)
-    starts = np.cumsum([0, *map(len, rows)])
-    X, targets = losses.features[chosen], losses.targets[chosen]
-    logits = losses.inputs[chosen] @ theta.T
+    sizes, drawn, stacked = np.array([*map(len, rows)]), np.concatenate(rows), np.concatenate(counts)
+    starts = np.cumsum(sizes) - sizes
+    pairs = np.where(sizes > 1, sizes * (sizes - 1), np.nan)
+    X, targets = losses.features[drawn], losses.targets[drawn]
+    logits = losses.inputs[drawn] @ losses.as_head(head).T
     found = {}
-    for r in range(1, order + 1):
+    for r in range(1, check_order(order, losses.loss) + 1):
         gram = derivative_gram(r, X, logits, targets, loss=losses.loss, bias=losses.bias).numpy()
-        # Means over pairs of rows, and over pairs of different draws; (K, K, 1 + resamples).
-        biased, unbiased = np.zeros((2, number, number, 1 + resamples))
-        for e, f in combinations_with_replacement(range(number), 2):
-            block = gram[starts[e] : starts[e + 1], starts[f] : starts[f + 1]]
-            sums = (counts[e] * (block @ counts[f])).sum(0)
-            biased[e, f] = biased[f, e] = unbiased[e, f] = unbiased[f, e] = sums / block.size
-            if e == f:
-                size = len(block)
-                own = block.diagonal() @ counts[e]
-                unbiased[e, e] = (sums - own) / (size * (size - 1)) if size > 1 else np.nan
-        plain = losses.derivative_norms(r, theta)
-        found[r] = DerivativeDistances(r, plain, *_intervals(_squares(unbiased), _squares(biased)[..., 0]))
+        columns = [gram[:, start : start + len(own)] @ own for start, own in zip(starts, counts, strict=True)]
+        # Sums over pairs of rows, and over a domain's rows with themselves; (K, K, 1 + resamples) and (K, ...).
+        sums = np.stack([np.add.reduceat(stacked * column, starts) for column in columns], 1)
+        own = np.add.reduceat(stacked * gram.diagonal()[:, None], starts)
+        biased = sums / np.multiply.outer(sizes, sizes)[..., None]
+        within = (np.einsum("eer->er", sums) - own) / pairs[:, None]
+        squares = _squares(biased, within)
+        # The replicates estimate the value of the resampled population. Squares of distances are skewed to the right:
+        # the basic interval, which mirrors the replicates, lies too low and covers far less than its level; this one
+        # was close to its level, or above it, for all distances and row counts tried.
+        center = _squares(biased, np.einsum("eer->er", biased))[..., :1]
+        ends = np.quantile(squares[..., 1:] - center, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=-1)
+        found[r] = DerivativeDistances(squares[..., 0], *(squares[..., 0] + ends))
     return found
 
 
-def _squares(means: Array) -> Array:
-    """Squared distances from means of inner products, over the first two axes."""
-    number = len(means)
-    diagonal = means[np.arange(number), np.arange(number)]
-    squares: Array = diagonal[:, None] + diagonal[None, :] - 2 * means
-    squares[np.arange(number), np.arange(number)] = 0.0
+def _squares(means: Array, within: Array) -> Array:
+    """Squared distances (K, K, ...) from mean inner products between domains and those within one, (K, ...)."""
+    squares: Array = within[:, None] + within[None, :] - (means + means.swapaxes(0, 1))
+    squares[np.diag_indices(len(means))] = 0.0
     return squares
 
 
-def _intervals(squares: Array, center: Array) -> tuple[Array, Array, Array]:
-    """Estimates and percentile intervals, shifted by the difference between `center` and the estimate.
-
-    The replicates estimate `center`, the value of the resampled population. Squares of distances are skewed to the
-    right. The basic interval, which mirrors the replicates, then lies too low and covers far less than its level; this
-    one was close to its level, or above it, for all distances and row counts tried.
-    """
-    estimate, replicates = squares[..., 0], squares[..., 1:]
-    tail = (1 - _LEVEL) / 2
-    lower, upper = np.quantile(replicates - center[..., None], [tail, 1 - tail], axis=-1)
-    return estimate, estimate + lower, estimate + upper
-
-
-def rows_by_domain(domains: Tensor, number: int, most: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Rows of each of the domains 0 … number − 1, at most `most` of each, drawn without replacement."""
-    drawn = []
-    for domain in range(number):
-        rows = (domains == domain).nonzero()[:, 0].numpy()
-        drawn.append(rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False)))
-    return drawn
+def draw_rows(member: Tensor, number: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of one of `number` domains: all, or a share of those that a bootstrap uses, without replacement."""
+    rows, most = member.nonzero()[:, 0].numpy(), max(50, _MOST_ROWS // number)
+    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
 def resampled_counts(size: int, resamples: int, rng: np.random.Generator) -> Array:
@@ -139,14 +115,20 @@ class MomentGaps:
     Attributes:
         mean: ‖μ_a − μ_b‖₂ between all pairs, shape (K, K).
         covariance: ‖Σ_a − Σ_b‖_F with ddof 1, shape (K, K); NaN if a domain has one row.
-        average_mean: Over the pairs a < b.
-        average_covariance: Over the pairs a < b of domains that have a covariance.
     """
 
     mean: Array
     covariance: Array
-    average_mean: float
-    average_covariance: float
+
+    @property
+    def average_mean(self) -> float:
+        """Over the pairs of domains."""
+        return _average(self.mean)
+
+    @property
+    def average_covariance(self) -> float:
+        """Over the pairs of domains that have a covariance."""
+        return _average(self.covariance)
 
 
 def moment_gaps(X: Any, domains: Any) -> MomentGaps:
@@ -192,9 +174,8 @@ def moment_distances(order: int, X: Any, domains: Any) -> Array:
     check_count("order", order, 1)
     features = as_numbers("X", X)
     names, index = encode_domains(domains, len(features))
-    parts = [features[index == domain] for domain in range(len(names))]
-    gram = torch.stack([torch.stack([((a @ b.T) ** order).mean() for b in parts]) for a in parts])
-    distances: Array = closed_form.distances(gram).numpy()
+    weights = closed_form.domain_weights(index, torch.arange(len(names)), torch.float64)
+    distances: Array = closed_form.distances(weights.T @ (features @ features.T) ** order @ weights).numpy()
     return distances
 
 
@@ -205,11 +186,13 @@ def tensor_moment_gaps(features: Tensor, index: Tensor, number: int) -> MomentGa
         rows = features[index == domain]
         means.append(rows.mean(0))
         spread = rows - means[-1]
-        covariances.append(spread.T @ spread / (len(rows) - 1) if len(rows) > 1 else spread.T @ spread * torch.nan)
-    gaps = np.zeros((2, number, number))
-    for a, b in combinations(range(number), 2):
-        for gap, moments in zip(gaps, (means, covariances), strict=True):
-            gap[a, b] = gap[b, a] = float((moments[a] - moments[b]).norm())
-    first, second = (gap[np.triu_indices(number, 1)] for gap in gaps)
-    known = second[~np.isnan(second)]
-    return MomentGaps(gaps[0], gaps[1], float(first.mean()), float(known.mean()) if len(known) else float("nan"))
+        covariances.append((spread.T @ spread / (len(rows) - 1 if len(rows) > 1 else torch.nan)).flatten())
+    return MomentGaps(_gaps(means), _gaps(covariances))
+
+
+def _gaps(moments: list[Tensor]) -> Array:
+    return np.array([[float((a - b).norm()) if a is not b else 0.0 for a in moments] for b in moments])
+
+
+def _average(gaps: Array) -> float:
+    return torch.from_numpy(gaps[np.triu_indices(len(gaps), 1)]).nanmean().item()

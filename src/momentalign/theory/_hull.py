@@ -16,7 +16,7 @@ from scipy.linalg import block_diag
 from momentalign._format import join_names
 from momentalign._types import Array
 from momentalign._validation import check_count
-from momentalign.theory._distances import MOST_ROWS, resampled_counts, rows_by_domain
+from momentalign.theory._distances import draw_rows, resampled_counts
 from momentalign.theory._losses import DomainLosses
 from momentalign.theory._pareto import Combination, smallest_combination
 
@@ -33,7 +33,6 @@ class HullCheck:
         residual: Distance between the target's moments and the mixture's.
         noise: What 95% of the residuals of samples of this size from that mixture stay below.
         p_value: Share of such samples with a residual at least as large.
-        rows: Target rows used.
         labelled: Whether labels were used.
     """
 
@@ -42,7 +41,6 @@ class HullCheck:
     residual: float
     noise: float
     p_value: float
-    rows: int
     labelled: bool
 
     @property
@@ -61,9 +59,7 @@ class HullCheck:
         )
 
 
-def hull_check(
-    losses: DomainLosses, target: Any, target_labels: Any = None, *, resamples: int = 200, seed: int = 0
-) -> HullCheck:
+def hull_check(losses: DomainLosses, target: Any, target_labels: Any = None, *, resamples: int = 200) -> HullCheck:
     """Find the mixture of the sources closest to a target sample, and compare the residual with sampling noise.
 
     The criterion is a bootstrap under the assumption: as many rows as the target has are drawn from the closest
@@ -78,44 +74,37 @@ def hull_check(
     """
     check_count("resamples", resamples, 20)
     features, labels = losses.encode(target, target_labels)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     number = len(losses)
-    drawn = rows_by_domain(losses.domains, number, max(50, MOST_ROWS // number), rng)
-    kept = rows_by_domain(torch.zeros(len(features)), 1, max(50, MOST_ROWS // number), rng)[0]
-    sources, all_rows, own = np.concatenate(drawn), losses.features, features[kept]
+    drawn = [draw_rows(losses.domains == e, number, rng) for e in range(number)]
+    kept = draw_rows(torch.ones(len(features)), number, rng)
+    sizes, chosen, sources = [*map(len, drawn)], np.concatenate(drawn), sum(map(len, drawn))
+    all_rows, own = losses.features, features[kept]
     if labels is not None and not losses.classes:
         all_rows, own = torch.cat([all_rows, losses.targets], 1), torch.cat([own, labels[kept]], 1)
     center, scale = all_rows.mean(0), all_rows.std(0, correction=0)
     # A column that is constant over the sources would make any target infinitely far: it keeps its own units.
     scale = torch.where(scale > 1e-12 * (1 + center.abs()), scale, 1.0)
-    rows = (torch.cat([all_rows[sources], own]) - center) / scale
-    inner = (1 + rows @ rows.T / rows.shape[1]).square()
+    rows = (torch.cat([all_rows[chosen], own]) - center) / scale
+    gram = (1 + rows @ rows.T / rows.shape[1]).square()
     if labels is not None and losses.classes:
-        classes = torch.cat([losses.targets[sources], labels[kept]])
-        inner *= classes[:, None] == classes
-    sizes = [len(one) for one in drawn]
+        classes = torch.cat([losses.targets[chosen], labels[kept]])
+        gram *= classes[:, None] == classes
+    inner = gram.numpy()
     means = [np.full((size, 1), 1 / size) for size in (*sizes, len(kept))]
-    weights, residual = _closest(inner.numpy(), block_diag(*means))
+    weights, residual = _closest(inner, block_diag(*means))
     # Under the assumption a target is drawn from the mixture of the sources.
-    shares = np.concatenate([np.full(size, w / size) for size, w in zip(sizes, weights, strict=True)])
-    targets = rng.multinomial(len(kept), shares, resamples).T / len(kept)
+    targets = rng.multinomial(len(kept), np.repeat(weights / sizes, sizes), resamples).T / len(kept)
     counts = [resampled_counts(size, resamples, rng) / size for size in sizes]
-    within = inner.numpy()[: len(sources), : len(sources)]
     replicates = np.array(
         [
-            _closest(within, np.column_stack([block_diag(*[c[:, b : b + 1] for c in counts]), targets[:, b]])).norm
-            for b in range(resamples)
+            _closest(inner[:sources, :sources], np.column_stack([block_diag(*[c[:, [b]] for c in counts]), drawn])).norm
+            for b, drawn in enumerate(targets.T)
         ]
     )
-    return HullCheck(
-        losses.names,
-        weights,
-        residual,
-        float(np.quantile(replicates, _LEVEL)),
-        float((1 + (replicates >= residual).sum()) / (1 + resamples)),
-        len(kept),
-        labels is not None,
-    )
+    noise = float(np.quantile(replicates, _LEVEL))
+    p_value = (1 + (replicates >= residual).sum().item()) / (1 + resamples)
+    return HullCheck(losses.names, weights, residual, noise, p_value, labels is not None)
 
 
 def _closest(inner: Array, means: Array) -> Combination:

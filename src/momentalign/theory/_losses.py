@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import check_array
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._batch import LOSSES
+from momentalign._batch import LOSSES, check_order
 from momentalign._types import Array
 from momentalign._validation import check_choice, check_column, check_labels, check_number
 from momentalign.closed_form import HEADS
@@ -54,19 +53,23 @@ class DomainLosses:
         self.bias = bias
         self.features = as_numbers("X", X)
         rows = len(self.features)
-        if loss == "squared_error":
-            self.classes: tuple[Any, ...] = ()
-            self.targets = _as_outcomes("y", y, rows, "X")
-        else:
-            self._encoder = LabelEncoder()
-            self.targets = torch.tensor(self._encoder.fit_transform(_as_labels("y", y, rows, "X")))
+        self.classes: tuple[Any, ...] = ()
+        if loss != "squared_error":
+            self._encoder = LabelEncoder().fit(_as_labels("y", y, rows, "X"))
             self.classes = tuple(self._encoder.classes_.tolist())
-            _check_classes(self.classes, loss)
+            expected = "two classes" if loss == "logistic" else "at least two classes"
+            if any(isinstance(label, float) and not label.is_integer() for label in self.classes):
+                raise ValueError(f"'y' should hold {expected}, but holds real numbers. Use loss='squared_error'.")
+            if len(self.classes) < 2 or (loss == "logistic" and len(self.classes) > 2):
+                raise ValueError(f"'y' should hold {expected} for loss '{loss}', but holds {len(self.classes)}.")
+        self.targets = self._encode_targets("y", y, rows, "X")
         self.names, self.domains = encode_domains(domains, rows)
-        member = F.one_hot(self.domains).double()
-        self.counts = member.sum(0).long()
-        self.weights = member / member.sum(0)
         self.inputs = closed_form.with_constant(self.features, bias)
+        outputs = 1 if loss == "logistic" else len(self.classes) or self.targets.shape[1]
+        self.shape = (outputs, self.inputs.shape[1])
+        """Shape (C, D) of a head."""
+        self.parts = tuple(map(self.mixture, np.eye(len(self))))
+        """The losses as functions of a head, one for each domain."""
 
     def encode(self, target: Any, target_labels: Any = None) -> tuple[Tensor, Tensor | None]:
         """Check another sample and encode its labels, if known, by the classes of this one."""
@@ -76,57 +79,50 @@ class DomainLosses:
             raise ValueError(f"'target' should have {self.features.shape[1]} columns like 'X', but has {columns}.")
         if target_labels is None:
             return features, None
-        if self.loss != "squared_error":
-            labels = _as_labels("target_labels", target_labels, rows, "target")
-            return features, torch.tensor(self._encoder.transform(labels))
-        outcomes = _as_outcomes("target_labels", target_labels, rows, "target")
-        if outcomes.shape[1] != self.targets.shape[1]:
-            raise ValueError(f"'target_labels' should have shape {(rows, self.targets.shape[1])} like 'y'.")
-        return features, outcomes
+        labels = self._encode_targets("target_labels", target_labels, rows, "target")
+        if labels.shape[1:] != self.targets.shape[1:]:
+            raise ValueError(f"'target_labels' should have shape {(rows, *self.targets.shape[1:])} like 'y'.")
+        return features, labels
+
+    def _encode_targets(self, name: str, labels: Any, rows: int, of: str) -> Tensor:
+        if self.classes:
+            return torch.tensor(self._encoder.transform(_as_labels(name, labels, rows, of)))
+        matrix = check_array(labels, dtype=np.float64, ensure_2d=False, input_name=name)
+        check_column(name, matrix.shape[:1], rows, of)
+        return torch.tensor(matrix.reshape(rows, -1))
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (C, D) of a head."""
-        outputs = {"cross_entropy": len(self.classes), "logistic": 1}
-        return outputs.get(self.loss) or self.targets.shape[1], self.inputs.shape[1]
 
     def as_head(self, head: Any) -> Tensor:
         """Check a head and convert it to a float64 tensor."""
         tensor = torch.as_tensor(head, dtype=torch.float64)
         if tuple(tensor.shape) != self.shape:
-            raise ValueError(
-                f"'head' should have shape {self.shape} (outputs, features{' and bias' if self.bias else ''}), "
-                f"but has shape {tuple(tensor.shape)}."
-            )
+            raise ValueError(f"'head' should have shape {self.shape}, but has shape {tuple(tensor.shape)}.")
         return tensor
 
     def values(self, head: Any) -> Array:
         """Losses of the domains at a head, L2 term included; shape (K,)."""
-        theta = self.as_head(head)
-        samples = _sample_losses(self.loss, self.inputs @ theta.T, self.targets)
-        values: Array = (self.weights.T @ samples + self.l2 / 2 * theta.square().sum()).numpy()
-        return values
+        theta = self.as_head(head)[None]
+        return np.array([part.evaluate(theta)[0].item() for part in self.parts])
 
     def gradients(self, head: Any) -> Tensor:
         """Gradients of the domains' losses at a head, L2 term included; shape (K, C, D)."""
-        theta = self.as_head(head)
-        residual = HEADS[self.loss](self.inputs @ theta.T, self.targets).gradient
-        return torch.einsum("nk,nc,nd->kcd", self.weights, residual, self.inputs) + self.l2 * theta
+        theta = self.as_head(head)[None]
+        return torch.cat([part.evaluate(theta)[1] for part in self.parts])
 
-    def derivative_norms(self, order: int, head: Any) -> Array:
-        """Distances between the domains' derivatives of an order, where the L2 terms cancel; shape (K, K)."""
+    def derivative_norms(self, head: Any, order: int) -> dict[int, Array]:
+        """Distances (K, K) between the domains' derivatives of the orders 1 to `order`; the L2 terms cancel."""
         logits = self.inputs @ self.as_head(head).T
-        gram = domain_gram(order, self.features, logits, self.targets, self.domains, loss=self.loss, bias=self.bias)
-        norms: Array = closed_form.distances(gram).numpy()
-        return norms
+        batch = self.features, logits, self.targets, self.domains
+        orders = range(1, check_order(order, self.loss) + 1)
+        grams = {r: domain_gram(r, *batch, loss=self.loss, bias=self.bias) for r in orders}
+        return {r: closed_form.distances(gram).numpy() for r, gram in grams.items()}
 
-    def mixture(self, weights: Any) -> "WeightedLoss":
+    def mixture(self, weights: Array) -> "WeightedLoss":
         """Σ_e a_e L_e for weights a (K,) of any sign; rows of weight zero are dropped."""
-        a = torch.as_tensor(weights, dtype=torch.float64)
-        v = self.weights @ a
+        a = torch.as_tensor(weights)
+        v = (a / self.domains.bincount())[self.domains]
         rows = v.nonzero()[:, 0]
         return WeightedLoss(self.loss, self.inputs[rows], self.targets[rows], v[rows], self.l2 * a.sum())
 
@@ -150,14 +146,12 @@ class WeightedLoss(NamedTuple):
 
     def evaluate(self, heads: Tensor) -> tuple[Tensor, Tensor]:
         """Values (S,) and gradients (S, C, D) at heads (S, C, D)."""
-        number, outputs, width = heads.shape
-        rows = len(self.inputs)
-        logits = (self.inputs @ heads.reshape(-1, width).T).reshape(rows * number, outputs)
-        targets = self.targets.repeat_interleave(number, 0)
-        samples = _sample_losses(self.loss, logits, targets).reshape(rows, number)
-        residual = HEADS[self.loss](logits, targets).gradient.reshape(rows, number * outputs)
-        slopes = ((residual * self.weights[:, None]).T @ self.inputs).reshape(heads.shape)
+        logits = torch.einsum("nd,scd->nsc", self.inputs, heads)
+        head, flat = HEADS[self.loss], (logits.flatten(0, 1), self.targets.repeat_interleave(len(heads), 0))
+        samples = head.losses(*flat).reshape(logits.shape[:2])
+        residual = head(*flat).gradient.reshape(logits.shape) * self.weights[:, None, None]
         ridge = self.l2 * heads
+        slopes = torch.einsum("nsc,nd->scd", residual, self.inputs)
         return self.weights @ samples + (ridge * heads).sum((1, 2)) / 2, slopes + ridge
 
     def hessian_times(self, head: Tensor, vector: Tensor) -> Tensor:
@@ -168,7 +162,7 @@ class WeightedLoss(NamedTuple):
 
 def as_numbers(name: str, value: Any) -> Tensor:
     """Convert to a finite float64 matrix (n, d) with at least one row."""
-    return torch.tensor(check_array(_as_array(value), dtype=np.float64, input_name=name))
+    return torch.tensor(check_array(value, dtype=np.float64, input_name=name))
 
 
 def encode_domains(domains: Any, rows: int) -> tuple[tuple[str, ...], Tensor]:
@@ -189,35 +183,8 @@ def check_positive(name: str, value: object) -> float:
     return number
 
 
-def _as_array(value: Any) -> Any:
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
-
-
-def _as_outcomes(name: str, value: Any, rows: int, of: str) -> Tensor:
-    matrix = check_array(_as_array(value), dtype=np.float64, ensure_2d=False, input_name=name)
-    check_column(name, matrix.shape[:1], rows, of)
-    return torch.tensor(matrix.reshape(rows, -1))
-
-
 def _as_labels(name: str, value: Any, rows: int, of: str) -> NDArray[Any]:
     # As objects: NumPy would turn a list of strings and None into strings.
-    labels = np.array(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(_as_array(value))
+    labels = np.array(value, dtype=object) if isinstance(value, list | tuple) else np.asarray(value)
     check_labels(name, labels, rows, of)
     return labels
-
-
-def _sample_losses(loss: str, logits: Tensor, targets: Tensor) -> Tensor:
-    """Loss of each sample, shape (n,)."""
-    if loss == "cross_entropy":
-        return F.cross_entropy(logits, targets, reduction="none")
-    if loss == "logistic":
-        return F.binary_cross_entropy_with_logits(logits[:, 0], targets.double(), reduction="none")
-    return (logits - targets).square().sum(1) / 2
-
-
-def _check_classes(classes: tuple[Any, ...], loss: str) -> None:
-    if any(isinstance(label, float) and not label.is_integer() for label in classes):
-        raise ValueError(f"'y' should hold classes for loss '{loss}', but holds real numbers. Use 'squared_error'.")
-    if len(classes) < 2 or (loss == "logistic" and len(classes) > 2):
-        expected = "two classes" if loss == "logistic" else "at least two classes"
-        raise ValueError(f"'y' should hold {expected} for loss '{loss}', but holds {len(classes)}.")

@@ -56,13 +56,3 @@ def solve_hessian(function: WeightedLoss, head: Tensor, right: Tensor) -> Tensor
     hessian = LinearOperator((size, size), product, dtype=np.float64)
     columns = [cg(hessian, b.flatten().numpy(), rtol=1e-12, maxiter=10 * size)[0] for b in right]
     return torch.from_numpy(np.stack(columns)).reshape(right.shape)
-
-
-def domain_minimizers(losses: DomainLosses) -> list[Tensor]:
-    """Minimizing head of each domain's loss."""
-    return [mixture_minimizer(losses, row) for row in np.eye(len(losses))]
-
-
-def smallest_loss(losses: DomainLosses, mixture: Array) -> float:
-    """Smallest value of Σ_e w_e L_e over all heads, for non-negative weights w (K,)."""
-    return float(mixture @ losses.values(mixture_minimizer(losses, mixture)))

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize, nnls
 from torch import Tensor
 
 from momentalign._types import Array
-from momentalign._validation import check_count
 from momentalign.theory._losses import DomainLosses
 from momentalign.theory._minimize import mixture_minimizer, solve_hessian
 
-_DESCENTS = 3
-"""Number of starting mixtures that are optimised."""
+_RANDOM, _DESCENTS = 8, 3
+"""Number of random mixtures among the starts, and of starts that are optimised."""
 
 
 class Combination(NamedTuple):
@@ -68,31 +68,25 @@ class ParetoPoint:
 
     Attributes:
         head: Shape (C, D), the bias last.
+        values: The domains' losses at the head, shape (K,).
         weights: Mixture weights w with head = θ(w), shape (K,).
-        gradient_norms: ‖∇L_e‖ at the head, L2 term included, shape (K,).
+        gradient_norms: ‖∇L_e‖ at the head, L2 term included, shape (K,); the largest is the g of the bounds.
         check: The smallest combination of the domains' gradients: weights and a norm that is zero to rounding.
     """
 
     head: Array
+    values: Array
     weights: Array
     gradient_norms: Array
     check: Combination
 
-    @property
-    def largest_gradient_norm(self) -> float:
-        """The g of the bounds."""
-        return float(self.gradient_norms.max())
 
-
-def pareto_point(losses: DomainLosses, *, restarts: int = 8) -> ParetoPoint:
+def pareto_point(losses: DomainLosses) -> ParetoPoint:
     r"""Minimise :math:`\max_e \|\nabla L_e(\theta(w))\|` over the simplex.
 
     The derivative is exact: :math:`\partial\theta/\partial w_f = -H_w^{-1} g_f` with :math:`H_w = \sum_e w_e H_e`.
-    Sequential quadratic programming runs on the epigraph, from the best of the starts.
-
-    Args:
-        restarts: Random mixtures tried as starts, beside the balanced one and those that favour one domain; with 0
-            only the balanced one.
+    Sequential quadratic programming runs on the epigraph, from the best of the starts: the balanced mixture, those that
+    favour one domain, and random ones.
 
     Example:
         >>> X = np.array([[1.0], [1.0]])
@@ -101,10 +95,6 @@ def pareto_point(losses: DomainLosses, *, restarts: int = 8) -> ParetoPoint:
         array([1., 1.])
     """
     number = len(losses)
-    starts = [np.full(number, 1 / number)]
-    if check_count("restarts", restarts, 0):
-        starts += [0.1 / number + 0.9 * row for row in np.eye(number)]
-        starts += list(np.random.default_rng(0).dirichlet(np.ones(number), restarts))
     heads: dict[bytes, Tensor] = {}
 
     def head(mixture: Array) -> Tensor:
@@ -122,30 +112,21 @@ def pareto_point(losses: DomainLosses, *, restarts: int = 8) -> ParetoPoint:
         theta = head(mixture)
         G = losses.gradients(theta)
         slopes = -solve_hessian(losses.mixture(_on_simplex(mixture)), theta, G).flatten(1)
-        curved = [losses.mixture(row).hessian_times(theta, g) for row, g in zip(np.eye(number), G, strict=True)]
-        derivative: Array = np.stack([2 * (slopes @ product.flatten()).numpy() for product in curved])
+        curved = torch.stack([part.hessian_times(theta, g) for part, g in zip(losses.parts, G, strict=True)])
+        derivative: Array = (2 * curved.flatten(1) @ slopes.T).numpy()
         return derivative
 
-    candidates = sorted(starts, key=lambda w: squares(w).max())
+    candidates = [np.full(number, 1 / number), *(0.1 / number + 0.9 * np.eye(number))]
+    candidates += list(np.random.default_rng(0).dirichlet(np.ones(number), _RANDOM))
+    candidates.sort(key=lambda w: squares(w).max())
     for start in candidates[:_DESCENTS]:
         if (scale := squares(start).max()) > 1e-24:
             candidates.append(_descend(start, squares, jacobian, scale))
     best = _on_simplex(min(candidates, key=lambda w: squares(w).max()))
     theta = head(best)
-    return ParetoPoint(theta.numpy(), best, squares(best) ** 0.5, pareto_check(losses, theta))
-
-
-def pareto_check(losses: DomainLosses, head: object) -> Combination:
-    """Smallest combination of the domains' gradients at a head; its norm is zero if the head is Pareto optimal.
-
-    Args:
-        head: Shape (C, D).
-
-    Returns:
-        Weights on the simplex and the norm.
-    """
-    gradients = losses.gradients(head).flatten(1)
-    return smallest_combination(gradients @ gradients.T)
+    gradients = losses.gradients(theta).flatten(1)
+    check = smallest_combination(gradients @ gradients.T)
+    return ParetoPoint(theta.numpy(), losses.values(theta), best, gradients.norm(dim=1).numpy(), check)
 
 
 def _on_simplex(mixture: Array) -> Array:
@@ -157,19 +138,21 @@ def _on_simplex(mixture: Array) -> Array:
 def _descend(start: Array, squares: Any, jacobian: Any, scale: float) -> Array:
     """Minimise t over (w, t) with squares(w) ≤ t·scale and w on the simplex."""
     number = len(start)
-    below = NonlinearConstraint(
-        lambda v: v[-1] - squares(v[:-1]) / scale,
-        0,
-        np.inf,
-        jac=lambda v: np.hstack([-jacobian(v[:-1]) / scale, np.ones((number, 1))]),
-    )
+    height = np.append(np.zeros(number), 1.0)
+
+    def slopes(v: Array) -> Array:
+        return np.hstack([-jacobian(v[:-1]) / scale, np.ones((number, 1))])
+
     found = minimize(
-        lambda v: v[-1],
+        lambda v: (v[-1], height),
         np.append(start, 1.0),
-        jac=lambda v: np.append(np.zeros(number), 1.0),
+        jac=True,
         method="SLSQP",
         bounds=[(0, 1)] * number + [(0, None)],
-        constraints=[LinearConstraint(np.append(np.ones(number), 0.0), 1, 1), below],
+        constraints=[
+            LinearConstraint(1 - height, 1, 1),
+            NonlinearConstraint(lambda v: v[-1] - squares(v[:-1]) / scale, 0, np.inf, slopes),
+        ],
         options={"maxiter": 100, "ftol": 1e-14},
     )
     mixture: Array = found.x[:-1]

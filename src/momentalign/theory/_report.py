@@ -1,6 +1,8 @@
 """The transfer report: all measures, distances and bounds of a set of domains in one object."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from momentalign.theory._distances import DerivativeDistances, MomentGaps, deriv
 from momentalign.theory._hull import HullCheck, hull_check
 from momentalign.theory._losses import DomainLosses, check_positive
 from momentalign.theory._pareto import ParetoPoint, pareto_point
-from momentalign.theory._taylor import FORMS, TaylorBound, taylor_bound
+from momentalign.theory._taylor import TaylorBound, taylor_bounds
 from momentalign.theory._transfer import TransferMeasures, transfer_measures
 
 
@@ -25,25 +27,23 @@ class TransferReport:
     """Result of :func:`transfer_report`. Print it, or convert it to a data frame.
 
     Attributes:
-        names: Names of the domains, in the order of all matrices; source in rows, target in columns.
         losses: The domains' losses.
         pareto: The head at the centre of the ball.
-        values: The domains' losses there, shape (K,).
         measures: Transfer measures.
         bounds: Bounds for many sources, for the balanced mixture and for the midpoint of the gaps.
+        norms: Distances between the samples' derivatives by order, biased upward as estimates for the domains.
         taylor: Taylor bounds by order and form.
-        distances: Distances between derivatives by order, with unbiased estimates and intervals.
+        distances: Unbiased estimates of their squares by order, with intervals.
         moments: Gaps between the domains' feature moments.
         hull: The hull check, if there is a target.
         target: Losses of the target and bounds on them, if it has labels.
     """
 
-    names: tuple[str, ...]
     losses: DomainLosses
     pareto: ParetoPoint
-    values: Array
     measures: TransferMeasures
     bounds: ManySourceBounds
+    norms: dict[int, Array]
     taylor: dict[tuple[int, str], TaylorBound]
     distances: dict[int, DerivativeDistances]
     moments: MomentGaps
@@ -51,19 +51,27 @@ class TransferReport:
     target: TargetErrors | None
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the domains, in the order of all matrices; source in rows, target in columns."""
+        return self.losses.names
+
+    @property
     def worst_pair(self) -> tuple[str, str]:
         """Source and target with the largest one-sided transfer measure."""
-        return self.measures.worst_pair
+        i, j = max(self._pairs, key=lambda pair: self.measures.one_sided[pair])
+        return self.names[i], self.names[j]
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(permutations(range(len(self.names)), 2))
 
     def matrices(self) -> dict[str, Array]:
         """All matrices between domains, by the name of their column in the data frame."""
-        measures = self.measures
-        found = {"one_sided": measures.one_sided, "symmetric": measures.symmetric, "realizable": measures.realizable}
+        found = {name: getattr(self.measures, name) for name in ("one_sided", "symmetric", "realizable")}
         for r, one in self.distances.items():
-            columns = {"distance": one.plain, "unbiased_square": one.unbiased_squares}
-            columns |= {"square_low": one.low, "square_high": one.high}
+            columns = {"distance": self.norms[r], **vars(one)}
             found |= {f"{term_name(r)}_{what}": matrix for what, matrix in columns.items()}
-        for r in self.distances:
+        for r in self.norms:
             bound = self.taylor[r, "full"]
             found |= {f"taylor_{r}": bound.pairs, f"taylor_{r}_remainder": bound.remainder}
         return found | {"mean_gap": self.moments.mean, "covariance_gap": self.moments.covariance}
@@ -74,42 +82,31 @@ class TransferReport:
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
-        off = ~np.eye(len(self.names), dtype=bool)
-        source, target = (np.array(self.names, dtype=object)[index] for index in off.nonzero())
-        columns = {name: matrix[off] for name, matrix in self.matrices().items()}
+        source, target = np.array(self._pairs).T
+        names = np.array(self.names, dtype=object)
+        columns = {name: matrix[source, target] for name, matrix in self.matrices().items()}
         pandas = require("pandas", "to_frame() needs", extra="cli")
-        return pandas.DataFrame({"source": source, "target": target, **columns})
+        return pandas.DataFrame({"source": names[source], "target": names[target], **columns})
 
     def tables(self) -> dict[str, list[list[str]]]:
         """The numbers as text by their title: the domains, matrices without intervals and remainders, and bounds."""
-        names = [printable(name) for name in self.names]
-        pareto, gap = self.pareto, self.bounds.gap
-        about: list[Any] = [
-            self.losses.counts,
-            self.values,
-            self.measures.minima,
-            pareto.gradient_norms,
-            pareto.weights,
-        ]
-        head = ["domain", "rows", "loss", "smallest loss", "gradient norm", "weight"]
-        found = {"Domains at the centre of the ball": [head, *map(_cells, names, np.column_stack(about))]}
+        pareto, minima, counts = self.pareto, self.measures.minima, self.losses.domains.bincount()
+        about = np.column_stack([counts, pareto.values, minima, pareto.gradient_norms, pareto.weights])
+        head = ["rows", "loss", "smallest loss", "gradient norm", "weight"]
+        found = {"Domains at the centre of the ball": _table(["domain", *head], self.names, about)}
         for title, matrix in self.matrices().items():
             if "square" not in title and "remainder" not in title:
-                found[title] = [["", *names], *map(_cells, names, matrix)]
-        bounds = {name: value for name, value in vars(self.bounds).items() if name != "exact"}
+                found[title] = _table(["", *self.names], self.names, matrix)
+        bounds = dict(vars(self.bounds))
         for (r, form), bound in self.taylor.items():
-            bounds[f"taylor_{r} {form} mixture"] = bound.mixture(0.0 if form == "irm" else gap)
+            gap = 0.0 if form == "irm" else self.bounds.gap
+            bounds[f"taylor_{r} {form} mixture"] = bound.mixture(gap)
             if form == "full":
                 bounds[f"taylor_{r} full mixture with remainder"] = bound.mixture(gap, remainder=True)
-                bounds[f"taylor_{r} full midpoint"] = bound.midpoint()
-        found["Bounds on the transfer to a target in the hull"] = [["", "value"], *map(_cells, bounds, bounds.values())]
+        found["Bounds on the transfer to a target in the hull"] = _table(["", "value"], bounds, bounds.values())
         if self.target is not None:
             errors = {name: value for name, value in vars(self.target).items() if np.ndim(value) == 0}
-            del errors["exact"]
-            found["The labelled target at the centre of the ball"] = [
-                ["", "value"],
-                *map(_cells, errors, errors.values()),
-            ]
+            found["The labelled target at the centre of the ball"] = _table(["", "value"], errors, errors.values())
         return found
 
     def summary(self) -> list[str]:
@@ -118,11 +115,7 @@ class TransferReport:
         rows, columns = losses.features.shape
         classes = f", {len(losses.classes)} classes" if losses.classes else ""
         source, target = (printable(name) for name in self.worst_pair)
-        below = [
-            str(r)
-            for (r, form), bound in self.taylor.items()
-            if form == "full" and (bound.pairs < measures.one_sided - 1e-9).any()
-        ]
+        below = [str(r) for r in self.norms if (self.taylor[r, "full"].pairs < measures.one_sided - 1e-9).any()]
         found = [
             f"{len(self.names)} domains, {rows} rows, {columns} features{classes}; loss {losses.loss}, "
             f"l2 = {losses.l2:g}, radius = {measures.radius:g}.",
@@ -198,23 +191,25 @@ def transfer_report(
     pareto = pareto_point(losses)
     measures = transfer_measures(losses, pareto.head, radius)
     bounds = many_source_bounds(losses, measures)
-    distances = derivative_distances(losses, pareto.head, order=order)
-    plain = {r: one.plain for r, one in distances.items()}
-    taylor = {
-        (r, form): taylor_bound(losses, pareto.head, radius, measures.minima, order=r, form=form, distances=plain)
-        for r in distances
-        for form in FORMS
-    }
+    norms = losses.derivative_norms(pareto.head, order)
     errors = None
     if target_labels is not None:
         errors = target_errors(losses, target, target_labels, pareto.head, radius, bounds)
-    moments = tensor_moment_gaps(losses.features, losses.domains, len(losses))
-    values = losses.values(pareto.head)
     return TransferReport(
-        losses.names, losses, pareto, values, measures, bounds, taylor, distances, moments, hull, errors
+        losses,
+        pareto,
+        measures,
+        bounds,
+        norms,
+        taylor_bounds(losses, pareto.head, radius, measures.minima, norms),
+        derivative_distances(losses, pareto.head, order=order),
+        tensor_moment_gaps(losses.features, losses.domains, len(losses)),
+        hull,
+        errors,
     )
 
 
-def _cells(name: str, values: Any) -> list[str]:
-    """A name and its numbers as text."""
-    return [name, *(f"{value:.4g}" for value in np.atleast_1d(values))]
+def _table(head: list[str], names: Iterable[str], rows: Iterable[Any]) -> list[list[str]]:
+    """A head, and lines of a name and its numbers as text."""
+    lines = [[name, *(f"{value:.4g}" for value in np.atleast_1d(row))] for name, row in zip(names, rows, strict=True)]
+    return [[printable(cell) for cell in line] for line in (head, *lines)]

@@ -5,7 +5,7 @@ With :math:`\delta^{1/2}` the radius, for every pair of source i and target j
 .. math:: T(\mu_i\|\mu_j) \le (L_j - L_j^*) - (L_i - L_i^*) + \sum_{r=1}^N \frac{\delta^{r/2}}{r!}
           \|\nabla^r L_j - \nabla^r L_i\|_F + o(\delta^{N/2})
 
-at the centre, N at most 4 for cross-entropy and any number for the other losses. The norms come from the domain Grams,
+at the centre, N at most 3 for cross-entropy and any number for the other losses. The norms come from the domain Grams,
 :math:`\|D_i - D_j\|^2 = M_{ii} + M_{jj} - 2M_{ij}`; no tensor is built, and the L2 terms cancel.
 """
 
@@ -16,13 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from momentalign._batch import check_order
 from momentalign._types import Array
-from momentalign._validation import check_choice
 from momentalign.theory._losses import DomainLosses, check_positive
-from momentalign.theory._transfer import largest_pair
-
-FORMS = ("full", "g", "irm")
+from momentalign.theory._transfer import largest_entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +26,10 @@ class TaylorBound:
     """A bound of one order and form.
 
     Attributes:
-        order: N, the highest derivative in it.
-        form: `"full"`, `"g"` or `"irm"`.
         pairs: Bound on T(i‖j) for every pair up to the remainder, source in rows; zero on the diagonal.
         remainder: Upper bound on the o() term for every pair: with it added the bound holds for any radius.
     """
 
-    order: int
-    form: str
     pairs: Array
     remainder: Array
 
@@ -49,19 +41,7 @@ class TaylorBound:
             remainder: Whether to add the remainder.
         """
         number = len(self.pairs)
-        return (number - 1) / number * self._largest(remainder) + gap
-
-    def midpoint(self, *, remainder: bool = False) -> float:
-        """½ max over i ≠ j: the bound for the midpoint of the gaps, which is no distribution.
-
-        Args:
-            remainder: Whether to add the remainder.
-        """
-        return self._largest(remainder) / 2
-
-    def _largest(self, remainder: bool) -> float:
-        total = self.pairs + self.remainder if remainder else self.pairs
-        return float(total[largest_pair(total)])
+        return (number - 1) / number * largest_entry(self.pairs + remainder * self.remainder) + gap
 
 
 def ball_radius(excess_loss: Any, l2: Any) -> float:
@@ -82,17 +62,10 @@ def ball_radius(excess_loss: Any, l2: Any) -> float:
     return float((2 * check_positive("excess_loss", excess_loss) / check_positive("l2", l2)) ** 0.5)
 
 
-def taylor_bound(
-    losses: DomainLosses,
-    center: Any,
-    radius: float,
-    minima: Any,
-    *,
-    order: int = 3,
-    form: str = "full",
-    distances: dict[int, Array] | None = None,
-) -> TaylorBound:
-    r"""Bound the transfer measures by derivatives at the centre of the ball.
+def taylor_bounds(
+    losses: DomainLosses, center: Any, radius: float, minima: Any, norms: dict[int, Array]
+) -> dict[tuple[int, str], TaylorBound]:
+    r"""Bounds on the transfer measures by derivatives at the centre of the ball, for every order and form.
 
     Form `"full"` is the sum above. `"g"` replaces its first term by :math:`2\sqrt\delta\,g`, g the largest gradient
     norm at the centre, L2 term included; the paper's g, a minimum over all heads, can be too small. `"irm"` leaves out
@@ -107,49 +80,50 @@ def taylor_bound(
         center: Head at the centre of the ball, shape (C, D).
         radius: √δ, above zero.
         minima: L_e*, shape (K,), as in :class:`TransferMeasures`.
-        order: N, 1 to 4 for cross-entropy, any for the other losses. A term of a high order is small only if the
-            radius times the rows' norms is: the expansion of the logistic loss converges below π.
-        form: `"full"`, `"g"` or `"irm"`.
-        distances: Distances of the derivatives by order if known; computed otherwise.
+        norms: Distances of the derivatives there, by order: :meth:`DomainLosses.derivative_norms`. A term of a high
+            order is small only if the radius times the rows' norms is: the expansion of the logistic loss converges
+            below π.
+
+    Returns:
+        The bounds by order N and form.
 
     Example:
         >>> X, domains = np.array([[1.0], [2.0]]), ["a", "b"]
         >>> losses = DomainLosses(X, [0.0, 0.0], domains, loss="squared_error", bias=False)
-        >>> taylor_bound(losses, [[0.0]], 1.0, minima=[0.0, 0.0], order=2).pairs
+        >>> norms = losses.derivative_norms([[0.0]], order=2)
+        >>> taylor_bounds(losses, [[0.0]], 1.0, [0.0, 0.0], norms)[2, "full"].pairs
         array([[0. , 1.5],
                [1.5, 0. ]])
     """
     radius = check_positive("radius", radius)
-    check_order(order, losses.loss)
-    check_choice("form", form, FORMS)
-    theta = losses.as_head(center)
-    gaps = losses.values(theta) - np.asarray(minima, dtype=np.float64)
-    pairs = np.zeros((len(losses), len(losses)))
-    if form != "irm":
-        pairs = gaps[None, :] - gaps[:, None]
-    for r in range(2 if form == "irm" else 1, order + 1):
-        if form == "g" and r == 1:
-            term: Any = 2 * float(losses.gradients(theta).flatten(1).norm(dim=1).max())
-        else:
-            term = losses.derivative_norms(r, theta) if distances is None else distances[r]
-        pairs = pairs + radius**r / factorial(r) * term
-    np.fill_diagonal(pairs, 0.0)
-    return TaylorBound(order, form, pairs, _remainders(losses, radius, order))
+    gaps = losses.values(center) - np.asarray(minima, dtype=np.float64)
+    differences, off = gaps[None, :] - gaps[:, None], ~np.eye(len(gaps), dtype=bool)
+    first: dict[str, Any] = {
+        "full": norms[1],
+        "g": 2 * float(losses.gradients(center).flatten(1).norm(dim=1).max()),
+        "irm": 0.0,
+    }
+    totals = {"full": differences, "g": differences, "irm": 0.0 * differences}
+    found = {}
+    for r, norm in norms.items():
+        remainder = _remainders(losses, radius, r + 1)
+        for form, term in first.items():
+            totals[form] = totals[form] + off * radius**r / factorial(r) * (term if r == 1 else norm)
+            found[r, form] = TaylorBound(totals[form], remainder)
+    return found
 
 
 def _remainders(losses: DomainLosses, radius: float, order: int) -> Array:
-    """Largest size of what the expansion leaves out, for each pair."""
-    following = order + 1
-    number = len(losses)
-    if losses.loss == "squared_error" and following > 2:
-        return np.zeros((number, number))
+    """Largest size of what an expansion leaves out that ends before `order`, for each pair."""
+    if losses.loss == "squared_error" and order > 2:
+        return np.zeros((len(losses), len(losses)))
     widths = {"cross_entropy": 2**0.5, "logistic": 1.0, "squared_error": 2.0}  # the last makes w²/4 = ‖x‖²
-    lengths = widths[losses.loss] * losses.inputs.norm(dim=1)
-    largest: Array = (losses.weights.T @ lengths**following).numpy() * largest_cumulant(following)
+    powers = (widths[losses.loss] * losses.inputs.norm(dim=1)) ** order
+    largest = np.array([powers[losses.domains == e].mean() for e in range(len(losses))]) * largest_cumulant(order)
     # Second derivatives are not negative, so their difference is at most the larger; others may have opposite signs.
-    both = np.maximum.outer(largest, largest) if following == 2 else np.add.outer(largest, largest)
-    remainder: Array = radius**following / factorial(following) * both
-    np.fill_diagonal(remainder, 0.0)
+    both = np.maximum.outer(largest, largest) if order == 2 else np.add.outer(largest, largest)
+    np.fill_diagonal(both, 0.0)
+    remainder: Array = radius**order / factorial(order) * both
     return remainder
 
 

@@ -1,17 +1,18 @@
 """Transfer measures between all pairs of domains: suprema of loss differences over a ball of heads."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from momentalign._types import Array
 from momentalign.theory._losses import DomainLosses, WeightedLoss, check_positive
-from momentalign.theory._minimize import domain_minimizers, mixture_minimizer
+from momentalign.theory._minimize import mixture_minimizer
 
 _ITERATIONS = 500
 """Most steps of an ascent."""
@@ -24,29 +25,21 @@ class TransferMeasures:
     """Transfer measures with the source in rows and the target in columns, zero on the diagonal.
 
     Attributes:
-        names: Names of the domains.
         one_sided: T(i‖j), the supremum over the ball of L_j − L_j* − (L_i − L_i*); shape (K, K).
         symmetric: The larger of both directions; shape (K, K).
         realizable: The supremum of `abs(L_i − L_j)`; shape (K, K).
         minima: L_e*, each domain's smallest loss over all heads; shape (K,).
         radius: Radius of the ball.
         exact: True for quadratics, in closed form; False if the suprema were found by ascent, which makes every entry
-            a lower estimate.
+            and all bounds computed from them lower estimates.
     """
 
-    names: tuple[str, ...]
     one_sided: Array
     symmetric: Array
     realizable: Array
     minima: Array
     radius: float
     exact: bool
-
-    @property
-    def worst_pair(self) -> tuple[str, str]:
-        """Source and target with the largest one-sided measure."""
-        source, target = largest_pair(self.one_sided)
-        return self.names[source], self.names[target]
 
 
 def transfer_measures(losses: DomainLosses, center: Any, radius: float) -> TransferMeasures:
@@ -68,111 +61,85 @@ def transfer_measures(losses: DomainLosses, center: Any, radius: float) -> Trans
         array([[0. , 1.5],
                [0. , 0. ]])
     """
-    ball = Ball(losses.as_head(center), check_positive("radius", radius))
-    heads = domain_minimizers(losses)
-    minima = np.array([losses.values(head)[e] for e, head in enumerate(heads)])
-    basis = np.eye(len(losses))
-    largest = np.zeros_like(basis)
-    for i, j in permutations(range(len(losses)), 2):
-        largest[i, j] = _supremum(losses, basis[j] - basis[i], ball, [heads[i], heads[j]])
-    one_sided = largest - (minima[None, :] - minima[:, None])
-    np.fill_diagonal(one_sided, 0.0)
-    return TransferMeasures(
-        losses.names,
-        one_sided,
-        np.maximum(one_sided, one_sided.T),
-        np.maximum(largest, largest.T),
-        minima,
-        ball.radius,
-        losses.loss == "squared_error",
-    )
+    number = len(losses)
+    one_sided, minima = mixture_transfers(losses, np.eye(number), permutations(range(number), 2), center, radius)
+    largest = one_sided + minima[None, :] - minima[:, None]
+    symmetric, realizable = (np.maximum(matrix, matrix.T) for matrix in (one_sided, largest))
+    return TransferMeasures(one_sided, symmetric, realizable, minima, radius, losses.loss == "squared_error")
 
 
-def mixture_transfer(losses: DomainLosses, source: Any, target: Any, center: Any, radius: float) -> float:
-    """One-sided transfer measure between two mixtures of the domains.
+def mixture_transfers(
+    losses: DomainLosses, mixtures: Any, pairs: Iterable[tuple[int, int]], center: Any, radius: float
+) -> tuple[Array, Array]:
+    """One-sided transfer measures between mixtures of the domains.
 
     Args:
-        source: Mixture weights of the source, shape (K,).
-        target: Mixture weights of the target, shape (K,).
+        mixtures: Weights of m mixtures, shape (m, K).
+        pairs: Rows of source and target of each measure that is wanted.
         center: Head at the centre of the ball, shape (C, D).
         radius: √δ, above zero.
 
     Returns:
-        T(source‖target); a lower estimate unless the loss is squared error.
+        T(source‖target), shape (m, m), zero where it was not asked for; a lower estimate unless the loss is squared
+        error. And the mixtures' smallest losses over all heads, shape (m,).
     """
-    ball = Ball(losses.as_head(center), check_positive("radius", radius))
-    weights = np.asarray([source, target], dtype=np.float64)
+    weights, theta = np.asarray(mixtures, dtype=np.float64), losses.as_head(center)
+    radius = check_positive("radius", radius)
     heads = [mixture_minimizer(losses, w) for w in weights]
-    minima = [float(w @ losses.values(head)) for w, head in zip(weights, heads, strict=True)]
-    return _supremum(losses, weights[1] - weights[0], ball, heads) - (minima[1] - minima[0])
+    minima = np.array([w @ losses.values(head) for w, head in zip(weights, heads, strict=True)])
+    transfers = np.zeros((len(weights), len(weights)))
+    for i, j in pairs:
+        largest = _supremum(losses, weights[j] - weights[i], theta, radius, [heads[i], heads[j]])
+        transfers[i, j] = largest - (minima[j] - minima[i])
+    return transfers, minima
 
 
-def largest_pair(matrix: Array) -> tuple[int, int]:
-    """Row and column of the largest entry off the diagonal."""
-    off = np.where(np.eye(len(matrix), dtype=bool), -np.inf, matrix)
-    row, column = np.unravel_index(int(off.argmax()), off.shape)
-    return int(row), int(column)
+def largest_entry(matrix: Array) -> float:
+    """Largest entry off the diagonal."""
+    return float(matrix[~np.eye(len(matrix), dtype=bool)].max())
 
 
-class Ball(NamedTuple):
-    """Heads within `radius` of `center` (C, D)."""
-
-    center: Tensor
-    radius: float
-
-    def project(self, heads: Tensor) -> Tensor:
-        """Project heads (S, C, D) onto the ball."""
-        offset = heads - self.center
-        return self.center + offset * (self.radius / _lengths(offset).clamp(min=self.radius))
-
-    def starts(self, toward: list[Tensor]) -> Tensor:
-        """Starts (S, C, D): the centre, the projections of given heads, random points of the sphere."""
-        generator = torch.Generator().manual_seed(0)
-        noise = torch.randn(_RESTARTS, *self.center.shape, generator=generator, dtype=self.center.dtype)
-        sphere = self.center + self.radius * noise / _lengths(noise)
-        return torch.cat([self.center[None], self.project(torch.stack(toward)), sphere])
-
-
-def _supremum(losses: DomainLosses, mixture: Array, ball: Ball, toward: list[Tensor]) -> float:
+def _supremum(losses: DomainLosses, mixture: Array, center: Tensor, radius: float, toward: list[Tensor]) -> float:
     """Largest value of Σ_e a_e L_e on the ball for weights that sum to zero, where the L2 terms cancel."""
     function = losses.mixture(mixture)
     if losses.loss != "squared_error":
-        return ascend(function, ball, ball.starts(toward))
-    values, slopes = function.evaluate(ball.center[None])
+        return ascend(function, center, radius, toward)
+    values, slopes = function.evaluate(center[None])
     curvatures, vectors = torch.linalg.eigh((function.inputs * function.weights[:, None]).T @ function.inputs)
-    slope = slopes[0] @ vectors
-    # The Hessian is the same for every output: the eigenvalues repeat.
-    eigenvalues = curvatures.repeat(len(slope)).numpy()
-    return values.item() + largest_quadratic(eigenvalues, slope.flatten().numpy(), ball.radius)
+    # The Hessian is the same for every output: the sum over outputs of squared slopes is all that counts.
+    squares = (slopes[0] @ vectors).square().sum(0)
+    return values.item() + largest_quadratic(curvatures.numpy(), squares.numpy(), radius)
 
 
-def ascend(function: WeightedLoss, ball: Ball, heads: Tensor) -> float:
-    """Largest value found by projected gradient ascent with spectral steps, from all heads (S, C, D) at once."""
+def ascend(function: WeightedLoss, center: Tensor, radius: float, toward: list[Tensor]) -> float:
+    """Largest value found on the ball by projected gradient ascent with spectral steps, from all starts at once.
+
+    Starts are the centre, the projections of the heads `toward` and random points of the sphere.
+    """
+
+    def project(heads: Tensor) -> Tensor:
+        offset = heads - center
+        return center + offset * (radius / _lengths(offset).clamp(min=radius))
+
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(_RESTARTS, *center.shape, generator=generator, dtype=center.dtype)
+    heads = project(torch.cat([torch.stack([center, *toward]), center + radius * noise / _lengths(noise)]))
     values, slopes = function.evaluate(heads)
-    steps = ball.radius / _lengths(slopes)
-    best = values.max()
+    steps = radius / _lengths(slopes)
     for _ in range(_ITERATIONS):
-        trial = ball.project(heads + steps * slopes)
+        trial = project(heads + steps * slopes)
         moves = trial - heads
-        # A start has converged when its step leads back to the same head; it is dropped.
-        active = _lengths(moves).flatten() > 1e-9 * ball.radius
-        if not active.any():
+        if (_lengths(moves) < 1e-9 * radius).all():
             break
-        heads, slopes, trial, moves, values, steps = (
-            each[active] for each in (heads, slopes, trial, moves, values, steps)
-        )
         new_values, new_slopes = function.evaluate(trial)
-        better = new_values >= values + 1e-4 * (slopes * moves).sum((1, 2))
         # Barzilai-Borwein step from the latest curvature; a shorter step where the trial gained nothing.
         bend = (moves * (new_slopes - slopes)).sum((1, 2), keepdim=True).abs()
         spectral = moves.square().sum((1, 2), keepdim=True) / bend.clamp(min=1e-300)
-        longest = 1e3 * ball.radius / _lengths(new_slopes)
-        keep = better[:, None, None]
-        steps = torch.where(keep, torch.minimum(spectral, longest), steps / 4)
-        heads, slopes = torch.where(keep, trial, heads), torch.where(keep, new_slopes, slopes)
-        values = torch.where(better, new_values, values)
-        best = torch.maximum(best, values.max())
-    return best.item()
+        better = (new_values > values)[:, None, None]
+        steps = torch.where(better, spectral.minimum(1e3 * radius / _lengths(new_slopes)), steps / 4)
+        heads, slopes = torch.where(better, trial, heads), torch.where(better, new_slopes, slopes)
+        values = torch.maximum(values, new_values)
+    return values.max().item()
 
 
 def _lengths(heads: Tensor) -> Tensor:
@@ -181,17 +148,17 @@ def _lengths(heads: Tensor) -> Tensor:
     return norms.clamp(min=1e-300)
 
 
-def largest_quadratic(eigenvalues: Array, linear: Array, radius: float) -> float:
-    r"""Largest value of a quadratic function on a ball, given in the eigenbasis; closed form except for one root.
+def largest_quadratic(eigenvalues: Array, squares: Array, radius: float) -> float:
+    r"""Largest value of :math:`\frac12\langle x, Ax\rangle + \langle b, x\rangle` over :math:`\|x\| \le R`.
 
-    At the maximum of :math:`\frac12\langle x, Ax\rangle + \langle b, x\rangle` over :math:`\|x\| \le R` there is a
-    :math:`\mu \ge 0` with :math:`\mu I - A` positive semi-definite and :math:`(\mu I - A)x = b`; where :math:`\mu > 0`
-    the point lies on the sphere. In the eigenbasis of A the length of x decreases in μ beyond the largest eigenvalue.
+    It is the smallest of the dual, :math:`\frac12 (\mu R^2 + \sum_i b_i^2/(\mu - \lambda_i))` over :math:`\mu \ge 0`
+    and :math:`\mu \ge \lambda_i`: there is no gap, though the function need not be concave. The dual is convex, and
+    its minimum lies within ‖b‖/R of the smallest μ.
 
     Args:
-        eigenvalues: Eigenvalues of A, one per coordinate, in any order and with repetitions, shape (m,).
-        linear: b in the eigenbasis, shape (m,).
-        radius: Radius of the ball around 0.
+        eigenvalues: λ of A, in any order, shape (m,).
+        squares: b² in the eigenbasis, summed over the coordinates of an eigenvalue, shape (m,).
+        radius: Radius R of the ball around 0.
 
     Returns:
         The largest value, at least 0.
@@ -202,32 +169,14 @@ def largest_quadratic(eigenvalues: Array, linear: Array, radius: float) -> float
         >>> largest_quadratic(np.array([-1.0]), np.array([1.0]), 2.0)
         0.5
     """
-    least = max(float(eigenvalues.max()), 0.0)
-    # Distances from the smallest allowed μ, not μ itself: near the hard case μ − λ keeps all its digits.
-    gaps = least - eigenvalues
-    size = float(np.linalg.norm(linear))
-    active = linear != 0
+    least, active = max(float(eigenvalues.max()), 0.0), squares > 0
+    # Distances from the smallest allowed μ, not μ itself: next to it μ − λ keeps all its digits.
+    gaps, slopes = least - eigenvalues[active], squares[active]
 
-    def point(above: float) -> Array:
-        x = np.zeros_like(linear)
-        with np.errstate(over="ignore", divide="ignore"):
-            x[active] = linear[active] / (above + gaps[active])
-        return x
+    def dual(above: float) -> float:
+        with np.errstate(divide="ignore", over="ignore"):
+            return float((least + above) * radius**2 + (slopes / (above + gaps)).sum()) / 2
 
-    def value(x: Array) -> float:
-        return float(0.5 * eigenvalues @ x**2 + linear @ x)
-
-    def excess(above: float) -> float:
-        with np.errstate(over="ignore"):
-            length = np.linalg.norm(point(above))
-        return float(1 / radius - (1 / length if length > 0 else np.inf))
-
-    if size == 0 or excess(0.0) <= 0:
-        # Inside, or the hard case: the remaining length goes along the top eigenvector, with either sign.
-        x = point(0.0)
-        return value(x) + 0.5 * least * max(radius**2 - float(x @ x), 0.0)
-    upper = size / radius
-    while excess(upper) > 0:
-        upper *= 2
-    x = point(brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=2000))
-    return value(x * (radius / np.linalg.norm(x)))
+    upper = float(squares.sum()) ** 0.5 / radius
+    found = minimize_scalar(dual, bounds=(0.0, upper), method="bounded", options={"xatol": 1e-14 * upper})
+    return min(dual(0.0), float(found.fun))
