@@ -118,20 +118,24 @@ def _check_targets(targets: Tensor, features: Tensor, logits: Tensor, loss: str)
         )
 
 
-def check_values(batch: HeadBatch, loss: str | None, num_domains: int | None = None) -> None:
-    """Check that values are finite and in range: where a result is not finite, or before it is kept."""
-    features, logits, targets, domains = batch
-    for name, tensor in (("features", features), ("logits", logits))[: 1 if loss is None else 2]:
+def check_inputs(batch: HeadBatch, loss: str | None) -> None:
+    """Check that features, logits and real targets are finite."""
+    names = ["features"] if loss is None else ["features", "logits", *(["targets"] if loss == "squared_error" else [])]
+    for name in names:
+        tensor = getattr(batch, name)
         if math.isfinite(tensor.sum().item()):
             continue
         bad = ~tensor.isfinite()  # a sum of finite values may overflow
         if bad.any():
-            row = int(bad.any(1).nonzero()[0, 0])
+            row = int(bad.nonzero()[0, 0])
             raise ValueError(
                 f"'{name}' should be finite, but has {int(bad.sum())} NaN or infinite, first in row {row}."
             )
-    if loss == "squared_error" and not targets.isfinite().all():
-        raise ValueError("'targets' should be finite, but has NaN or infinite values.")
+
+
+def check_ranges(batch: HeadBatch, loss: str | None, num_domains: int | None = None) -> None:
+    """Check that classes are those of the logits, and domains 0 … num_domains − 1 if their number is given."""
+    features, logits, targets, domains = batch
     if loss in ("cross_entropy", "logistic"):
         highest = logits.shape[1] - 1 if loss == "cross_entropy" else 1
         low, high = (limit.item() for limit in targets.aminmax())
@@ -142,11 +146,6 @@ def check_values(batch: HeadBatch, loss: str | None, num_domains: int | None = N
                 f"'targets' should lie between 0 and {highest} for loss '{loss}' and logits of shape "
                 f"{tuple(logits.shape)}, but lie between {low} and {high}.{_SWAPPED if fits else ''}"
             )
-    check_domain_range(domains, num_domains)
-
-
-def check_domain_range(domains: Tensor, num_domains: int | None) -> None:
-    """Check that domains are 0 … num_domains − 1, if their number is given."""
     if num_domains is not None:
         low, high = (int(limit) for limit in domains.aminmax())
         if low < 0 or high >= num_domains:

@@ -32,15 +32,16 @@ def resolve_route(
     `past` is the number of rows of past batches that the Gram route would have to be crossed with.
     """
     (samples, width), classes = batch.features.shape, batch.logits.shape[1]
+    # Multiply-adds of the Gram route: with every other row, the elementwise work as 20.
+    gram, call = samples * (samples + past) * (width + 4 * classes + 20), 0.0 if past else _CALL
+    if route == "auto" and gram <= call:
+        return "gram"
     sizes = [closed_form.direct_size(order, HEADS[loss], width + bias, classes) for order in orders]
     if route == "auto":
-        # Multiply-adds: with every other row, the elementwise work as 20; or into its domain's derivative. One CPU
-        # thread, forward and backward, Gram and direct in ms: gradients of n=192 d=128 C=2 K=3 0.4, 0.5; CMA of n=2048
-        # d=64 C=2 75, 2.5; n=500 d=100 C=10 5, 27; with 135 batches of 128 rows past, d=128, K=3: C=10 27, 10; C=65
-        # 190, 300.
-        gram = samples * (samples + past) * (width + 4 * classes + 20)
+        # Of the direct route: into each domain's derivative. One CPU thread, forward and backward, Gram and direct in
+        # ms: gradients of n=192 d=128 C=2 K=3 0.4, 0.5; CMA of n=2048 d=64 C=2 75, 2.5; n=500 d=100 C=10 5, 27; with
+        # 135 batches of 128 rows past, d=128, K=3: C=10 27, 10; C=65 190, 300.
         direct = [samples * size for size in sizes if size is not None and size <= DIRECT_LIMIT]
-        call = 0.0 if past else _CALL
         if len(direct) < len(sizes) or 2 * sum(direct) + call > gram:
             return "gram"
         if num_domains is None:  # has to be read back, which a memory of past batches has done already

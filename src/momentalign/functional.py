@@ -18,7 +18,16 @@ import torch
 from torch import Tensor
 
 from momentalign import closed_form
-from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, check_order, check_values, checks_values
+from momentalign._batch import (
+    LOSSES,
+    HeadBatch,
+    check_batch,
+    check_finite,
+    check_inputs,
+    check_order,
+    check_ranges,
+    checks_values,
+)
 from momentalign._dispatch import ROUTES, energies, grams_by_route, resolve_route, spreads
 from momentalign._validation import check_choice
 from momentalign.closed_form import HEADS
@@ -180,7 +189,8 @@ def _checked(
     if len(batch.features) == 0:
         raise ValueError("'features' should have at least one row, but has none.")
     if checks_values(None, batch.features):
-        check_values(batch, loss)
+        check_ranges(batch, loss)
+        check_inputs(batch, loss)
     return order, batch
 
 

@@ -1,6 +1,5 @@
 """What the base class does: weights, annealing, warnings, and terms of a penalty of one's own."""
 
-import warnings
 from typing import Any
 
 import pytest
@@ -26,15 +25,6 @@ def test_one_computation_gives_the_number_and_the_terms(case: Case) -> None:
         assert all(torch.equal(parts[name], terms[name]) for name in terms)
         assert not any(part.requires_grad for part in parts.values())
     assert together.step == called.step == 3
-
-
-def test_the_warning_points_at_the_callers_line() -> None:
-    for ask in (CMA(), CMA().with_terms, CMA().terms):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            ask(*changed(domains=torch.zeros(6).long()))
-        assert [(warning.filename, warning.category) for warning in caught] == [(__file__, UserWarning)]
-        assert "CMA" in str(caught[0].message)
 
 
 def test_shows_its_weights() -> None:
@@ -107,39 +97,19 @@ class Own(DomainPenalty):
         return self.term(batch)
 
 
-BAD_TERMS = {
-    "vector": lambda b: {"mine": b.features.mean(0)},
-    "one number": lambda b: {"mine": b.features.sum().reshape(1)},
-    "integer": lambda b: {"mine": b.domains.sum()},
-    "float": lambda b: {"mine": b.features.sum().item()},
-    "detached": lambda b: {"mine": b.features.detach().sum()},
-    "constant": lambda b: {"mine": torch.ones(())},
-    "nan": lambda b: {"mine": b.features.sum() / 0 * 0},
-    "overflow": lambda b: {"mine": (1e5 * b.features).exp().sum()},
-}
-
-
-@pytest.mark.parametrize("term", BAD_TERMS.values(), ids=BAD_TERMS)
-def test_a_bad_term_is_an_error_with_its_name(term: Any) -> None:
-    features, logits, targets, domains = changed()
-    with pytest.raises((TypeError, ValueError), match=r"^Term 'mine' of Own "):
-        Own(term)(features.requires_grad_(), logits.requires_grad_(), targets, domains)
-
-
-def test_a_missing_term_and_the_first_that_is_not_finite_are_named() -> None:
-    with pytest.raises(ValueError, match=r"Own .* 'other'"):
-        Own(lambda b: {"mine": b.features.sum()}, "other")(*changed())
+def test_a_term_that_is_not_finite_is_named() -> None:
     terms = {"mine": 1.0, "large": torch.inf, "none": torch.nan}
+    own = Own(lambda b: {name: b.features.sum() * by for name, by in terms.items()}, "large", "none")
     with pytest.raises(ValueError, match=r"^Term 'large' of Own .* inf"):
-        Own(lambda b: {name: b.features.sum() * by for name, by in terms.items()}, "large", "none")(*changed())
+        own(*changed())
+    own.validate = False
+    assert own(*changed()).isnan()
 
 
-def test_terms_are_checked_where_it_matters_only() -> None:
-    """A term without a gradient is fine where nothing is trained, and finiteness where values are not checked."""
-    own = Own(BAD_TERMS["detached"])
-    assert own(*changed()).item() == own.terms(*changed())["mine"].item() == 12
-    with torch.no_grad():
-        assert own(*changed(features=torch.ones(6, 2, requires_grad=True))).item() == 12
-    assert Own(BAD_TERMS["nan"], validate=False)(*changed()).isnan()
-    with pytest.raises(TypeError, match=r"Own.compute_terms\(\) .* NoneType"):
-        Own(lambda batch: None)(*changed())
+@pytest.mark.parametrize("term", [lambda b: b.features.detach().sum(), lambda b: 1.0, lambda b: b.domains.sum()])
+def test_a_penalty_that_trains_nothing_is_an_error(term: Any) -> None:
+    """Where nothing is trained it may be looked at."""
+    own, (features, logits, targets, domains) = Own(lambda b: {"mine": term(b)}), changed()
+    assert own(features, logits, targets, domains) >= 1
+    with pytest.raises(ValueError, match=r"^Own has no gradient"):
+        own(features.requires_grad_(), logits.requires_grad_(), targets, domains)

@@ -4,21 +4,14 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import ClassVar, TypedDict
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from momentalign._batch import (
-    LOSSES,
-    HeadBatch,
-    check_batch,
-    check_domain_range,
-    check_finite,
-    check_values,
-    checks_values,
-)
+from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, check_inputs, check_ranges, checks_values
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._gather import gather_batch
 
@@ -75,6 +68,9 @@ class DomainPenalty(nn.Module, ABC):
     features_only: bool = False
     """Whether logits and targets are not used, so that only their types and rows are checked."""
 
+    checks_first: bool = True
+    """Whether values are checked before the penalty: where it is finite for some that are not, or kept."""
+
     step: Tensor
 
     def __init__(
@@ -98,9 +94,6 @@ class DomainPenalty(nn.Module, ABC):
         self.validate = validate
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
         self._warned = False
-        self._trusted = type(self).__module__.startswith("momentalign.")  # others' terms are checked at the first call
-        # Where a bad value might not show in the result, or the result is kept, values are checked before it.
-        self.checks_first = loss == "logistic" or not self._trusted
 
     def forward(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
         """Weighted sum of the terms.
@@ -120,12 +113,12 @@ class DomainPenalty(nn.Module, ABC):
         self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The penalty as :meth:`forward` returns it, and its unweighted terms, detached, without those of weight 0."""
-        total, terms = self._call(features, logits, targets, domains, stacklevel=4)
+        total, terms = self._call(features, logits, targets, domains)
         return total, {name: term.detach() for name, term in terms.items()}
 
     def terms(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> dict[str, Tensor]:
         """The unweighted terms by name, for logging; takes what :meth:`forward` takes and updates no state."""
-        return self._call(features, logits, targets, domains, alone=True, stacklevel=4)[1]
+        return self._call(features, logits, targets, domains, alone=True)[1]
 
     @abstractmethod
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:
@@ -137,15 +130,12 @@ class DomainPenalty(nn.Module, ABC):
             update: Whether to update moving averages.
 
         Returns:
-            A scalar for each name. One that is not a scalar, has no gradient or, where values are checked, is not
-            finite is an error that names it.
+            A scalar for each name.
         """
 
     def weigh(self, batch: HeadBatch, names: list[str], *, update: bool) -> tuple[Tensor, dict[str, Tensor]]:
         """Sum of the terms with their weights, and the terms of these names."""
         computed = self.compute_terms(batch, names, update=update)
-        if not self._trusted:
-            self._trusted = check_terms(type(self).__name__, computed, names, batch, self.features_only)
         terms = {name: computed[name] for name in names}
         total = batch.features.new_zeros(())
         for name, term in terms.items():
@@ -160,27 +150,20 @@ class DomainPenalty(nn.Module, ABC):
         return self.weights[name] * term
 
     def _call(
-        self,
-        features: Tensor,
-        logits: Tensor,
-        targets: Tensor,
-        domains: Tensor,
-        *,
-        alone: bool = False,
-        stacklevel: int = 6,
+        self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor, *, alone: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The penalty and its terms; `alone`: all terms, and no state is updated. Warnings point at the user's line."""
-        batch = check_batch(features, logits, targets, domains, loss=None if self.features_only else self.loss)
+        """The penalty and its terms; `alone`: all terms, and no state is updated."""
+        loss = None if self.features_only else self.loss
+        batch = check_batch(features, logits, targets, domains, loss=loss)
         if self.gather and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             batch = gather_batch(batch)
         if batch.features.shape[0] == 0:  # a rank may have none
             raise ValueError("'features' should have at least one row, but has none.")
-        update = self.training and not alone
         checked = checks_values(self.validate, batch.features)
-        if checked and self.num_domains is not None:
-            check_domain_range(batch.domains, self.num_domains)
-        if checked and self.checks_first:
-            self._check_values(batch)
+        if checked:
+            check_ranges(batch, loss, self.num_domains)
+            if self.checks_first:
+                check_inputs(batch, loss)
         reached = None
         if self.anneal_steps and not (alone or self.initial_weight):
             # Gradients stop here before the boundary, also those that are not finite.
@@ -189,33 +172,30 @@ class DomainPenalty(nn.Module, ABC):
             batch = HeadBatch(x, z, *batch[2:])
         every = alone or (self.anneal_steps > 0 and self.initial_weight > 0)
         names = [name for name, weight in self.weights.items() if weight or every]
-        try:
-            if torch.is_autocast_enabled(batch.features.device.type):
-                with torch.autocast(batch.features.device.type, enabled=False):
-                    total, terms = self.weigh(batch, names, update=update)
-            else:
-                total, terms = self.weigh(batch, names, update=update)
-        except (IndexError, RuntimeError):
-            if checked:
-                self._check_values(batch)
-            raise
+        update, device = self.training and not alone, batch.features.device.type
+        in_half = torch.is_autocast_enabled(device)
+        with torch.autocast(device, enabled=False) if in_half else nullcontext():
+            total, terms = self.weigh(batch, names, update=update)
         if checked:
-            self._check_result(total, {} if alone else terms, batch, stacklevel)
+            self._check_result(total, {} if alone else terms, batch)
         if update:
             self.step.add_(1)
         return total if reached is None else torch.where(reached, total, 0.0), terms
 
-    def _check_values(self, batch: HeadBatch) -> None:
-        check_values(batch, None if self.features_only else self.loss, self.num_domains)
-
-    def _check_result(self, total: Tensor, terms: dict[str, Tensor], batch: HeadBatch, stacklevel: int) -> None:
-        """Look for the culprit where the penalty is not finite, and for a single domain where it is 0."""
+    def _check_result(self, total: Tensor, terms: dict[str, Tensor], batch: HeadBatch) -> None:
+        """Name the term that overflows or trains nothing; warn once of a single domain, where the penalty is 0."""
         name, value = type(self).__name__, total.item()
         if not math.isfinite(value):
-            self._check_values(batch)
+            check_inputs(batch, None if self.features_only else self.loss)
             bad = [(f"Term {term!r} of {name}", found) for term, found in terms.items() if not found.isfinite()]
             if terms:  # an overflow may be looked at
                 check_finite(*(bad[0] if bad else (name, total)), batch.features, self.validate)
+        trained = torch.is_grad_enabled() and batch.features.requires_grad and batch.logits.requires_grad
+        if trained and terms and not total.requires_grad:
+            raise ValueError(
+                f"{name} has no gradient and trains nothing. Compute its terms from the batch with torch, without "
+                "detach(), item() or numpy()."
+            )
         unusual = value == 0 and self.compares_domains and not self._warned
         if unusual and bool((batch.domains == batch.domains[0]).all()):
             self._warned = True
@@ -223,7 +203,7 @@ class DomainPenalty(nn.Module, ABC):
                 f"All {len(batch.domains)} samples of the batch are of domain {int(batch.domains[0])}: with one "
                 f"domain there is nothing to compare, and {name} is 0. Draw batches from several.",
                 UserWarning,
-                stacklevel=stacklevel,
+                stacklevel=2,
             )
 
     def extra_repr(self) -> str:
@@ -237,23 +217,3 @@ class DomainPenalty(nn.Module, ABC):
 def _argument(term: str) -> str:
     """Name of the argument that weighs a term."""
     return f"{term}_weight" if term in ("gradient", "hessian") or term.startswith("order_") else "weight"
-
-
-def check_terms(own: str, computed: object, names: list[str], batch: HeadBatch, features_only: bool) -> bool:
-    """Check the terms of a user's penalty; returns whether they can be trusted from now on."""
-    if not isinstance(computed, Mapping):
-        raise TypeError(f"{own}.compute_terms() should return a dict of scalars, but is a {type(computed).__name__}.")
-    trained = torch.is_grad_enabled() and batch.features.requires_grad
-    trained = trained and (features_only or batch.logits.requires_grad)
-    for name in names:
-        term = computed.get(name)
-        if term is None:
-            raise ValueError(f"{own} should compute the term {name!r}, which has a weight, but computed {[*computed]}.")
-        if not isinstance(term, Tensor) or term.ndim or not term.is_floating_point():
-            raise TypeError(f"Term {name!r} of {own} should be a scalar tensor in floating point, but is {term!r}.")
-        if trained and not term.requires_grad:
-            raise ValueError(
-                f"Term {name!r} of {own} has no gradient and trains nothing. Compute it from the batch with torch, "
-                "without detach(), item() or numpy()."
-            )
-    return trained

@@ -39,7 +39,6 @@ class Fishr(VectorPenalty):
     def __init__(self, weight: float = 1.0, *, momentum: float = 0.95, **options: Unpack[PenaltyOptions]) -> None:
         super().__init__({"gradient_variance": weight}, **options)
         self.momentum = check_decay("momentum", momentum)
-        self.checks_first = True
         self.memory = DomainMemory(["variance"], self.num_domains, self.momentum)
 
     def compute_terms(self, batch: HeadBatch, names: list[str], *, update: bool) -> dict[str, Tensor]:

@@ -52,8 +52,7 @@ class AlignmentPenalty(DomainPenalty):
         self.route = check_choice("route", route, _dispatch.ROUTES)
         self.scaling = check_choice("scaling", scaling, SCALINGS)
         self.momentum = check_decay("momentum", momentum)
-        # Hessians do not read the targets.
-        self.checks_first = self.checks_first or bool(self.momentum) or not order_weights.get(1)
+        self.checks_first = bool(momentum) or self.loss == "logistic"
         if self.momentum:
             if self.route == "pairwise":
                 raise ValueError("momentum has no 'pairwise' route. Use 'gram', 'direct' or 'auto'.")

@@ -147,9 +147,9 @@ class WeightedLoss(NamedTuple):
     def evaluate(self, heads: Tensor) -> tuple[Tensor, Tensor]:
         """Values (S,) and gradients (S, C, D) at heads (S, C, D)."""
         logits = torch.einsum("nd,scd->nsc", self.inputs, heads)
-        head, flat = HEADS[self.loss], (logits.flatten(0, 1), self.targets.repeat_interleave(len(heads), 0))
-        samples = head.losses(*flat).reshape(logits.shape[:2])
-        residual = head(*flat).gradient.reshape(logits.shape) * self.weights[:, None, None]
+        rows = HEADS[self.loss](logits.flatten(0, 1), self.targets.repeat_interleave(len(heads), 0))
+        samples = rows.losses.reshape(logits.shape[:2])
+        residual = rows.gradient.reshape(logits.shape) * self.weights[:, None, None]
         ridge = self.l2 * heads
         slopes = torch.einsum("nsc,nd->scd", residual, self.inputs)
         return self.weights @ samples + (ridge * heads).sum((1, 2)) / 2, slopes + ridge
