@@ -114,7 +114,7 @@ def test_one_domain_is_zero_with_one_warning(case: Case) -> None:
         values = [penalty(features, logits, targets, torch.full_like(domains, 8)) for _ in range(3)]
         penalty.terms(features, logits, targets, torch.zeros_like(domains))
     assert all((abs(value) < 1e-20).item() == case.compares_domains for value in values)
-    assert [(w.category, w.filename) for w in caught] == [(UserWarning, __file__)] * case.compares_domains
+    assert [w.category for w in caught] == [UserWarning] * case.compares_domains
     assert all("All 21 samples of the batch are of domain 8" in str(w.message) for w in caught)
 
 
