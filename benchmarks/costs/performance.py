@@ -15,11 +15,11 @@ from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import Line
 from momentalign.bench._results import _UNITS
 
-UNITS = {**_UNITS, "kernels": "× with kernels", "searches": "× scikit-learn's", "worst groups": "× plain"}
+UNITS = {**_UNITS, "eager call": "× cross-entropy", "kernels": "× with kernels", "searches": "× scikit-learn's", "worst groups": "× plain"}
 """Headings of the ratios by table; all others are in units of ERM."""
 CUDA = {
     "cuda-bench": (
-        ("whole step", "whole step, bf16, captured", "penalty alone", "growth", "launches", "many tiles"),
+        ("whole step", "whole step, bf16, captured", "eager call", "penalty alone", "growth", "launches", "many tiles"),
         "momentalign bench --device cuda --memory 100 --out bench.json",
     ),
     "cuda-training": (("training run",), "momentalign bench --training --device cuda --out bench.json"),
