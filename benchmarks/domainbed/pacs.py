@@ -1,7 +1,6 @@
 """Tables of docs/results/pacs.md."""
 
 import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from benchmarks.domainbed.page import (
@@ -12,32 +11,25 @@ from benchmarks.domainbed.page import (
     mean_differences,
     method_label,
     read_lines,
-    runs_table,
     table_text,
 )
 from benchmarks.domainbed.plans import STUDIES
-from benchmarks.domainbed.study import Study
 from benchmarks.frozen import FROZEN, frozen_table
 from benchmarks.markdown import number, table
 from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import SWEEP_RUNS, Line, RecordFile, json_lines
 from momentalign.algorithms import find_algorithm
-from momentalign.runs import Sweep
+from momentalign.runs import AVERAGED, Sweep
 from momentalign.selection import select
 
 STUDY = STUDIES["pacs"]
 
 
 def make_page(records: Mapping[str, list[Line]]) -> PageContent:
-    """Tables of the sets that are complete, the check of ERM by a plain script, and models of frozen features."""
-    finished = [line for line in records["pacs"] if STUDY.covers(line["run"]["config"])]
-    lines = complete_sets(finished, STUDY)
-    left = STUDY.size() - len(finished)
+    """Tables of the runs, the check of ERM by a plain script, and models of frozen features."""
+    lines = [with_whole_averages(line) for line in records["pacs"] if STUDY.covers(line["run"]["config"])]
     blocks = {
-        "count": f"{len(finished)} of {STUDY.size()}",
-        "left": str(left),
-        "shown": str(len(lines)),
-        "runs": runs_table(finished, STUDY),
+        "count": f"{len(lines)} of {STUDY.size()}",
         "plain": plain_table(records["pacs-plain"], records["pacs"]),
         "frozen": frozen_table(records["pacs-frozen"]),
     }
@@ -47,14 +39,21 @@ def make_page(records: Mapping[str, list[Line]]) -> PageContent:
         blocks[f"verdict-{rule}"] = NO_RUNS if sweep is None else verdict(sweep, rule)
     blocks["differences"] = NO_RUNS if sweep is None else difference_table(sweep)
     blocks["before"] = NO_RUNS if sweep is None else before_table(sweep, lines)
+    blocks["change"] = change_table(lines)
     return PageContent(blocks)
 
 
-def complete_sets(lines: Sequence[Line], study: Study) -> list[Line]:
-    """Runs of the sets of hyper-parameters that all methods have in all trials and domains."""
-    found = Counter(line["run"]["config"]["hparams_seed"] for line in lines)
-    each = study.size() / max(part.hparams for part in study.parts)
-    return [line for line in lines if found[line["run"]["config"]["hparams_seed"]] == each]
+def with_whole_averages(line: Line) -> Line:
+    """A run whose averages have all records: before an average begins, which older runs left out, it is the weights."""
+    curves = line["curves"]
+    whole = {
+        name: [
+            own if value is None else value
+            for value, own in zip(curve, curves[name.removeprefix(AVERAGED)], strict=True)
+        ]
+        for name, curve in curves.items()
+    }
+    return {**line, "curves": whole}
 
 
 def verdict(sweep: Sweep, rule: str) -> str:
@@ -81,6 +80,33 @@ def before_table(sweep: Sweep, lines: Sequence[Line]) -> str:
         if any(cells):
             rows.append([find_algorithm(name).label, *cells])
     return table(["records before the penalty counts", *RULES], rows)
+
+
+def change_table(lines: Sequence[Line]) -> str:
+    """Points from the last record before the penalty counts to the last one, by method with annealing and set."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for line in lines:
+        config = line["run"]["config"]
+        start = config["hparams"].get("anneal_steps")
+        if start:
+            tests = line["curves"][f"accuracy|in|{config['test_domains'][0]}"]
+            before = sum(step < start for step in line["steps"]) - 1
+            change = 100 * (tests[-1] - tests[before])
+            found.setdefault((config["algorithm"], config["hparams_seed"]), []).append(change)
+    sets = range(max(part.hparams for part in STUDY.parts))
+    rows = []
+    for name in STUDY.parts[0].algorithms:
+        if any((name, each) in found for each in sets):
+            cells = [found.get((name, each), []) for each in sets]
+            rows.append([find_algorithm(name).label, *(_mean_and_range(cell) for cell in cells)])
+    return table(["points", *("defaults" if each == 0 else f"set {each}" for each in sets)], rows)
+
+
+def _mean_and_range(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    mean, low, high = (number(value, sign=True) for value in (statistics.fmean(values), min(values), max(values)))
+    return f"{mean} ({low} to {high})"
 
 
 def plain_table(plain: Sequence[Line], runs: Sequence[Line]) -> str:

@@ -108,15 +108,21 @@ def test_stored_runs_become_folders_again(
     assert "should hold runs of a sweep" in capsys.readouterr().err
 
 
-def test_tables_of_pacs_have_the_sets_that_all_methods_have() -> None:
-    study = Study("pacs", ("a", "b"), "none", [Part(("erm", "cma"), 2, 1)], {})
-    lines = [
-        {"run": {"config": {"algorithm": name, "hparams_seed": seed, "trial": 0, "test_domains": [test]}}}
-        for seed, names in enumerate((("erm", "cma"), ("erm",)))
-        for name in names
-        for test in "ab"
-    ]
-    assert pacs.complete_sets(lines, study) == lines[:4]
+def test_an_average_is_the_weights_before_it_begins() -> None:
+    line = {"run": {}, "curves": {"accuracy|in|a": [0.1, 0.2, 0.3], "averaged_accuracy|in|a": [None, None, 0.4]}}
+    curves = pacs.with_whole_averages(line)["curves"]
+    assert curves == {"accuracy|in|a": [0.1, 0.2, 0.3], "averaged_accuracy|in|a": [0.1, 0.2, 0.4]}
+
+
+def test_the_change_is_from_the_last_record_before_the_penalty_counts() -> None:
+    def line(algorithm: str, start: int | None, tests: list[float]) -> dict[str, object]:
+        hparams = {} if start is None else {"anneal_steps": start}
+        config = {"algorithm": algorithm, "hparams_seed": 1, "test_domains": ["a"], "hparams": hparams}
+        return {"run": {"config": config}, "steps": [0, 50, 100], "curves": {"accuracy|in|a": tests}}
+
+    lines = [line("cma", 100, [0.1, 0.7, 0.4]), line("cma", 50, [0.5, 0.7, 0.6]), line("erm", None, [0.1, 0.2, 0.3])]
+    lines.append(line("coral", 0, [0.1, 0.2, 0.3]))
+    assert pacs.change_table(lines).splitlines()[2:] == ["| CMA |  | −10.0 (−30.0 to +10.0) |  |"]
 
 
 def test_l2_of_frozen_features_is_chosen_without_the_test_domain() -> None:
