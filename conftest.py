@@ -3,8 +3,8 @@
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
-# Modules of the documentation need Sphinx, which the tests do without; one module needs Lightning's slow import.
-collect_ignore = ["docs/conf.py", "docs/extensions", "docs/gallery", "docs/_build", "src/momentalign/lightning.py"]
+# Modules of the documentation need Sphinx, which the tests do without.
+collect_ignore = ["docs/conf.py", "docs/extensions", "docs/gallery", "docs/_build"]
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser()],

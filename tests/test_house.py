@@ -22,7 +22,6 @@ FLOORS = (
     "closed_form",
     "functional",
     "penalties",
-    "lightning",
     "linear",
     "sklearn",
     "theory",

@@ -51,7 +51,6 @@ _MODULES = (
     "encoders",
     "functional",
     "hub",
-    "lightning",
     "linear",
     "penalties",
     "probing",
