@@ -130,7 +130,7 @@ def test_swad_averages_the_steps_of_the_valley(losses: list[float], expected: tu
     assert len(losses) == len(RECORDS)
     network = Walk()
     average = make("swad", network)
-    average.first = 0  # from the first record on, as on paper
+    average.values["first"] = 0  # from the first record on, as on paper
     seen, means = walk(average, network, losses)
     assert valley(losses) == expected
     ends = [-1, *RECORDS]
