@@ -13,9 +13,8 @@ from momentalign.algorithms._catalogue import (
     find_algorithm,
 )
 from momentalign.algorithms._dann import CDANN, DANN
-from momentalign.algorithms._domain_gradients import IGA, ANDMask
+from momentalign.algorithms._domain_gradients import IGA, ANDMask, Fish
 from momentalign.algorithms._erm import ERM
-from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._recipes import Recipe, find_training_recipe
 from momentalign.algorithms._search_space import (

@@ -12,29 +12,11 @@ from typing import Any
 from momentalign._format import suggest
 from momentalign._validation import check_choice, check_count
 from momentalign.algorithms._base import Algorithm, Network
-from momentalign.algorithms._dann import CDANN, DANN
-from momentalign.algorithms._domain_gradients import IGA, ANDMask
 from momentalign.algorithms._erm import ERM
-from momentalign.algorithms._fish import Fish
-from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._recipes import find_training_recipe
-from momentalign.algorithms._search_space import SearchSpace, check_hyperparameters, fixed_arguments
-from momentalign.algorithms._selfreg import SelfReg
-from momentalign.algorithms._spaces import PRESETS, search_spaces
-from momentalign.penalties import (
-    CMA,
-    CORAL,
-    HGP,
-    IRM,
-    MMD,
-    DomainPenalty,
-    Fishr,
-    GradientMatching,
-    HessianMatching,
-    Hutchinson,
-    MomentAlignment,
-    VREx,
-)
+from momentalign.algorithms._search_space import Hyperparameter, SearchSpace, check_hyperparameters
+from momentalign.algorithms._spaces import PRESETS, algorithm_table
+from momentalign.penalties import DomainPenalty, MomentAlignment
 
 
 @dataclass(frozen=True)
@@ -102,8 +84,7 @@ class AlgorithmSpec:
         checked = check_hyperparameters({**known, **space}, hparams)
         if missing := [name for name in space if name not in checked]:
             raise ValueError(
-                f"'hparams' of '{self.name}' should have all of {', '.join(space)}, but '{missing[0]}' is missing. "
-                "Take draw_hyperparameters(find_algorithm(name).space(recipe, steps), seed)."
+                f"'hparams' of '{self.name}' should have all of {', '.join(space)}, but '{missing[0]}' is missing."
             )
         own: dict[str, Any] = {name: checked[name] for name in known if name in checked}
         parameters = inspect.signature(self.cls).parameters
@@ -119,37 +100,15 @@ class AlgorithmSpec:
     def _own_spaces(self, recipe: str, steps: int) -> Mapping[str, SearchSpace]:
         """Hyper-parameters beside the shared ones, by preset."""
         if self.row:
-            return search_spaces(steps)[self.row]
-        declared = getattr(self.cls, "search_space", None)
-        return {"published": declared(recipe, steps) if declared else fixed_arguments(self.cls)}
+            return algorithm_table(steps)[self.row].spaces
+        if declared := getattr(self.cls, "search_space", None):
+            return {"published": declared(recipe, steps)}
+        arguments = inspect.signature(self.cls).parameters.values()
+        numbers = {each.name: each.default for each in arguments if type(each.default) in (int, float)}
+        return {"published": {name: Hyperparameter(default) for name, default in numbers.items()}}
 
 
-_CATALOGUE = {
-    name: AlgorithmSpec(name, cls, title, name)
-    for name, cls, title in (
-        ("erm", ERM, "ERM"),
-        ("groupdro", GroupDRO, "GroupDRO"),
-        ("fish", Fish, "Fish"),
-        ("iga", IGA, "IGA"),
-        ("andmask", ANDMask, "AND-Mask"),
-        ("dann", DANN, "DANN"),
-        ("cdann", CDANN, "CDANN"),
-        ("selfreg", SelfReg, "SelfReg"),
-        ("irm", IRM, "IRM"),
-        ("vrex", VREx, "VREx"),
-        ("mmd", MMD, "MMD"),
-        ("coral", CORAL, "CORAL"),
-        ("fishr", Fishr, "Fishr"),
-        ("hgp", HGP, "HGP"),
-        ("hutchinson", Hutchinson, "Hutchinson"),
-        ("gradient-matching", GradientMatching, "Gradient matching"),
-        ("hessian-matching", HessianMatching, "Hessian matching"),
-        ("moment-alignment", MomentAlignment, "Moment alignment"),
-        ("cma", CMA, "CMA"),
-        ("cma-momentum", CMA, "CMA with momentum"),
-        ("cma-diagonal", Hutchinson, "CMA, diagonal"),
-    )
-}
+_CATALOGUE = {name: AlgorithmSpec(name, row.cls, row.title, name) for name, row in algorithm_table(1).items()}
 """Algorithms in the order of tables; what an alias sets is in its search space."""
 
 PLAIN_MODELS = {"logistic-regression": "LogisticRegression", "logistic-regression-cv": "LogisticRegressionCV"}
@@ -201,21 +160,13 @@ def find_algorithm(name: str) -> AlgorithmSpec:
 
 def _import_class(path: str) -> type[Algorithm] | type[DomainPenalty]:
     module_name, _, class_name = path.partition(":")
-    if module_name.endswith(".py"):
-        name = module_name.removesuffix(".py").replace("/", ".")
-        raise ValueError(f"An import path names a module, not a file: write '{name}:{class_name}', not '{path}'.")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise ValueError(f"An import path should look like 'package.module:Name', but is '{path}'.")
     module = _import_module(path, module_name)
     cls = getattr(module, class_name, None)
-    if not isinstance(cls, type) or not issubclass(cls, (Algorithm, DomainPenalty)):
-        what = "nothing of that name" if cls is None else f"a {type(cls).__name__} that is neither"
-        raise ValueError(
-            f"'{path}' should be a DomainPenalty or Algorithm class, but module '{module_name}' has {what}."
-        )
-    if inspect.isabstract(cls):
-        missing = ", ".join(sorted(cls.__abstractmethods__))
-        raise ValueError(f"'{path}' should be a concrete class, but does not implement {missing}.")
+    if not isinstance(cls, type) or not issubclass(cls, (Algorithm, DomainPenalty)) or inspect.isabstract(cls):
+        lacking = "".join(f", which lacks {name}" for name in sorted(getattr(cls, "__abstractmethods__", ())))
+        raise ValueError(f"'{path}' should be a concrete DomainPenalty or Algorithm class, but is {cls!r}{lacking}.")
     return cls
 
 

@@ -1,6 +1,5 @@
 """Search spaces: hyper-parameters with a default and a seeded random draw."""
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -68,12 +67,6 @@ def check_hyperparameters(space: SearchSpace, values: Mapping[str, Any]) -> dict
             )
         checked[name] = _check_value(name, value, space[name])
     return checked
-
-
-def fixed_arguments(cls: type) -> SearchSpace:
-    """Arguments of a class whose default is a number, fixed at it: the space of a class that declares none."""
-    parameters = inspect.signature(cls).parameters.values()
-    return {each.name: Hyperparameter(each.default) for each in parameters if type(each.default) in (int, float)}
 
 
 def power_of_ten(low: float, high: float) -> Draw:

@@ -1,10 +1,15 @@
-"""Search spaces of the algorithms: one table, with a column for each preset that differs from the published one."""
+"""The table of algorithms: class, title, and a search space for each preset that differs from the published one."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from momentalign._validation import SCALINGS
+from momentalign.algorithms._base import Algorithm
+from momentalign.algorithms._dann import CDANN, DANN
+from momentalign.algorithms._domain_gradients import IGA, ANDMask, Fish
+from momentalign.algorithms._erm import ERM
+from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._search_space import (
     Hyperparameter,
     SearchSpace,
@@ -14,6 +19,21 @@ from momentalign.algorithms._search_space import (
     power_of_two,
     uniform,
     whole,
+)
+from momentalign.algorithms._selfreg import SelfReg
+from momentalign.penalties import (
+    CMA,
+    CORAL,
+    HGP,
+    IRM,
+    MMD,
+    DomainPenalty,
+    Fishr,
+    GradientMatching,
+    HessianMatching,
+    Hutchinson,
+    MomentAlignment,
+    VREx,
 )
 
 PRESETS = ("published", "safe", "released")
@@ -47,11 +67,19 @@ _DIAGONAL_CLASSES = {"scaling": Hyperparameter("classes", choices=("none", "clas
 _MOMENTUM = {"momentum": Hyperparameter(0.95, uniform(0.90, 0.98))}
 
 
-def search_spaces(steps: int) -> dict[str, dict[str, SearchSpace]]:
-    """Hyper-parameters beside the shared ones by algorithm, then preset, for runs of so many steps."""
+class Row(NamedTuple):
+    """An algorithm, or a penalty for ERM: its class, name in tables, and own hyper-parameters by preset."""
+
+    cls: type[Algorithm] | type[DomainPenalty]
+    title: str
+    spaces: Mapping[str, SearchSpace]
+
+
+def algorithm_table(steps: int) -> dict[str, Row]:
+    """All algorithms by name, with their hyper-parameters beside the shared ones for runs of so many steps."""
     domainbed = whole(power_of_ten(0, 4))
-    published = {"anneal_steps": annealing(2500, one_of(500, 1500, 2500, 3500, 4500), steps)}
-    released = {"anneal_steps": annealing(0, whole(power_of_ten(2, 4)), steps)}
+    published = {"anneal_steps": annealing(2500, one_of(500, 1500, 2500, 3500, 4500), steps), **_CLASSES}
+    released = {"anneal_steps": annealing(0, whole(power_of_ten(2, 4)), steps), **_CLASSES}
     momentum = {  # smaller weights, because the sums over steps are larger
         "gradient_weight": Hyperparameter(100.0, power_of_ten(0.5, 3)),
         "hessian_weight": Hyperparameter(10.0, power_of_ten(-0.5, 2)),
@@ -61,70 +89,79 @@ def search_spaces(steps: int) -> dict[str, dict[str, SearchSpace]]:
     }
     vrex = {"weight": Hyperparameter(10.0, power_of_ten(-1, 5))}
     return {
-        "erm": {"published": {}},
-        "groupdro": {"published": {"eta": Hyperparameter(0.01, power_of_ten(-3, -1), low=0)}},
-        "fish": {"published": {"meta_lr": Hyperparameter(0.5, one_of(0.05, 0.1, 0.5), low=0)}},
-        "iga": {"published": {"gradient_weight": Hyperparameter(1000.0, power_of_ten(1, 5), low=0)}},
-        "andmask": {"published": {"tau": Hyperparameter(1.0, uniform(0.5, 1.0), low=0, high=1)}},
-        "dann": {"published": _ADVERSARY},
-        "cdann": {"published": _ADVERSARY},
-        "selfreg": {"published": {}},
-        "irm": {
-            "published": {
+        "erm": _row(ERM, "ERM", {}),
+        "groupdro": _row(GroupDRO, "GroupDRO", {"eta": Hyperparameter(0.01, power_of_ten(-3, -1), low=0)}),
+        "fish": _row(Fish, "Fish", {"meta_lr": Hyperparameter(0.5, one_of(0.05, 0.1, 0.5), low=0)}),
+        "iga": _row(IGA, "IGA", {"gradient_weight": Hyperparameter(1000.0, power_of_ten(1, 5), low=0)}),
+        "andmask": _row(ANDMask, "AND-Mask", {"tau": Hyperparameter(1.0, uniform(0.5, 1.0), low=0, high=1)}),
+        "dann": _row(DANN, "DANN", _ADVERSARY),
+        "cdann": _row(CDANN, "CDANN", _ADVERSARY),
+        "selfreg": _row(SelfReg, "SelfReg", {}),
+        "irm": _row(
+            IRM,
+            "IRM",
+            {
                 "weight": Hyperparameter(100.0, power_of_ten(-1, 5)),  # DomainBed's, for version "scale"
                 "anneal_steps": annealing(500, domainbed, steps),
                 "version": Hyperparameter("scale", choices=("head", "scale")),
-            }
-        },
-        "vrex": {
-            "published": {**vrex, "anneal_steps": annealing(500, domainbed, steps)},
-            "released": {**vrex, "anneal_steps": annealing(0, domainbed, steps)},  # in the public code of CMA
-        },
-        "mmd": {"published": _FEATURES},
-        "coral": {"published": _FEATURES},
-        "fishr": {
-            "published": {
+            },
+        ),
+        "vrex": _row(
+            VREx,
+            "VREx",
+            {**vrex, "anneal_steps": annealing(500, domainbed, steps)},
+            released={**vrex, "anneal_steps": annealing(0, domainbed, steps)},  # in the public code of CMA
+        ),
+        "mmd": _row(MMD, "MMD", _FEATURES),
+        "coral": _row(CORAL, "CORAL", _FEATURES),
+        "fishr": _row(
+            Fishr,
+            "Fishr",
+            {
                 "weight": Hyperparameter(1000.0, power_of_ten(1, 4)),
                 "momentum": Hyperparameter(0.95, uniform(0.90, 0.99)),
                 "anneal_steps": annealing(1500, whole(uniform(0, 5000)), steps),
-            }
-        },
-        "hgp": {
-            "published": {
+            },
+        ),
+        "hgp": _row(
+            HGP,
+            "HGP",
+            {
                 "gradient_weight": Hyperparameter(5e-3, power_of_ten(-3, -1)),
                 "hessian_weight": Hyperparameter(1e-4, power_of_ten(-5, -3)),  # alpha in the released code
                 "center": Hyperparameter("product", choices=("mean", "product")),
                 **_NO_ANNEALING,
-            }
-        },
-        "hutchinson": {
-            "published": {
+            },
+        ),
+        "hutchinson": _row(
+            Hutchinson,
+            "Hutchinson",
+            {
                 "gradient_weight": Hyperparameter(5e-3, power_of_ten(2, 6)),
                 "hessian_weight": Hyperparameter(1e-3, power_of_ten(1, 4)),
                 **_NO_ANNEALING,
-            }
-        },
-        "gradient-matching": {"published": {**_GRADIENT, **published, **_CLASSES}, "safe": _safe(_GRADIENT)},
-        "hessian-matching": {"published": {**_HESSIAN, **published, **_CLASSES}, "safe": _safe(_HESSIAN)},
-        "moment-alignment": {
-            "published": {**_BOTH, **_THIRD, **published, **_CLASSES},
-            "safe": _safe({**_BOTH, **_THIRD}),
-        },
-        "cma": {
-            "published": {**_BOTH, **published, **_CLASSES},
-            "safe": _safe(_BOTH),
-            "released": {**_BOTH, **released, **_CLASSES},
-        },
-        "cma-momentum": {
-            "published": momentum,
-            "safe": {**_safe(_BOTH), **_MOMENTUM},
-            "released": momentum,  # the public code has none
-        },
-        "cma-diagonal": {
-            "published": {**_BOTH, **published, **_DIAGONAL_CLASSES},
-            "released": {**_BOTH, **released, **_DIAGONAL_CLASSES},
-        },
+            },
+        ),
+        "gradient-matching": _row(
+            GradientMatching, "Gradient matching", {**_GRADIENT, **published}, safe=_safe(_GRADIENT)
+        ),
+        "hessian-matching": _row(HessianMatching, "Hessian matching", {**_HESSIAN, **published}, safe=_safe(_HESSIAN)),
+        "moment-alignment": _row(
+            MomentAlignment, "Moment alignment", {**_BOTH, **_THIRD, **published}, safe=_safe({**_BOTH, **_THIRD})
+        ),
+        "cma": _row(CMA, "CMA", {**_BOTH, **published}, safe=_safe(_BOTH), released={**_BOTH, **released}),
+        "cma-momentum": _row(CMA, "CMA with momentum", momentum, safe={**_safe(_BOTH), **_MOMENTUM}),
+        "cma-diagonal": _row(
+            Hutchinson,
+            "CMA, diagonal",
+            {**_BOTH, **published, **_DIAGONAL_CLASSES},
+            released={**_BOTH, **released, **_DIAGONAL_CLASSES},
+        ),
     }
+
+
+def _row(cls: type[Algorithm] | type[DomainPenalty], title: str, published: SearchSpace, **others: SearchSpace) -> Row:
+    return Row(cls, title, {"published": published, **others})
 
 
 def has_safe_weights(preset: str, hparams: Mapping[str, Any]) -> bool:
