@@ -11,8 +11,8 @@ from momentalign.probing._methods import (
     ProbeMethod,
     find_method,
 )
-from momentalign.probing._probe_recipes import ProbeRecipe, method_grid, recipe_for
 from momentalign.probing._protocol import ProtocolResult, run_protocol
+from momentalign.probing._recipes import ProbeRecipe, method_grid, recipe_for
 from momentalign.probing._run import feature_source, run_probe
 
 __all__ = [

@@ -7,12 +7,12 @@ from typing import Any
 
 from momentalign._datasets import SPLIT_NAMES
 from momentalign._table_spec import resolve_spec, spec_path
-from momentalign._validation import check_choice, check_count
+from momentalign._validation import check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
 from momentalign.probing._fit import L2, MAX_ITER, TOL
-from momentalign.probing._methods import LEARNING_RATE, SOLVERS, find_method
-from momentalign.probing._probe_recipes import BATCH, count_batches, method_grid, recipe_for
+from momentalign.probing._methods import BATCH, LEARNING_RATE
+from momentalign.probing._recipes import count_batches, method_grid, recipe_for
 from momentalign.runs import RunConfig
 
 _RECORDS = 100
@@ -51,12 +51,10 @@ def make_probe_config(
     Raises:
         ValueError: No such method, set, or hyper-parameter.
     """
-    name = find_method(method).name
-    check_choice("solver", solver, SOLVERS)
     plan = recipe_for(recipe)
     path = str(dataset) if data is not None else resolve_spec(str(dataset))
     rows, *others = (len((data or open_data(path)).rows(split)) for split in SPLIT_NAMES)
-    grid = method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others)
+    grid = method_grid(method, solver, plan, train_rows=rows, evaluation_rows=others)
     if check_count("hparams_seed", hparams_seed, 0) >= len(grid):
         raise ValueError(
             f"'hparams_seed' should be below {len(grid)}, the number of sets of '{method}', but is {hparams_seed}."
@@ -71,10 +69,8 @@ def make_probe_config(
         "isr_scale": 0.0,
         "unit_scale": plan.unit_scale,
     }
-    if solver == "sgd":
-        values |= {"lr": LEARNING_RATE, "batch_size": BATCH, "epochs": plan.epochs}
-    else:
-        values |= {"tol": TOL}
+    sgd = {"lr": LEARNING_RATE, "batch_size": BATCH, "epochs": plan.epochs}
+    values |= sgd if solver == "sgd" else {"tol": TOL}
     unknown = [key for key in hparams or {} if key not in values]
     if unknown:
         raise ValueError(f"A probe by '{method}' has {', '.join(values)}, but no '{unknown[0]}'.")
@@ -86,7 +82,7 @@ def make_probe_config(
         default = max(1, steps // _RECORDS)
     return RunConfig(
         dataset=path,
-        algorithm=name,
+        algorithm=method,
         test_domains=(),
         trial=check_count("trial", trial, 0),
         hparams_seed=hparams_seed,
