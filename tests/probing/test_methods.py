@@ -121,20 +121,16 @@ def test_alignment_takes_the_direct_route(name: str) -> None:
 
 
 def test_configurations_of_each_solver() -> None:
-    shared = {
-        "components": 100,
-        "isr": True,
-        "isr_class": None,
-        "isr_scale": 0.0,
-        "unit_scale": True,
-        "recipe": "table",
-    }
+    isr = {"isr": True, "isr_class": None, "isr_scale": 0.0}
+    shared = {"components": 100, **isr, "unit_scale": True, "recipe": "table"}
     converged = make_probe_config("spurious", "erm", data=DATA)
     assert converged.hparams == {"solver": "converged", "l2": 1e-3, "tol": 1e-5, **shared}
     assert (converged.steps, converged.record_every) == (500, 1)
     sgd = make_probe_config("spurious", "erm", solver="sgd", data=DATA)
     settings = {"lr": 1e-3, "batch_size": 500, "epochs": 50}
     assert sgd.hparams == {"solver": "sgd", "l2": 0.0, **settings, **shared}
+    celeba = make_probe_config("spurious", "erm", recipe="celeba", data=DATA).hparams
+    assert (celeba["isr_class"], celeba["unit_scale"]) == (0, False)
 
 
 @pytest.mark.parametrize(("batch", "epochs", "every"), [(7, 100, None), (50, 3, None), (7, 10, 5)])
