@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from momentalign.algorithms import AVERAGES, WeightAverage, make_average
-from momentalign.algorithms._averaging import split_small
 
 STEPS, EVERY = 60, 7
 RECORDS = [step for step in range(STEPS) if step % EVERY == 0 or step == STEPS - 1]
@@ -203,19 +202,3 @@ def test_none_is_no_average_and_other_names_are_refused() -> None:
     assert make_average("none", Walk(), 5) is None
     with pytest.raises(ValueError, match=r"'average' should be one of 'none', 'ema', 'sma', 'swad', but is 'swa'"):
         make_average("swa", Walk(), 5)
-
-
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_parts_of_a_small_network_are_its_memory(layout: torch.memory_format) -> None:
-    tensors = [torch.zeros(64, 32, 3, 3).contiguous(memory_format=layout), torch.zeros(7), torch.zeros(())]
-    parts = split_small(tensors)
-    assert len(parts) > len(tensors)
-    assert sum(part.numel() for part in parts) == 64 * 32 * 9 + 7 + 1
-    torch._foreach_add_(parts, 1.0)
-    assert all(bool((tensor == 1).all()) for tensor in tensors)
-
-
-def test_large_or_scattered_tensors_are_not_split() -> None:
-    large, scattered = torch.empty(2048, 2048), torch.zeros(8, 6).T
-    assert split_small([large]) == [large]
-    assert split_small([scattered]) == [scattered]

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from momentalign.algorithms import CDANN, DANN, Batch
-from momentalign.algorithms import DANN
 from tests.algorithms.tiny import CLASSES, K, batch, build, descents, run
 from tests.references import assert_equal
 

@@ -6,7 +6,7 @@ that it can be part of a captured step. Everything else happens at records, on t
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,24 +22,6 @@ EMA_DECAY = 0.999
 
 N_CONVERGE, N_TOLERANCE, TOLERANCE_RATIO = 3, 6, 0.3
 """SWAD: records without a new minimum until the valley begins, records out of it until it ends, and its height."""
-
-PARTS = 48
-"""Number of parts in which a small network's weights are added, in parallel in one launch."""
-
-
-def split_small(tensors: Sequence[Tensor]) -> Tensors:
-    """A small network's memory in about :data:`PARTS` parts; a large network's tensors, or scattered ones, as they are.
-
-    An operation on a list of tensors gives a GPU's multiprocessors 64 K numbers each, so that a network of a few times
-    that uses few of them.
-    """
-    number = sum(tensor.numel() for tensor in tensors)
-    last = [tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last) for tensor in tensors]
-    flat = [t.permute(0, 2, 3, 1) if channels_last else t for t, channels_last in zip(tensors, last, strict=True)]
-    if number > PARTS * 2**16 or not all(tensor.is_contiguous() for tensor in flat):
-        return list(tensors)
-    size = -(-number // PARTS // 1024) * 1024 or 1024
-    return [part for tensor in flat for part in tensor.view(-1).split(size)]
 
 
 class WeightAverage(ABC):
@@ -60,10 +42,6 @@ class WeightAverage(ABC):
         moving |= {name: tensor for name, tensor in network.named_buffers() if tensor.is_floating_point()}
         self.names, self.live = list(moving), list(moving.values())
         self.total = [torch.zeros_like(t, dtype=torch.promote_types(t.dtype, torch.float32)) for t in self.live]
-        self.same_kind = all(tensor.dtype == total.dtype for tensor, total in zip(self.live, self.total, strict=True))
-        self.added = self.total, self.live
-        if self.same_kind and all(tensor.is_cuda for tensor in self.live):
-            self.added = split_small(self.total), split_small(self.live)
         self.steps = steps
         self.kept: dict[str, Tensors] = {}
         self.values: dict[str, Any] = {"first": start}  # first of the steps that are accumulated
@@ -71,7 +49,7 @@ class WeightAverage(ABC):
     @torch.no_grad()
     def add(self) -> None:
         """Accumulate the weights after a step; can be captured in a CUDA graph."""
-        torch._foreach_add_(*self._total_and_weights())
+        torch._foreach_add_(self.total, self._weights())
 
     def before(self, step: int) -> None:
         """Reset the accumulator before the first step that counts."""
@@ -118,11 +96,9 @@ class WeightAverage(ABC):
         }
         torch._foreach_copy_(self.total, self.kept.pop("total"))
 
-    def _total_and_weights(self) -> tuple[Tensors, Tensors]:
-        """The accumulator, and what a step adds to it, in lists that are alike."""
-        if self.same_kind:
-            return self.added
-        return self.total, [tensor.to(total.dtype) for tensor, total in zip(self.live, self.total, strict=True)]
+    def _weights(self) -> Tensors:
+        """What a step adds to the accumulator, in its precision."""
+        return [tensor.to(total.dtype) for tensor, total in zip(self.live, self.total, strict=True)]
 
     def _segment(self, step: int) -> tuple[Tensors, int]:
         """Mean of the accumulated weights and their number; begins to accumulate anew."""
@@ -155,7 +131,7 @@ class ExponentialAverage(WeightAverage):
     @torch.no_grad()
     def add(self) -> None:
         """Move the accumulator towards the weights."""
-        torch._foreach_lerp_(*self._total_and_weights(), 1 - self.decay)
+        torch._foreach_lerp_(self.total, self._weights(), 1 - self.decay)
 
     def record(self, step: int, loss: float) -> None:
         """Count the steps."""
