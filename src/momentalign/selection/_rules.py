@@ -84,11 +84,7 @@ def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame
     check_weight("reach", reach)
     if check_choice("rule", rule, RULES) in GROUP_RULES:
         return worst_group_candidates(sweep, rule)
-    columns, numbers = (
-        [*CHOICE_COLUMNS, "validation", "test", "held_out", "setting"],
-        ["validation", "test", "held_out"],
-    )
-    rows = []
+    rows, numbers = [], ["validation", "test", "held_out"]
     for run, target, scores in _scored(finished_runs(sweep), rule, reach):
         test = run.inside[:, target]
         best = best_record(np.where(np.isnan(test), np.nan, scores))  # nothing if no record has both numbers
@@ -97,10 +93,9 @@ def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame
             dataset, algorithm, setting, trial = run.cell
             choice = (dataset, algorithm, run.domains[target], trial, run.hparams_seed, run.name, run.steps[best])
             rows.append((*choice, scores[best], test[best], others.mean() if others.size else np.nan, setting))
-    frame = pd.DataFrame(rows, columns=[*CHOICE_COLUMNS, *numbers, "setting"]).sort_values(
-        "hparams_seed", kind="stable", ignore_index=True
-    )
-    return frame.astype({"trial": int, "hparams_seed": int, "step": int, **dict.fromkeys(numbers, float)})
+    frame = pd.DataFrame(rows, columns=[*CHOICE_COLUMNS, *numbers, "setting"])
+    frame = frame.astype({"trial": int, "hparams_seed": int, "step": int, **dict.fromkeys(numbers, float)})
+    return frame.sort_values("hparams_seed", kind="stable", ignore_index=True)
 
 
 def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
