@@ -1,3 +1,4 @@
+import itertools
 import json
 from pathlib import Path
 
@@ -5,9 +6,7 @@ import pytest
 
 from momentalign.algorithms import (
     Hyperparameter,
-    algorithm_names,
     annealing,
-    check_hyperparameters,
     draw_hyperparameters,
     find_algorithm,
     one_of,
@@ -37,46 +36,21 @@ def test_draws_are_what_they_were(name: str, recipe: str) -> None:
             assert value == (pytest.approx(expected[key], rel=1e-12) if isinstance(value, float) else expected[key])
 
 
-@pytest.mark.parametrize("recipe", ["mnist", "image", "text", "table"])
-@pytest.mark.parametrize("name", algorithm_names())
-def test_draws_are_deterministic_and_allowed(name: str, recipe: str) -> None:
-    space = find_algorithm(name).space(recipe, 300)
-    for seed in range(20):
-        drawn = draw_hyperparameters(space, seed)
-        assert drawn == draw_hyperparameters(find_algorithm(name).space(recipe, 300), seed)
-        assert check_hyperparameters(space, drawn) == drawn
-        if "anneal_steps" in drawn:
-            assert 0 <= drawn["anneal_steps"] <= 600
-
-
 def test_draws_do_not_move_when_a_name_is_added() -> None:
     space = find_algorithm("cma").space("mnist", STEPS)
     more = {"another": Hyperparameter(1.0, uniform(0, 1)), **space}
     assert draw_hyperparameters(more, 1).items() > draw_hyperparameters(space, 1).items()
 
 
-def test_seeds_differ_and_seed_zero_is_the_defaults() -> None:
-    space = find_algorithm("cma").space("image", STEPS)
-    assert draw_hyperparameters(space, 0) == {name: each.default for name, each in space.items()}
-    drawn = [draw_hyperparameters(space, seed)["lr"] for seed in range(1, 6)]
-    assert len(set(drawn)) == 5
-    assert draw_hyperparameters(space, 3)["lr"] == drawn[2]
-
-
-@pytest.mark.parametrize(("steps", "expected"), [(5001, 2500), (500, 250), (300, 150), (10002, 5000), (1, 0)])
-def test_annealing_keeps_its_share_of_the_run(steps: int, expected: int) -> None:
-    assert find_algorithm("cma").space("mnist", steps)["anneal_steps"].default == expected
-
-
-def test_drawn_annealing_is_scaled_too() -> None:
-    for name in ("cma", "irm", "vrex", "fishr", "cma-momentum", "moment-alignment"):
-        for seed in range(1, 8):
-            long, short = (
-                draw_hyperparameters(find_algorithm(name).space("mnist", steps), seed)["anneal_steps"]
-                for steps in (5001, 500)
-            )
-            assert short == round(long * 500 / 5001)
-            assert type(short) is int
+@pytest.mark.parametrize("name", ["cma", "irm", "vrex", "fishr", "cma-momentum", "moment-alignment"])
+def test_annealing_keeps_its_share_of_the_run(name: str) -> None:
+    for steps, seed in itertools.product((1, 300, 500, 10_002), range(8)):
+        long, short = (
+            draw_hyperparameters(find_algorithm(name).space("mnist", each), seed)["anneal_steps"]
+            for each in (STEPS, steps)
+        )
+        assert short == round(long * steps / STEPS)
+        assert type(short) is int
 
 
 @pytest.mark.parametrize(
