@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from momentalign.algorithms import CDANN, DANN, Batch
-from tests.algorithms.tiny import CLASSES, K, batch, build, descents, run
+from momentalign.algorithms import DANN, Batch
+from tests.algorithms.tiny import K, batch, build, descents, run
 from tests.references import assert_equal
 
 LR, WEIGHT, SLOPE, STEPS = 0.1, 0.7, 0.3, 2
@@ -80,13 +80,6 @@ def test_the_discriminator_has_the_depth_it_is_asked_for() -> None:
         assert len(layers) == depth
         assert {layer.out_features for layer in layers[:-1]} == {7}
         assert layers[-1].out_features == K
-
-
-def test_only_the_conditional_one_knows_classes() -> None:
-    assert build("dann").embeddings is None
-    assert build("cdann").embeddings.num_embeddings == CLASSES
-    assert isinstance(build("dann"), DANN)
-    assert isinstance(build("cdann"), CDANN)
 
 
 def test_turns_go_on_from_a_checkpoint() -> None:

@@ -85,17 +85,6 @@ def test_a_path_ends_where_single_fits_end() -> None:
         assert head.objective == pytest.approx(alone.objective, rel=1e-6)
 
 
-def test_running_out_of_iterations_is_not_convergence() -> None:
-    (head,) = converged("hutchinson", [largest_setting("hutchinson")], l2=0.0, tol=1e-12, max_iter=3)
-    assert not head.converged
-
-
-def test_group_dro_of_three_classes_converges_in_few_moves() -> None:
-    features = project(spurious_data(300, 60, classes=3), isr_class=0)
-    (head,) = converged("groupdro", [{}], features, max_iter=100)
-    assert head.converged
-
-
 def test_bootstraps_keep_every_domain_and_class() -> None:
     train = FEATURES.train
     few = type(train)(train.features[:4], np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.zeros(4, dtype=np.int64))
@@ -159,29 +148,26 @@ def by_hand(penalty: DomainPenalty | None, *, balanced: bool) -> np.ndarray:
     return (W[1] - W[0]).detach().numpy()
 
 
-def test_steps_are_those_of_plain_sgd() -> None:
-    np.testing.assert_allclose(sgd("erm").coef[0], by_hand(None, balanced=False), rtol=1e-10)
-    np.testing.assert_allclose(sgd("coral").coef[0], by_hand(None, balanced=True), rtol=1e-10)
-    np.testing.assert_allclose(sgd("erm-balanced").coef[0], by_hand(None, balanced=True), rtol=1e-10)
-    penalty = CMA(100.0, 200.0, anneal_steps=4, bias=False, scaling="parameters")
-    np.testing.assert_allclose(sgd("cma", CMA_SET).coef[0], by_hand(penalty, balanced=True), rtol=1e-10)
+BOTH = {"gradient_weight": 2.0, "hessian_weight": 3.0}
 
 
 @pytest.mark.parametrize(
     ("name", "hparams", "penalty"),
     [
-        ("hgp", {"gradient_weight": 2.0, "hessian_weight": 3.0}, HGP(2.0, 3.0, anneal_steps=4, bias=False)),
-        ("hutchinson", {"gradient_weight": 2.0, "hessian_weight": 3.0}, Hutchinson(2, 3, anneal_steps=4, bias=False)),
+        ("erm", {}, None),
+        ("coral", {}, None),
+        ("erm-balanced", {}, None),
+        ("cma", CMA_SET, CMA(100.0, 200.0, anneal_steps=4, bias=False, scaling="parameters")),
+        ("hgp", BOTH, HGP(2.0, 3.0, anneal_steps=4, bias=False)),
+        ("hutchinson", BOTH, Hutchinson(2.0, 3.0, anneal_steps=4, bias=False)),
         ("irm", {"weight": 5.0}, IRM(5.0, anneal_steps=4, bias=False)),
         ("vrex", {"weight": 50.0}, VREx(50.0, anneal_steps=4)),
         ("fishr", {"weight": 5.0, "momentum": 0.9}, Fishr(5.0, momentum=0.9, anneal_steps=4, bias=False)),
     ],
 )
-def test_penalties_on_batches_are_those_of_their_classes(
-    name: str, hparams: dict[str, float], penalty: DomainPenalty
-) -> None:
+def test_steps_are_those_of_plain_sgd(name: str, hparams: dict[str, float], penalty: DomainPenalty | None) -> None:
     head = sgd(name, hparams | {"anneal_steps": 4})
-    np.testing.assert_allclose(head.coef[0], by_hand(penalty, balanced=True), rtol=1e-9)
+    np.testing.assert_allclose(head.coef[0], by_hand(penalty, balanced=name != "erm"), rtol=1e-9)
 
 
 def test_penalties_wait_for_annealing() -> None:
