@@ -48,9 +48,8 @@ class ProbeMethod:
         grid: Values of each hyper-parameter.
         penalty: Makes the penalty from hyper-parameters and the options that all penalties take; None for no penalty.
         scaling: Units of the weights, for moment alignment.
-        tuned: Solvers for which the grid makes a difference.
         note: Printed beside the numbers.
-        limit: The same, of a solver for which the grid makes no difference.
+        limit: The same by the converged solver, for which the grid makes no difference.
         same_as: Method whose fit this one is.
         counts: What the loss weights equally: `"rows"`, `"domains"`, or `"groups"`, in each domain where there is a
             penalty.
@@ -64,7 +63,6 @@ class ProbeMethod:
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     penalty: Callable[..., DomainPenalty] | None = None
     scaling: str = PUBLISHED_SCALING
-    tuned: tuple[str, ...] = SOLVERS
     note: str = ""
     limit: str = ""
     same_as: str | None = None
@@ -75,7 +73,7 @@ class ProbeMethod:
 
     def notes(self, solver: str) -> str:
         """What is printed beside the numbers of a solver."""
-        return self.limit if self.grid and solver not in self.tuned else self.note
+        return self.limit if self.limit and solver == "converged" else self.note
 
     @property
     def is_group_dro(self) -> bool:
@@ -145,7 +143,6 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod(
             "coral",
             "CORAL",
-            tuned=(),
             note="no effect on fixed features: the fit of balanced ERM, nothing tuned",
             same_as="erm-balanced",
         ),
@@ -171,7 +168,6 @@ METHODS: dict[str, ProbeMethod] = {
             "groupdro",
             "GroupDRO",
             _ETA,
-            tuned=("sgd",),
             limit="least loss of the worst domain, the limit for every η",
         ),
         _alignment("gradient-matching", "Gradient matching", {"gradient_weight": ALIGNMENT_GRID}),
@@ -203,7 +199,6 @@ METHODS: dict[str, ProbeMethod] = {
             "groupdro-groups",
             "GroupDRO, groups",
             _ETA,
-            tuned=("sgd",),
             limit="least loss of the worst group, the limit for every η",
             counts="groups",
         ),

@@ -109,7 +109,7 @@ def method_grid(
             f"'{name}' is fitted by solver '{method.solvers[0]}' only, but 'solver' is '{solver}'. Use that solver, or "
             "leave the method out."
         )
-    grid = dict(method.grid) if solver in method.tuned else {}
+    grid = {} if method.limit and solver == "converged" else dict(method.grid)
     grid = {
         key: (*recipe.more_weights, *values) if values is ALIGNMENT_GRID else values for key, values in grid.items()
     }

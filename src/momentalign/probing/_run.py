@@ -31,7 +31,6 @@ def run_probe(
     folder: str | Path | None,
     *,
     data: ProbeData | None = None,
-    root: str | Path | None = None,
     progress: StepProgress | None = None,
     save: bool = True,
 ) -> list[Record]:
@@ -45,7 +44,6 @@ def run_probe(
         config: Of :func:`make_probe_config`.
         folder: Folder of records and model; None writes nothing.
         data: The features, where `config.dataset` is not a file.
-        root: Not used: features are named by their path.
         progress: Called after each step.
         save: Whether to save the model.
 

@@ -16,7 +16,7 @@ import numpy as np
 from momentalign._types import Array
 from momentalign._validation import check_choice, check_weight
 from momentalign.runs import RunState, Sweep
-from momentalign.selection._accuracies import FinishedRun, finished_runs
+from momentalign.selection._accuracies import FinishedRun, finished_runs, held_out_rows
 from momentalign.selection._averages import with_averages
 from momentalign.selection._scores import REACH, RECORD_RULES, best_record, record_scores
 from momentalign.selection._worst_group import (
@@ -85,14 +85,14 @@ def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame
     if check_choice("rule", rule, RULES) in GROUP_RULES:
         return worst_group_candidates(sweep, rule)
     rows, numbers = [], ["validation", "test", "held_out"]
-    for run, target, scores in _scored(finished_runs(sweep), rule, reach):
-        test = run.inside[:, target]
+    for (row, steps, inside, outside), target, scores in _scored(finished_runs(sweep), rule, reach):
+        test = inside[:, target]
         best = best_record(np.where(np.isnan(test), np.nan, scores))  # nothing if no record has both numbers
         if best is not None:
-            others = np.delete(run.outside[best], target)
-            dataset, algorithm, setting, trial = run.cell
-            choice = (dataset, algorithm, run.domains[target], trial, run.hparams_seed, run.name, run.steps[best])
-            rows.append((*choice, scores[best], test[best], others.mean() if others.size else np.nan, setting))
+            others = np.delete(outside[best], target)
+            choice = (row.dataset, row.algorithm, row.domains[target], row.trial, row.hparams_seed, row.Index)
+            accuracies = (scores[best], test[best], others.mean() if others.size else np.nan)
+            rows.append((*choice, steps[best], *accuracies, row.setting))
     frame = pd.DataFrame(rows, columns=[*CHOICE_COLUMNS, *numbers, "setting"])
     frame = frame.astype({"trial": int, "hparams_seed": int, "step": int, **dict.fromkeys(numbers, float)})
     return frame.sort_values("hparams_seed", kind="stable", ignore_index=True)
@@ -117,24 +117,25 @@ def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
 
 def _scored(runs: Sequence[FinishedRun], rule: str, reach: float) -> Iterator[tuple[FinishedRun, int, Array]]:
     """Runs with one test domain: its column, and the validation of each record, NaN for one that is not chosen."""
-    pairs = {(*run.cell, run.hparams_seed, frozenset(run.test_domains)): run for run in runs}
-    for run in runs:
-        if len(run.test_domains) != 1 or run.test_domains[0] not in run.domains:
+    cells = [(run.row.dataset, run.row.algorithm, run.row.setting, run.row.trial, run.row.hparams_seed) for run in runs]
+    of_tests = {(cell, frozenset(run.row.test_domains)): run for cell, run in zip(cells, runs, strict=True)}
+    for cell, run in zip(cells, runs, strict=True):
+        domains, tested = run.row.domains, run.row.test_domains
+        if len(tested) != 1 or tested[0] not in domains:
             continue
-        target = run.index(run.test_domains[0])
-        others = [column for column in range(len(run.domains)) if column != target]
+        target = domains.index(tested[0])
+        others = [column for column in range(len(domains)) if column != target]
         if rule == "oracle":
             yield run, target, np.where(run.steps == run.steps[-1], run.outside[:, target], np.nan)
         elif others and rule in RECORD_RULES:
-            rows = None if run.held_out is None else run.held_out[others]
-            accuracies, total = run.outside[:, others], run.total_steps
+            rows = held_out_rows(run.row.rows, [domains[column] for column in others])
+            accuracies, total = run.outside[:, others], run.row.steps
             yield run, target, record_scores(rule, accuracies, rows, run.steps, total_steps=total, reach=reach)
         elif others:
-            names = [frozenset((run.domains[target], run.domains[column])) for column in others]
-            partners = [pairs.get((*run.cell, run.hparams_seed, both)) for both in names]
             accuracies = np.full((len(run.steps), len(others)), np.nan)
-            for k, partner in enumerate(partners):
-                if partner is not None:  # else the mean is NaN, as it would be over other domains than of other sets
+            for k, column in enumerate(others):
+                partner = of_tests.get((cell, frozenset((tested[0], domains[column]))))
+                if partner is not None:  # else the mean is NaN: it would be over other domains than that of other sets
                     _, mine, theirs = np.intersect1d(run.steps, partner.steps, return_indices=True)
-                    accuracies[mine, k] = partner.inside[theirs, partner.index(run.domains[others[k]])]
+                    accuracies[mine, k] = partner.inside[theirs, partner.row.domains.index(domains[column])]
             yield run, target, accuracies.mean(axis=1)
