@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,6 @@ from momentalign._table_spec import spec_path
 from momentalign._types import Array
 from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
 from momentalign.penalties import term_name
-from momentalign.probing._config import open_data
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, project
 from momentalign.probing._fit import ProbeSolver, bootstrap_rows
@@ -22,8 +22,6 @@ from momentalign.tables import Column, TableEncoder, TableModel
 
 StepProgress = Callable[[int, int], None]
 """Called with the number of finished steps and the most there can be."""
-
-_projected = lru_cache(maxsize=1)(project)  # successive runs of a sweep share their features
 
 
 def run_probe(
@@ -178,7 +176,15 @@ def _table_model(features: ProbeFeatures, head: LinearHead) -> TableModel:
 
 def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
     names = ("components", "isr", "isr_class", "isr_scale", "unit_scale")
-    return _projected(data or open_data(config.dataset), **{name: config.hparams[name] for name in names})
+    options = tuple((name, config.hparams[name]) for name in names)
+    if data is not None:
+        return project(data, **dict(options))
+    return _projected(config.dataset, Path(spec_path(config.dataset)).stat().st_mtime_ns, options)
+
+
+@lru_cache(maxsize=1)  # successive runs of a sweep share their features, while the file does not change
+def _projected(path: str, modified: int, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
+    return project(ProbeData.from_file(path), **dict(options))
 
 
 def _record(step: int, metric: str, value: float, split: str | None = None, domain: str | None = None) -> Record:
