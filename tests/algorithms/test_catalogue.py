@@ -13,14 +13,6 @@ from tests.references import assert_equal
 OWN = "tests.algorithms.own"
 
 
-def test_labels_are_for_tables() -> None:
-    assert [find_algorithm(name).label for name in ("andmask", "cma-momentum", "vrex")] == [
-        "AND-Mask",
-        "CMA with momentum",
-        "VREx",
-    ]
-
-
 def test_custom_penalty() -> None:
     spec = find_algorithm(f"{OWN}:LogitSize")
     assert (spec.name, spec.label) == (f"{OWN}:LogitSize", "LogitSize")
