@@ -134,31 +134,19 @@ def test_gradients_are_clipped(name: str) -> None:
 
 
 @every
-def test_penalties_know_the_number_of_domains(name: str) -> None:
-    """So that none of them has to read labels back."""
-    penalty = getattr(build(name), "penalty", None)
+def test_all_but_six_can_be_captured_and_distributed(name: str) -> None:
+    """Penalties know the number of domains, so that none of them has to read labels back."""
+    algorithm = build(name)
+    assert algorithm.capturable == algorithm.distributed == (name not in ALONE)
+    penalty = getattr(algorithm, "penalty", None)
     assert penalty is None or (penalty.num_domains, penalty.validate) == (K, None)
 
 
 @every
-def test_all_but_six_can_be_captured_and_distributed(name: str) -> None:
-    algorithm = build(name)
-    assert algorithm.capturable == algorithm.distributed == (name not in ALONE)
-
-
-@every
 def test_a_wrapped_network_takes_the_place_of_the_network(name: str) -> None:
-    class Wrapper(nn.Module):
-        def __init__(self, module: nn.Module) -> None:
-            super().__init__()
-            self.module = module
-
-        def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-            return self.module(inputs)
-
     plain, wrapped = build(name), build(name)
     inner = wrapped.network
-    wrapped.network = Wrapper(inner)
+    wrapped.network = nn.Sequential(inner)
     run(plain, plain.optimizers(), range(TURNS))
     run(wrapped, wrapped.optimizers(), range(TURNS))
     for mine, its in zip(inner.parameters(), plain.network.parameters(), strict=True):

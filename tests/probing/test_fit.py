@@ -77,14 +77,6 @@ def test_erm_counts_rows_alike_and_the_balanced_one_domains() -> None:
     assert (heads["erm"].coef != heads["erm-balanced"].coef).any()
 
 
-def test_a_path_ends_where_single_fits_end() -> None:
-    """Convex penalties have one minimum, whatever the start."""
-    settings = [{"weight": weight} for weight in (1.0, 10.0, 100.0)]
-    for setting, head in zip(settings, converged("vrex", settings), strict=True):
-        (alone,) = converged("vrex", [setting])
-        assert head.objective == pytest.approx(alone.objective, rel=1e-6)
-
-
 def test_bootstraps_keep_every_domain_and_class() -> None:
     train = FEATURES.train
     few = type(train)(train.features[:4], np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.zeros(4, dtype=np.int64))
@@ -174,22 +166,6 @@ def test_penalties_wait_for_annealing() -> None:
     late = sgd("cma", CMA_SET | {"anneal_steps": 1000})
     np.testing.assert_allclose(late.coef, sgd("erm-balanced").coef, rtol=1e-12)
     assert np.abs(sgd("cma", CMA_SET).coef - late.coef).max() > 1e-6
-
-
-def test_a_seed_is_the_order_of_the_batches_alone() -> None:
-    first, second = (sgd("erm", seed=seed, epochs=1, learning_rate=1e-12) for seed in (0, 1))
-    np.testing.assert_allclose(first.coef, second.coef, atol=1e-9)  # the first head
-    assert np.abs(sgd("erm", seed=0).coef - sgd("erm", seed=1).coef).max() > 1e-4
-
-
-def test_divergence_ends_the_fit() -> None:
-    wild = sgd("vrex", {"weight": 1e4, "anneal_steps": 0}, epochs=9, learning_rate=1e300)
-    assert not wild.converged
-    assert wild.n_iter < 27
-    last = sgd("vrex", {"weight": 1e4, "anneal_steps": 0}, epochs=1, batch_size=120, learning_rate=1e308)
-    assert np.isfinite(last.objective)
-    assert not np.isfinite(last.coef).all()
-    assert not last.converged
 
 
 def test_fishr_with_all_rows_ends_where_a_larger_weight_without_average_does() -> None:

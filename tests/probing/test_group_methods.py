@@ -165,10 +165,3 @@ def test_groups_of_several_classes_or_attributes() -> None:
     assert len(found.table) == 3
     single = replace(data, groups=data.targets, group_names=("0", "1"))
     assert run_protocol(single, ["subsampled", "cma-balanced"], seeds=1, top=1).notes == ()
-
-
-def test_a_group_without_training_rows_is_a_note() -> None:
-    data = spurious_data(160, 80, features=4)
-    gone = replace(data, splits=np.where((data.splits == 0) & (data.groups == 1), 2, data.splits))
-    found = run_protocol(gone, ["balanced"], seeds=1, isr_class=1)
-    assert "Groups without rows in 'train', no method can weigh them: 0, water." in found.notes

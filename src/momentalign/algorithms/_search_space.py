@@ -53,7 +53,11 @@ def draw_hyperparameters(space: SearchSpace, seed: int, overrides: Mapping[str, 
         {'weight': 1.0, 'clip': 1.0}
     """
     check_count("hparams_seed", seed, 0)
-    values = {name: _draw(name, hyperparameter, seed) for name, hyperparameter in space.items()}
+    values = {name: one.default for name, one in space.items()}
+    for name, one in space.items():
+        if seed > 0 and one.draw is not None:
+            # The stream of RandomState is frozen: a seed gives the same values with every release of NumPy.
+            values[name] = one.draw(np.random.RandomState(seed_hash(seed, name)))
     return values | check_hyperparameters(space, overrides or {})
 
 
@@ -101,13 +105,6 @@ def annealing(default: int, draw: Draw, steps: int) -> Hyperparameter:
 
 def _scaled(value: float, steps: int) -> int:
     return round(value * steps / PROTOCOL_STEPS)
-
-
-def _draw(name: str, hyperparameter: Hyperparameter, seed: int) -> Any:
-    if seed == 0 or hyperparameter.draw is None:
-        return hyperparameter.default
-    # The stream of RandomState is frozen: a seed gives the same values with every release of NumPy.
-    return hyperparameter.draw(np.random.RandomState(seed_hash(seed, name)))
 
 
 def _check_value(name: str, value: Any, hyperparameter: Hyperparameter) -> Any:

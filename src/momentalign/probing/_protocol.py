@@ -163,33 +163,32 @@ def run_protocol(
         for name in dict.fromkeys(method.same_as or method.name for method in chosen)
     }
     total = sum(len(grid) + min(top, len(grid)) * (seeds - 1) for grid in grids.values())
-    finished, heads, report = count(1), {}, progress or ignore_progress
+    finished, report = count(1), progress or ignore_progress
+    metric, split = GROUP_RULES[select]
 
     def fit(name: str, numbers: Sequence[int], seed: int) -> pd.DataFrame:
         method, features = find_method(name), of_seeds[seed]
         tick = lambda: report(method.label, min(1.0, next(finished) / total))  # noqa: E731
         found = fitter.fit(features, method, [grids[name][number] for number in numbers], seed, tick=tick)
-        heads.update({(name, number, seed): head for number, head in zip(numbers, found, strict=True)})
-        return pd.DataFrame(
-            [
-                {"method": name, "hparams_seed": number, "seed": seed, **grids[name][number]}
-                | _accuracies(features, head)
-                | {"converged": head.converged}
-                for number, head in zip(numbers, found, strict=True)
-            ]
-        )
+        fits = [
+            {"algorithm": name, "hparams_seed": number, "trial": seed, **grids[name][number]}
+            | _accuracies(features, head)
+            | {"converged": head.converged, "head": head, "dataset": "", "setting": "probe"}
+            for number, head in zip(numbers, found, strict=True)
+        ]
+        return pd.DataFrame(fits).assign(validation=lambda frame: frame[f"{split}_{_SCORES[metric]}"])
 
     fits, selected = [], {}
     for name, grid in grids.items():
         first = fit(name, range(len(grid)), 0)
-        best = sorted(finalists(_candidates(first, select), top)["hparams_seed"])
+        best = sorted(finalists(first, top)["hparams_seed"])
         fits.append(pd.concat([first, *(fit(name, best, seed) for seed in range(1, seeds))]))
-        selected[name] = choose_sets(_candidates(fits[-1][fits[-1]["hparams_seed"].isin(best)], select))
+        selected[name] = choose_sets(fits[-1][fits[-1]["hparams_seed"].isin(best)])
     table = []
     for method in chosen:
         name = method.same_as or method.name
         own, number = selected[name], int(selected[name]["hparams_seed"].iloc[0])
-        measures = [of_seeds[seed].measures(heads[name, number, seed], "test") for seed in own["trial"]]
+        measures = [of_seeds[fit.trial].measures(fit.head, "test") for fit in own.itertuples()]
         beside = (published or {}).get(method.name, (math.nan, math.nan))
         table.append(
             {"method": method.name, **_mean("average", own["test_average"]), **_mean("worst_group", own["test_worst"])}
@@ -199,6 +198,8 @@ def run_protocol(
             | {"published_average": beside[0], "published_worst_group": beside[1], "note": method.notes(solver)}
         )
     of_all, source = pd.concat(fits, ignore_index=True), of_seeds[0].data
+    of_all = of_all.drop(columns=["head", "dataset", "setting", "validation"])
+    of_all = of_all.rename(columns={"algorithm": "method", "trial": "seed"})
     for split in SPLIT_NAMES:
         absent = [name for name in source.group_names if name not in source.count_groups(split)]
         if absent:
@@ -224,13 +225,6 @@ def _projected(data: ProbeInput, **options: Any) -> ProbeFeatures:
 def _accuracies(features: ProbeFeatures, head: LinearHead) -> dict[str, float]:
     scores = {split: features.score(head, split) for split in SPLIT_NAMES}
     return {f"{split}_{name}": getattr(scores[split], name) for split in SPLIT_NAMES for name in _SCORES.values()}
-
-
-def _candidates(fits: pd.DataFrame, rule: str) -> pd.DataFrame:
-    """Fits as :func:`momentalign.selection.finalists` takes them."""
-    metric, split = GROUP_RULES[rule]
-    named = fits.rename(columns={"method": "algorithm", "seed": "trial"})
-    return named.assign(dataset="", setting="probe", validation=fits[f"{split}_{_SCORES[metric]}"])
 
 
 def _mean(name: str, values: pd.Series) -> dict[str, float]:
