@@ -58,6 +58,10 @@ class ProbeSplit:
     domains: Codes
     groups: Codes
 
+    def units(self, counts: str) -> Codes | None:
+        """Domain or group of each row, whichever the loss weights equally; None for `"rows"`."""
+        return {"rows": None, "domains": self.domains, "groups": self.groups}[counts]
+
 
 @dataclass(frozen=True, eq=False)
 class ProbeFeatures:

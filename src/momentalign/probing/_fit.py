@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentalign._seeds import seed_hash
-from momentalign._types import Array, Integers
+from momentalign._types import Array
 from momentalign.linear import (
     PUBLISHED_CS,
     PUBLISHED_REFITS,
@@ -95,12 +95,11 @@ class ProbeSolver:
         self, features: ProbeFeatures, method: ProbeMethod, hparams: Hparams, seed: int, watch: HeadCallback | None
     ) -> LinearHead:
         train, data = features.train, features.data
-        domains = {"rows": None, "domains": train.domains, "groups": train.groups}[method.counts]
         number = len(data.group_names if method.counts == "groups" else data.domain_names)
         return fit_sgd(
             train.features,
             train.targets,
-            domains,
+            train.units(method.counts),
             classes=len(data.classes),
             penalty=method.batch_penalty(hparams, number),
             reduce=GroupWeights(hparams["eta"], number) if method.is_group_dro else None,
@@ -165,17 +164,12 @@ def bootstrap_rows(features: ProbeFeatures, seed: int, method: ProbeMethod | Non
 
     Rows of a method that counts groups are sorted by group, or by domain for a penalty across domains.
     """
-    train = features.train
+    train, counts = features.train, "domains" if method is None else method.counts
     weights = bootstrap_weights(features, seed_hash("bootstrap", seed))
-    units: Integers | None = train.domains
-    if method is not None and method.counts == "rows":
-        units = None
-    elif method is not None and method.counts == "groups":
-        if method.penalty is None:
-            units = train.groups
-        else:
-            weights = balance_weights(train.domains * len(features.data.group_names) + train.groups, weights)
-    return SortedRows.sort(train.features, train.targets, units, weights, bias=False)
+    if counts == "groups" and method is not None and method.penalty is not None:
+        weights = balance_weights(train.domains * len(features.data.group_names) + train.groups, weights)
+        counts = "domains"
+    return SortedRows.sort(train.features, train.targets, train.units(counts), weights, bias=False)
 
 
 def bootstrap_weights(features: ProbeFeatures, seed: int) -> Array:
