@@ -176,7 +176,7 @@ class ValleyAverage(WeightAverage):
     def record(self, step: int, loss: float) -> None:
         """Add a segment: look for the beginning of the valley, then for its end."""
         if step < self.values["first"] or self.values["above"] >= N_TOLERANCE:
-            return
+            return  # before the search, or after the valley
         segment = (*self._segment(step), loss if math.isfinite(loss) else None)
         if self.values["height"] is not None:
             self._extend(*segment)

@@ -179,11 +179,11 @@ def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
     options = tuple((name, config.hparams[name]) for name in names)
     if data is not None:
         return project(data, **dict(options))
-    return _projected(config.dataset, Path(spec_path(config.dataset)).stat().st_mtime_ns, options)
+    return _projected(config.dataset, data_stamp(config.dataset), options)
 
 
 @lru_cache(maxsize=1)  # successive runs of a sweep share their features, while the file does not change
-def _projected(path: str, modified: int, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
+def _projected(path: str, stamp: str | None, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
     return project(ProbeData.from_file(path), **dict(options))
 
 
