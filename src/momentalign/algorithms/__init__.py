@@ -8,7 +8,6 @@ from momentalign.algorithms._averaging import AVERAGES, WeightAverage, make_aver
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
 from momentalign.algorithms._catalogue import (
     PLAIN_MODELS,
-    AlgorithmSpec,
     algorithm_names,
     find_algorithm,
 )
@@ -30,7 +29,7 @@ from momentalign.algorithms._search_space import (
     whole,
 )
 from momentalign.algorithms._selfreg import SelfReg
-from momentalign.algorithms._spaces import PRESETS, SAFE_WEIGHTS, has_safe_weights
+from momentalign.algorithms._spec import PRESETS, SAFE_WEIGHTS, AlgorithmSpec, has_safe_weights
 
 __all__ = [
     "AVERAGES",

@@ -100,11 +100,17 @@ def whole(draw: Draw) -> Draw:
 
 def annealing(default: int, draw: Draw, steps: int) -> Hyperparameter:
     """Annealing steps of the protocol, scaled to the length of the run: round(a · steps / 5001)."""
-    return Hyperparameter(_scaled(default, steps), lambda random: _scaled(draw(random), steps))
+    return Hyperparameter(
+        round(default * steps / PROTOCOL_STEPS), lambda random: round(draw(random) * steps / PROTOCOL_STEPS)
+    )
 
 
-def _scaled(value: float, steps: int) -> int:
-    return round(value * steps / PROTOCOL_STEPS)
+def scale_annealing(space: SearchSpace, steps: int) -> SearchSpace:
+    """A space of the table of algorithms for runs of so many steps."""
+    anneal = space.get("anneal_steps")
+    if anneal is None or anneal.draw is None:
+        return space
+    return {**space, "anneal_steps": annealing(anneal.default, anneal.draw, steps)}
 
 
 def _check_value(name: str, value: Any, hyperparameter: Hyperparameter) -> Any:
