@@ -78,7 +78,7 @@ def test_a_simple_average_is_the_mean_of_the_weights_of_all_steps(start: int) ->
 
 def test_an_exponential_average_follows_its_recursion() -> None:
     network = Walk()
-    seen, means = walk(make("ema", network), network, FLAT)
+    seen, means = walk(make("ema", network, start=22), network, FLAT)  # it begins with the run all the same
     decay = 1 - 5 / STEPS
     assert [make_average("ema", Walk(), steps).decay for steps in (5001, 3)] == [0.999, 0]  # type: ignore[union-attr]
     total, share = torch.zeros_like(seen[0]), 0.0
@@ -95,6 +95,7 @@ def test_an_exponential_average_follows_its_recursion() -> None:
     [
         ([5, 4, 3, 2, 2.5, 2.4, 2.6, 2.2, 2.1, 2], (3, 9), 0),  # a valley to the end
         ([5, 1, 1.1, 1.2, 2, 2, 1.3, 2, 2, 2], (1, 6), 0),  # in again once, then out at the end
+        ([1, 1, 1, 2, 1.2, 2, 1.3, 2, 2, 2], (0, 6), 0),  # twice, at last to the height itself
         ([1, 1.1, 1.2, 2, 2, 2, 2, 2, 2, 1], (0, 2), 0),  # six in a row: over
         ([1, 1.1, 1.2, 2, 2, 2, 2, 2, 1, 2], (0, 8), 0),  # five are not
         ([9, 1, 5, 1, 5, 5, 5, 5, 5, 5], (1, 3), 0),  # one of the first three is above the height
@@ -168,5 +169,7 @@ def test_half_precision_weights_are_averaged_in_float32(name: str) -> None:
 
 def test_none_is_no_average_and_other_names_are_refused() -> None:
     assert make_average("none", Walk(), 5) is None
+    with pytest.raises(KeyError):
+        make("swad", Walk()).load(*make("sma", Walk()).state())
     with pytest.raises(ValueError, match=r"'average' should be one of 'none', 'ema', 'sma', 'swad', but is 'swa'"):
         make_average("swa", Walk(), 5)

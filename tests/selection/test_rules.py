@@ -115,6 +115,9 @@ def test_records_without_a_number_are_not_chosen(tmp_path):
         name="x",
     )
     assert chosen(tmp_path, "training-domain") == [("c", 0, 0, "x", 0)]
+    never = [line for line in accuracies(0, (0.9,) * 3, (0.9,) * 3) if (line["domain"], line["split"]) != ("b", "out")]
+    run(tmp_path / "never", never, name="y")
+    assert chosen(tmp_path / "never", "training-domain") == []
 
 
 def test_nothing_to_choose_from_is_an_empty_frame(tmp_path):
