@@ -100,6 +100,10 @@ def test_other_data_have_features_of_one_scale_and_any_class_of_isr() -> None:
     assert table.anneal_grid(0) == (0,)
 
 
+def test_notes_say_where_nothing_is_tuned() -> None:
+    assert [bool(find_method("groupdro").notes(solver)) for solver in ("converged", "sgd")] == [True, False]
+
+
 def test_unknown_names() -> None:
     with pytest.raises(ValueError, match="Did you mean 'groupdro'"):
         find_method("group-dro")
