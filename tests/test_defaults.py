@@ -49,7 +49,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         **{"l2": 1e-3, "tol": 1e-5, "max_iter": 500},
         **{"epochs": 50, "batch_size": 500, "learning_rate": 1e-3},
     },
-    "probing.grid_size": {"solver": "converged", "recipe": "table"},
     "probing.make_probe_config": {
         **{"method": "erm", "solver": "converged", "recipe": "table"},
         **{"hparams_seed": 0, "trial": 0},

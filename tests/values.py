@@ -392,7 +392,7 @@ def theory() -> Cases:
 
 
 def probing() -> Cases:
-    """Every fit of small protocols: accuracies of the worst group."""
+    """Fits of small protocols: accuracies of all rows, worst group and worst class; measures of their tables."""
     X, y, site = table(320)
     splits = np.repeat([0, 1, 2], [160, 80, 80])
     data = ProbeData.from_arrays(X, y, np.where(site == "north", "land", "water"), splits)
@@ -401,13 +401,15 @@ def probing() -> Cases:
     for solver, methods in (("converged", converged), ("sgd", ["vrex", "groupdro", "gradient-matching"])):
         found = run_protocol(data, methods, solver=solver, seeds=1, top=1, tol=1e-8, max_iter=5000)
         for fit in found.fits.iloc[:: 1 if solver == "sgd" else 3].to_dict("records"):
-            worst = [fit[f"{split}_worst"] for split in SPLITS]
+            scores = [fit[f"{split}_{name}"] for split, name in product(SPLITS, ("average", "worst", "worst_class"))]
             about = ("method", "hparams_seed", "seed", "converged")
             hparams = {name: value for name, value in fit.items() if name not in about and value == value}
             text = ", ".join(
                 f"{name} {hparams[name]:g}" for name in sorted(hparams) if name.split("_")[0] not in SPLITS
             )
-            yield f"{solver} {fit['method']} {text}", [worst]
+            yield f"{solver} {fit['method']} {text}", [scores]
+        for name in ("average", "worst_group", "auroc", "calibration_error", "worst_group_f1"):
+            yield f"{solver} table {name}", [plain(found.table[name])]
 
 
 def selection() -> Cases:

@@ -3,14 +3,15 @@
 import os
 import warnings
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from momentalign.algorithms import Batch, algorithm_names, reset_optimizer
-from tests.algorithms.tiny import ROWS, K, batch, build, descents
+from momentalign.algorithms import Batch, algorithm_names
+from tests.algorithms.tiny import ROWS, K, build, descents, run
 from tests.references import assert_equal
 
 STEPS = 4
@@ -46,13 +47,8 @@ def train(name: str, rank: int | None) -> tuple[torch.Tensor, list[torch.Tensor]
     optimizers = descents(algorithm, 1e-2)
     if rank is not None:
         algorithm.network = DistributedDataParallel(network)
-    losses = []
-    for step in range(STEPS):
-        if step == algorithm.reset_step:
-            for optimizer in optimizers.values():
-                reset_optimizer(optimizer)
-        rows = batch(step) if rank is None else half(batch(step), rank)
-        losses.append(algorithm.update(rows, optimizers, lambda loss: loss.backward())["loss"])
+    share = {} if rank is None else {"share": partial(half, rank=rank)}
+    losses = [logged["loss"] for logged in run(algorithm, optimizers, range(STEPS), **share)]
     return torch.stack(losses), [parameter.detach() for parameter in network.parameters()]
 
 

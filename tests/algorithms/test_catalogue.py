@@ -13,14 +13,6 @@ from tests.references import assert_equal
 OWN = "tests.algorithms.own"
 
 
-def test_labels_are_for_tables() -> None:
-    assert [find_algorithm(name).label for name in ("andmask", "cma-momentum", "vrex")] == [
-        "AND-Mask",
-        "CMA with momentum",
-        "VREx",
-    ]
-
-
 def test_custom_penalty() -> None:
     spec = find_algorithm(f"{OWN}:LogitSize")
     assert (spec.name, spec.label) == (f"{OWN}:LogitSize", "LogitSize")
@@ -100,12 +92,13 @@ def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monk
         ("group-dro", "Did you mean 'groupdro'?"),
         ("nowhere.module:Name", "there is no module 'nowhere' here or installed"),
         (f"{OWN}.deeper:Name", "there is no module 'tests.algorithms.own.deeper'"),
-        (f"{OWN}:Missing", "should be a DomainPenalty or Algorithm class, but module .* has nothing of that name"),
-        (f"{OWN}:NUMBER", "has a int that is neither"),
-        (f"{OWN}:Tensor", "neither"),
-        (f"{OWN}:Unfinished", "should be a concrete class, but does not implement update"),
+        (f"{OWN}:Missing", "DomainPenalty or Algorithm class, but is None"),
+        (f"{OWN}:NUMBER", "but is 3"),
+        (f"{OWN}:Tensor", "but is <class 'torch.Tensor'>"),
+        (f"{OWN}:Unfinished", "should be a concrete .*lacks update"),
         (":Name", "should look like 'package.module:Name'"),
         (".relative:Name", "should look like 'package.module:Name'"),
+        ("sub/mine.py:Own", "should look like 'package.module:Name'"),
         ("C:/folder/file.py", "should look like 'package.module:Name', but is 'C:/folder/file.py'"),
     ],
 )
@@ -138,8 +131,6 @@ def test_hyperparameters_are_checked_before_anything_is_built() -> None:
 def test_the_ways_to_write_an_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_algorithm("momentalign.penalties.CORAL").label == "CORAL"
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"names a module, not a file: write 'sub.mine:Own', not 'sub/mine.py:Own'"):
-        find_algorithm("sub/mine.py:Own")
     (tmp_path / "unclosed.py").write_text("x = (1,\n")
     with pytest.raises(ValueError, match=r"'unclosed:Own' cannot be imported: .*unclosed.py, line 1\)\.$"):
         find_algorithm("unclosed:Own")

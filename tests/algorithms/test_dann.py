@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from momentalign.algorithms import CDANN, DANN, Batch
-from momentalign.algorithms._dann import AdversarialAlgorithm
-from tests.algorithms.tiny import CLASSES, K, batch, build, descents, run
+from momentalign.algorithms import DANN, Batch
+from tests.algorithms.tiny import K, batch, build, descents, run
 from tests.references import assert_equal
 
 LR, WEIGHT, SLOPE, STEPS = 0.1, 0.7, 0.3, 2
@@ -21,18 +20,18 @@ SETTINGS = {
 }
 
 
-def players(twin: AdversarialAlgorithm, rows: Batch) -> tuple[Tensor, Tensor]:
+def players(twin: DANN, rows: Batch) -> tuple[Tensor, Tensor]:
     """What the network and what the discriminator minimise, row by row."""
     features, logits = twin.network(rows.inputs)
     losses, slopes, weights = [], [], []
     for i in range(len(rows)):
         y = int(rows.targets[i])
-        seen = features[i] if isinstance(twin, DANN) else features[i] + twin.embeddings.weight[y]
+        seen = features[i] if not twin.conditional else features[i] + twin.embeddings.weight[y]
         losses.append(-twin.discriminator(seen[None]).log_softmax(1)[0, rows.domains[i]])
         (slope,) = torch.autograd.grad(losses[-1], seen, create_graph=True)
         slopes.append(slope.square().sum())
         # Every class of the batch counts the same: a row of a class of c rows counts 1/c.
-        weights.append(1.0 if isinstance(twin, DANN) else 1 / int((rows.targets == y).sum()))
+        weights.append(1.0 if not twin.conditional else 1 / int((rows.targets == y).sum()))
     total = sum(w * loss for w, loss in zip(weights, losses, strict=True)) / sum(weights)
     adversary = total + SLOPE * sum(slopes) / len(rows)
     return cross_entropy(logits, rows.targets) - WEIGHT * adversary, adversary
@@ -81,13 +80,6 @@ def test_the_discriminator_has_the_depth_it_is_asked_for() -> None:
         assert len(layers) == depth
         assert {layer.out_features for layer in layers[:-1]} == {7}
         assert layers[-1].out_features == K
-
-
-def test_only_the_conditional_one_knows_classes() -> None:
-    assert build("dann").embeddings is None
-    assert build("cdann").embeddings.num_embeddings == CLASSES
-    assert isinstance(build("dann"), DANN)
-    assert isinstance(build("cdann"), CDANN)
 
 
 def test_turns_go_on_from_a_checkpoint() -> None:

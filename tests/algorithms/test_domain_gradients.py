@@ -1,11 +1,68 @@
+"""Fish, IGA and AND-Mask, where two parameters will do with pencil and paper."""
+
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from momentalign.algorithms import IGA, ANDMask, Batch, Network
-from tests.algorithms.by_hand import TwoParameters, one_row_a_domain
+from momentalign.algorithms import IGA, ANDMask, Batch, Fish, Network
 from tests.algorithms.tiny import K, assert_descends, batch, build, descents, hparams
+from tests.references import assert_equal
+
+
+class TwoParameters(nn.Module):
+    """Logits (0, w·x) with w in R²: the loss of a row is log(1 + exp(∓ w·x))."""
+
+    def __init__(self, first: float, second: float) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([first, second], dtype=torch.float64))
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        logit = inputs @ self.w
+        return inputs, torch.stack([torch.zeros_like(logit), logit], 1)
+
+
+def one_row_a_domain(*rows: tuple[float, float]) -> Batch:
+    """A row of class 1 from each domain; at w = 0 its gradient is −x/2."""
+    inputs = torch.tensor(rows, dtype=torch.float64)
+    return Batch(inputs, torch.ones(len(rows), dtype=torch.long), torch.arange(len(rows)))
+
+
+def test_fish_of_two_parameters_by_hand() -> None:
+    """Adam's arithmetic domain by domain, its averages going on into the next step."""
+    lr, meta, beta1, beta2, eps = 0.1, 0.5, 0.9, 0.999, 1e-8
+    rows = ((1.0, 2.0), (-3.0, 1.0))
+    model = TwoParameters(0.0, 0.0)
+    algorithm = Fish(model, 2, hparams("fish", lr=lr, meta_lr=meta))
+    optimizers = algorithm.optimizers()
+
+    w, m, v, count = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], 0
+    for _ in range(3):
+        algorithm.update(one_row_a_domain(*rows), optimizers, lambda loss: loss.backward())
+        inner = list(w)
+        for x in rows:
+            count += 1
+            p = 1 / (1 + math.exp(-(inner[0] * x[0] + inner[1] * x[1])))
+            for k in range(2):
+                g = (p - 1) * x[k]
+                m[k] = beta1 * m[k] + (1 - beta1) * g
+                v[k] = beta2 * v[k] + (1 - beta2) * g * g
+                inner[k] -= lr * (m[k] / (1 - beta1**count)) / (math.sqrt(v[k] / (1 - beta2**count)) + eps)
+        w = [a + meta * (b - a) for a, b in zip(w, inner, strict=True)]
+        assert_equal(model.w, torch.tensor(w, dtype=torch.float64), 1e-12)
+
+
+def test_fish_moves_running_averages_by_the_same_share() -> None:
+    norm = nn.BatchNorm1d(2, momentum=1.0, dtype=torch.float64)  # keeps the last batch's statistics
+    model = Network(norm, 2, 2).double()
+    algorithm = Fish(model, 2, hparams("fish", meta_lr=0.25))
+    inputs = torch.tensor([[0.0, 0.0], [2.0, 4.0], [4.0, 8.0], [8.0, 16.0]], dtype=torch.float64)
+    rows = Batch(inputs, torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1]))
+    algorithm.update(rows, algorithm.optimizers(), lambda loss: loss.backward())
+    assert_equal(norm.running_mean, torch.tensor([1.5, 3.0], dtype=torch.float64))  # a quarter of (6, 12)
+    assert norm.num_batches_tracked == 2
 
 
 def test_distance_of_the_gradients_of_all_parameters() -> None:
@@ -39,41 +96,28 @@ def test_attention_can_be_differentiated_twice() -> None:
     assert all((a != b).any() for a, b in zip(algorithm.parameters(), before, strict=True))
 
 
-def after_one_step(tau: float, *rows: tuple[float, float]) -> tuple[list[float], float]:
-    """Parameters after a step of plain descent from zero, and the share that was kept."""
-    model = TwoParameters(0.0, 0.0)
-    algorithm = ANDMask(model, len(rows), hparams("andmask", tau=tau))
-    logged = algorithm.update(one_row_a_domain(*rows), descents(algorithm, 1.0), lambda loss: None)
-    return model.w.tolist(), float(logged["kept"])
-
-
-def test_two_parameters_by_hand() -> None:
-    """Gradients −(1, 2)/2 and −(3, −4)/2: the first entries agree, mean −1; kept half, so −2."""
-    assert after_one_step(1.0, (1.0, 2.0), (3.0, -4.0)) == ([2.0, 0.0], 0.5)
-
-
-def test_all_kept_is_the_mean_gradient() -> None:
-    assert after_one_step(1.0, (1.0, 2.0), (3.0, 4.0)) == ([1.0, 1.5], 1.0)
-    assert after_one_step(0.0, (1.0, 2.0), (3.0, -4.0)) == ([1.0, -0.5], 1.0)
-
-
-def test_nothing_kept_moves_nothing() -> None:
-    assert after_one_step(1.0, (1.0, 2.0), (-3.0, -4.0)) == ([0.0, 0.0], 0.0)
-
-
-@pytest.mark.parametrize(("tau", "kept"), [(0.33, 1.0), (0.34, 0.5), (1.0, 0.5)])
-def test_two_of_three_agree_by_a_third(tau: float, kept: float) -> None:
-    assert after_one_step(tau, (1.0, 1.0), (1.0, 1.0), (1.0, -1.0))[1] == kept
-
-
-@pytest.mark.parametrize("domains", [3, 5, 7, 11])
-def test_all_agree_also_where_their_number_has_no_exact_inverse(domains: int) -> None:
-    assert after_one_step(1.0, *[(1.0, -1.0)] * domains)[1] == 1.0
-
-
-def test_a_parameter_that_is_not_used_stays() -> None:
+@pytest.mark.parametrize(
+    ("tau", "rows", "moved", "kept"),
+    [
+        # Gradients −(1, 2)/2 and −(3, −4)/2: the first entries agree, mean −1; kept half, so −2.
+        (1.0, [(1.0, 2.0), (3.0, -4.0)], [2.0, 0.0], 0.5),
+        (1.0, [(1.0, 2.0), (3.0, 4.0)], [1.0, 1.5], 1.0),
+        (0.0, [(1.0, 2.0), (3.0, -4.0)], [1.0, -0.5], 1.0),
+        (1.0, [(1.0, 2.0), (-3.0, -4.0)], [0.0, 0.0], 0.0),
+        *(
+            (tau, [(1.0, 1.0), (1.0, 1.0), (1.0, -1.0)], None, kept)
+            for tau, kept in ((0.33, 1.0), (0.34, 0.5), (1, 0.5))
+        ),
+        # Numbers of domains without an exact inverse.
+        *((1.0, [(1.0, -1.0)] * domains, [0.5, -0.5], 1.0) for domains in (3, 5, 7, 11)),
+    ],
+)
+def test_and_mask_by_hand(tau: float, rows: list[tuple[float, float]], moved: list[float] | None, kept: float) -> None:
     model = TwoParameters(0.0, 0.0)
     model.unused = nn.Parameter(torch.ones(3, dtype=torch.float64))
-    algorithm = ANDMask(model, 2, hparams("andmask"))
-    algorithm.update(one_row_a_domain((1.0, 2.0), (3.0, 4.0)), descents(algorithm, 1.0), lambda loss: None)
+    algorithm = ANDMask(model, len(rows), hparams("andmask", tau=tau))
+    logged = algorithm.update(one_row_a_domain(*rows), descents(algorithm, 1.0), lambda loss: None)
+    assert moved is None or model.w.tolist() == pytest.approx(moved)
     assert torch.equal(model.unused, torch.ones(3, dtype=torch.float64))
+    # Of five parameters; those that are not used have gradients of zero, of which no sign agrees.
+    assert float(logged["kept"]) == pytest.approx((2 * kept + 3 * (tau == 0)) / 5)

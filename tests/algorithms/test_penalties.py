@@ -1,5 +1,6 @@
-"""ERM with each penalty takes the steps of a loss that is written down again without closed forms."""
+"""ERM with each penalty, and GroupDRO, take the steps of a loss that is written down again without closed forms."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from momentalign.algorithms import ERM, Batch
-from tests.algorithms.tiny import CLASSES, FEATURES, K, assert_descends, batch, build, head_of, network, run
+from tests.algorithms.tiny import CLASSES, FEATURES, K, assert_descends, batch, build, descents, head_of, network, run
 from tests.references import assert_equal, dense_derivatives, dense_spread, sample_losses
 
 pytestmark = pytest.mark.slow
@@ -17,10 +18,15 @@ Term = Callable[[Tensor, Tensor, Batch], Tensor]
 """From features, head (C, d + 1) and batch to a number."""
 
 
-def mean_loss(twin: nn.Module, rows: Batch) -> tuple[Tensor, Tensor]:
+def domain_losses(twin: nn.Module, rows: Batch) -> tuple[Tensor, Tensor]:
     features, logits = twin(rows.inputs)
     losses = [cross_entropy(logits[rows.domains == e], rows.targets[rows.domains == e]) for e in range(K)]
-    return features, torch.stack(losses).mean()
+    return features, torch.stack(losses)
+
+
+def mean_loss(twin: nn.Module, rows: Batch) -> tuple[Tensor, Tensor]:
+    features, losses = domain_losses(twin, rows)
+    return features, losses.mean()
 
 
 def annealed(weights: dict[str, float], terms: dict[str, Term], anneal_steps: int, initial: float = 0.0):
@@ -63,36 +69,30 @@ def diagonals(X: Tensor, W: Tensor, rows: Batch) -> Tensor:
 
 
 C = CLASSES
-WEIGHTED: dict[str, tuple[dict[str, float], dict[str, Term], float]] = {
-    "vrex": ({"weight": 3.0}, {"weight": loss_variance}, 1.0),
-    "gradient-matching": ({"gradient_weight": 2.0}, {"gradient_weight": spread_of(1, C)}, 0.0),
-    "hessian-matching": ({"hessian_weight": 5.0}, {"hessian_weight": spread_of(2, C**2)}, 0.0),
-    "cma": (
-        {"gradient_weight": 2.0, "hessian_weight": 5.0},
-        {"gradient_weight": spread_of(1, C), "hessian_weight": spread_of(2, C**2)},
-        0.0,
-    ),
-    "cma-diagonal": (
-        {"gradient_weight": 2.0, "hessian_weight": 5.0},
-        {"gradient_weight": spread_of(1, C), "hessian_weight": lambda *inputs: diagonals(*inputs) / C**2},
-        0.0,
-    ),
-    "moment-alignment": (
-        {"gradient_weight": 2.0, "hessian_weight": 5.0, "order_3_weight": 7.0},
-        {
-            "gradient_weight": spread_of(1, C),
-            "hessian_weight": spread_of(2, C**2),
-            "order_3_weight": spread_of(3, C**3),
-        },
-        0.0,
-    ),
+TERMS: dict[str, tuple[float, Term]] = {
+    "weight": (3.0, loss_variance),
+    "gradient_weight": (2.0, spread_of(1, C)),
+    "hessian_weight": (5.0, spread_of(2, C**2)),
+    "order_3_weight": (7.0, spread_of(3, C**3)),
+}
+WEIGHTED = {
+    "vrex": ["weight"],
+    "gradient-matching": ["gradient_weight"],
+    "hessian-matching": ["hessian_weight"],
+    "cma": ["gradient_weight", "hessian_weight"],
+    "cma-diagonal": ["gradient_weight", "hessian_weight"],
+    "moment-alignment": ["gradient_weight", "hessian_weight", "order_3_weight"],
 }
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_steps_are_those_of_the_loss_written_down_again(name: str) -> None:
-    weights, terms, initial = WEIGHTED[name]
-    assert_descends(build(name, **weights, anneal_steps=2), annealed(weights, terms, 2, initial))
+    weights = {key: TERMS[key][0] for key in WEIGHTED[name]}
+    terms = {key: TERMS[key][1] for key in WEIGHTED[name]}
+    if name == "cma-diagonal":
+        terms["hessian_weight"] = lambda *inputs: diagonals(*inputs) / C**2
+    loss = annealed(weights, terms, 2, 1.0 if name == "vrex" else 0.0)
+    assert_descends(build(name, **weights, anneal_steps=2), loss)
 
 
 def test_fishr_against_the_gradients_of_single_samples() -> None:
@@ -154,3 +154,38 @@ def test_reset_step_is_where_the_penalty_sets_in() -> None:
     assert build("cma", anneal_steps=0).reset_step is None
     assert build("erm").reset_step is None
     assert isinstance(build("cma"), ERM)
+
+
+def test_group_dros_weights_grow_with_the_losses() -> None:
+    q = torch.ones(K, dtype=torch.float64)
+
+    def loss(twin: nn.Module, rows: Batch, step: int) -> Tensor:
+        nonlocal q
+        losses = domain_losses(twin, rows)[1]
+        q = q * (0.7 * losses.detach()).exp()
+        q = q / q.sum()
+        return (q * losses).sum()
+
+    algorithm = build("groupdro", eta=0.7)
+    assert_descends(algorithm, loss)
+    assert_equal(algorithm.log_weights.exp(), q)
+
+
+def test_group_dros_weight_can_come_back_from_next_to_nothing() -> None:
+    algorithm, rows = build("groupdro", eta=1000.0), batch()
+    losses = domain_losses(algorithm.network, rows)[1].detach()
+    worst, gap = int(losses.argmax()), float(losses.max() - losses.sort().values[-2])
+    with torch.no_grad():
+        algorithm.log_weights.zero_()
+        algorithm.log_weights[worst] = -800.0  # exp(-800) is 0 in float64
+    for _ in range(math.ceil(801 / (1000 * gap))):
+        logged = algorithm.update(rows, descents(algorithm, 0.0), lambda loss: loss.backward())
+    assert logged["loss"].isfinite()
+    assert int(algorithm.log_weights.argmax()) == worst
+
+
+def test_group_dro_without_eta_are_erm() -> None:
+    def loss(twin: nn.Module, rows: Batch, step: int) -> Tensor:
+        return domain_losses(twin, rows)[1].mean()
+
+    assert_descends(build("groupdro", eta=0.0), loss)

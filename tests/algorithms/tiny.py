@@ -48,16 +48,19 @@ def descents(algorithm: Algorithm, lr: float = 0.1) -> dict[str, Optimizer]:
 
 
 def run(
-    algorithm: Algorithm, optimizers: Mapping[str, Optimizer], steps: range, *, rows: int = ROWS
+    algorithm: Algorithm,
+    optimizers: Mapping[str, Optimizer],
+    steps: range,
+    share: Callable[[Batch], Batch] = lambda rows: rows,
 ) -> list[dict[str, Tensor]]:
-    """What a loop does, batch and generator seeded by the step's number."""
+    """What a loop does, batch and generator seeded by the step's number; `share` is what a rank has of a batch."""
     logged = []
     for step in steps:
         if step == algorithm.reset_step:
             for optimizer in optimizers.values():
                 reset_optimizer(optimizer)
         torch.manual_seed(100 + step)
-        logged.append(algorithm.update(batch(step, rows), optimizers, lambda loss: loss.backward()))
+        logged.append(algorithm.update(share(batch(step)), optimizers, lambda loss: loss.backward()))
     return logged
 
 

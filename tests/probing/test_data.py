@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from momentalign.probing import ProbeData
-from momentalign.probing._data import small_group
+from momentalign.probing import ProbeData, find_method
 from tests.probing.problems import spurious_data, write_csv
 
 X = np.arange(12.0).reshape(6, 2)
@@ -106,7 +105,5 @@ def test_rows_of_groups_are_counted_by_split() -> None:
     data = ProbeData.from_arrays(X, Y, E, S)
     assert data.count_groups("train") == {"a, 9": 1, "a, 10": 1, "b, 9": 1, "b, 10": 1}
     assert data.count_groups("test") == {"a, 10": 1}
-    assert small_group(data, "m", {"train": 1}) == ""
-    assert "2 rows or more of every group in 'train', but 'a, 9' of arrays has 1." in small_group(
-        data, "m", {"train": 2}
-    )
+    with pytest.raises(ValueError, match=r"'subsampled' needs 2 rows .* in 'train', but 'a, 9' of arrays has 1"):
+        find_method("subsampled").check_groups(data)

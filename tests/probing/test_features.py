@@ -6,7 +6,7 @@ from sklearn.decomposition import PCA
 
 from momentalign.linear import LinearHead, fit_head
 from momentalign.probing import project
-from momentalign.probing._features import Projection, _means
+from momentalign.probing._features import Projection
 from momentalign.sklearn import ISRMean
 from tests.probing.problems import spurious_data
 
@@ -92,8 +92,3 @@ def test_any_group_can_be_the_worst(group: int) -> None:
     np.testing.assert_array_equal(scores.groups, np.arange(4) != group)
     assert 0 < scores.worst_class < 1
     assert scores.worst_class == (rows.groups != group)[rows.targets == group // 2].mean()
-
-
-def test_accuracies_of_codes_without_rows_are_unknown() -> None:
-    hits = np.array([True, False, True, True])
-    np.testing.assert_array_equal(_means(hits, np.array([0, 0, 2, 2]), 4), [0.5, np.nan, 1.0, np.nan])

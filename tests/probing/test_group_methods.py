@@ -14,9 +14,7 @@ from momentalign.probing import (
     ProbeSolver,
     find_method,
     make_probe_config,
-    method_grid,
     project,
-    recipe_for,
     run_probe,
     run_protocol,
 )
@@ -107,22 +105,10 @@ def test_dfr_is_the_estimator_on_the_validation_rows() -> None:
     assert np.abs(on_training.coef - head.coef).max() > 1e-3
 
 
-def test_grids() -> None:
-    sizes = {name: len(method_grid(name, "converged", recipe_for("table"), train_rows=100)) for name in GROUP_METHODS}
-    assert sizes == {
-        "balanced": 1,
-        "subsampled": 1,
-        "groupdro-groups": 1,
-        "dfr": 1,
-        "dfr-train": 1,
-        "cma-balanced": 36,
-    }
-
-
 def test_remedies_help_the_worst_group() -> None:
     data = spurious_data(400, 400, features=4, share=0.95)
     found = run_protocol(data, ["erm", *GROUP_METHODS], seeds=2, top=2, isr=False).to_frame()
-    for name in ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "cma-balanced"):
+    for name in GROUP_METHODS:
         assert found.loc[name, "worst_group"] > found.loc["erm", "worst_group"] + 0.1, name
 
 
@@ -146,30 +132,26 @@ def test_runs_are_those_of_the_protocol(name: str, tmp_path: Path) -> None:
 
 def test_sgd_counts_groups_alike() -> None:
     solver = ProbeSolver("sgd", l2=0.0, epochs=400, batch_size=240, learning_rate=1.0)
-    heads = {name: solver.fit_sgd(FEATURES, find_method(name), {}, 0) for name in ("balanced", "erm")}
+    heads = {name: solver.fit(FEATURES, find_method(name), [{}], 0)[0] for name in ("balanced", "erm")}
     weights = 1 / np.bincount(TRAIN.groups)[TRAIN.groups]
 
     def value(coef: np.ndarray) -> float:
         return float(weights @ np.logaddexp(0, -np.where(TRAIN.targets == 1, 1, -1) * (TRAIN.features @ coef[0])))
 
     assert value(heads["balanced"].coef) < value(heads["erm"].coef)
-    worst = solver.fit_sgd(FEATURES, find_method("groupdro-groups"), {"eta": 0.1}, 0)
+    (worst,) = solver.fit(FEATURES, find_method("groupdro-groups"), [{"eta": 0.1}], 0)
     assert worst.converged
-    with pytest.raises(ValueError, match="'subsampled' is fitted by solver 'converged' only"):
-        make_probe_config("spurious", "subsampled", solver="sgd", data=FEATURES.data)
 
 
 def test_groups_that_are_too_small_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     data = spurious_data(160, 80, features=4)
     gone = replace(data, splits=np.where((data.splits == 1) & (data.groups == 1), 2, data.splits))
     with pytest.raises(
-        ValueError, match=r"Method 'dfr' needs 2 rows or more of every group in 'val', but '0, water' .* has 0\. Leave"
+        ValueError, match=r"Method 'dfr' needs 2 rows or more of every group in 'val', but '0, water' .* has 0\."
     ):
         run_protocol(gone, ["erm", "dfr"])
     with pytest.raises(ValueError, match="Method 'dfr' needs 2 rows"):
         run_probe(make_probe_config("spurious", "dfr", data=gone), None, data=gone)
-    found = run_protocol(gone, ["balanced"], seeds=1)
-    assert list(found.table.index) == ["balanced"]
     monkeypatch.setattr("momentalign.probing._protocol.PROTOCOL_METHODS", ("erm", "dfr"))
     found = run_protocol(gone, seeds=1)
     assert list(found.table.index) == ["erm"]
@@ -183,10 +165,3 @@ def test_groups_of_several_classes_or_attributes() -> None:
     assert len(found.table) == 3
     single = replace(data, groups=data.targets, group_names=("0", "1"))
     assert run_protocol(single, ["subsampled", "cma-balanced"], seeds=1, top=1).notes == ()
-
-
-def test_a_group_without_training_rows_is_a_note() -> None:
-    data = spurious_data(160, 80, features=4)
-    gone = replace(data, splits=np.where((data.splits == 0) & (data.groups == 1), 2, data.splits))
-    found = run_protocol(gone, ["balanced"], seeds=1, isr_class=1)
-    assert "Groups without rows in 'train', no method can weigh them: 0, water." in found.notes

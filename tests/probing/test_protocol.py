@@ -139,6 +139,9 @@ def test_groups_that_are_missing_and_fits_that_stop_are_notes() -> None:
     found = run_protocol(replace(DATA, groups=group), ["irm"], seeds=1, top=1, max_iter=1, tol=1e-9)
     assert any("'val'" in note and "0, water; 1, land; 1, water" in note for note in found.notes)
     assert any("1 iterations (irm)" in note for note in found.notes)
+    gone = replace(DATA, splits=np.where((DATA.splits == 0) & (DATA.groups == 1), 2, DATA.splits))
+    found = run_protocol(gone, ["balanced"], seeds=1, isr_class=1)
+    assert "Groups without rows in 'train', no method can weigh them: 0, water." in found.notes
 
 
 @pytest.mark.parametrize(

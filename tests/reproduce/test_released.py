@@ -92,7 +92,7 @@ def test_the_foot_says_what_the_published_errors_are_over(tmp_path: Path) -> Non
     data = spurious_data(classes=3)
     path = write_csv(data, tmp_path / "features.csv")
     for preset, said in (("published", True), ("released", False)):
-        recipe = replace(find_recipe("multinli", "small", preset), methods=("erm-balanced",))
+        recipe = replace(find_recipe("multinli", "small", preset), papers=("erm-balanced",), figure=True)
         paths = [path] * recipe.encoders("multinli")
         text = str(probe_table(recipe, "multinli", paths))
         assert ("published ± is over five fine-tunings" in text) == said

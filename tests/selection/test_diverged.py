@@ -33,23 +33,12 @@ def chosen(folder, rule):
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_oracle_does_not_take_a_run_that_diverged(tmp_path, bad):
-    run(tmp_path, "lucky", (0.2, 0.9), (0.7, bad), number=1)
-    run(tmp_path, "honest", (0.2, 0.4), (0.7, 0.6))
-    assert chosen(tmp_path, "oracle") == [("honest", 100, 0.4)]
-
-
-@pytest.mark.parametrize("bad", BAD)
-def test_training_domain_takes_a_record_before_it(tmp_path, bad):
-    run(tmp_path, "x", (0.2, 0.5, 0.9, 0.9), (0.7, 0.6, bad, 0.5))  # once it diverged, nothing counts
-    assert chosen(tmp_path, "training-domain") == [("x", 100, 0.5)]
-    assert chosen(tmp_path, "oracle") == []
-
-
-def test_a_run_that_diverged_at_once_has_nothing_to_offer(tmp_path):
-    run(tmp_path, "x", (0.9, 0.9), (None, None))
-    for rule in ("training-domain", "oracle", "leave-one-domain-out"):
-        assert chosen(tmp_path, rule) == []
+def test_nothing_counts_from_the_divergence_on(tmp_path, bad):
+    run(tmp_path, "lucky", (0.2, 0.5, 0.9, 0.9), (0.7, 0.6, bad, 0.5), number=1)
+    run(tmp_path, "honest", (0.2, 0.3, 0.3, 0.4), (0.7, 0.6, 0.6, 0.6))
+    run(tmp_path, "hopeless", (0.9, 0.9), (bad, bad), number=2)
+    assert chosen(tmp_path, "oracle") == [("honest", 300, 0.4)]
+    assert chosen(tmp_path, "training-domain") == [("lucky", 100, 0.5)]
 
 
 @pytest.mark.parametrize(("which", "step"), [("c", 0), ("ac", 0), ("none", 200)])
@@ -102,13 +91,10 @@ def test_runs_of_domainbed_diverge_too(tmp_path, bad):
 def test_each_run_is_named_and_many_are_counted(tmp_path):
     for number in range(12):
         run(tmp_path, f"r{number:02d}", (0.2, 0.9), (0.7, None), number=number)
-    run(tmp_path, "whole", (0.2, 0.9), (0.7, 0.6), number=12)
     sweep = read_runs(tmp_path)
     assert len(sweep.problems) == 11
-    assert sweep.problems[0] == (
-        "r00: erm diverged; from the record at step 100 on its loss is not finite and its accuracies do not count."
-    )
-    assert sweep.problems[-1] == "Also diverged, 2 of 13 runs: r10, r11."
+    assert "r00: erm diverged; from the record at step 100 on" in sweep.problems[0]
+    assert sweep.problems[-1] == "Also diverged, 2 of 12 runs: r10, r11."
     assert dict(sweep.diverged()) == {f"r{number:02d}": 100 for number in range(12)}
 
 
@@ -149,10 +135,3 @@ def test_reading_and_choosing_do_without_torch(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_records_of_a_domain_that_is_not_the_runs_count_for_none(tmp_path):
-    run(tmp_path, "honest", (0.2, 0.4), (0.7, 0.6), test=("a",))
-    with (tmp_path / "honest" / "records.jsonl").open("a") as file:
-        file.writelines(json.dumps(record(100, "accuracy", 1.0, "other", split)) + "\n" for split in ("in", "out"))
-    assert chosen(tmp_path, "oracle") == [("honest", 100, 0.4)]

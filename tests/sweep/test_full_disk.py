@@ -127,7 +127,7 @@ def test_a_probe_that_fails_at_its_beginning_lets_go_of_its_folder(tmp_path, gro
     def fail(*_):
         raise ValueError("The file is torn.")
 
-    monkeypatch.setattr(probe_run, "_fit", fail)
+    monkeypatch.setattr(probe_run._Probe, "run", fail)
     opened = []
     real = probe_run.RunFolder
 

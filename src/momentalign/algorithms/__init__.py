@@ -8,14 +8,12 @@ from momentalign.algorithms._averaging import AVERAGES, WeightAverage, make_aver
 from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, reset_optimizer
 from momentalign.algorithms._catalogue import (
     PLAIN_MODELS,
-    AlgorithmSpec,
     algorithm_names,
     find_algorithm,
 )
 from momentalign.algorithms._dann import CDANN, DANN
-from momentalign.algorithms._domain_gradients import IGA, ANDMask
+from momentalign.algorithms._domain_gradients import IGA, ANDMask, Fish
 from momentalign.algorithms._erm import ERM
-from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
 from momentalign.algorithms._recipes import Recipe, find_training_recipe
 from momentalign.algorithms._search_space import (
@@ -31,7 +29,7 @@ from momentalign.algorithms._search_space import (
     whole,
 )
 from momentalign.algorithms._selfreg import SelfReg
-from momentalign.algorithms._spaces import PRESETS, SAFE_WEIGHTS, has_safe_weights
+from momentalign.algorithms._spec import PRESETS, SAFE_WEIGHTS, AlgorithmSpec, has_safe_weights
 
 __all__ = [
     "AVERAGES",

@@ -14,6 +14,7 @@ from torch.optim import Adam, AdamW, Optimizer
 from momentalign._validation import check_choice, check_count
 
 Backward = Callable[[Tensor], None]
+Optimizers = Mapping[str, Optimizer]
 
 _OPTIMIZERS: dict[str, type[Adam]] = {"adam": Adam, "adamw": AdamW}
 
@@ -122,7 +123,7 @@ class Algorithm(nn.Module, ABC):
         return {"network": self._make_optimizer(self.parameters())}
 
     @abstractmethod
-    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+    def update(self, batch: Batch, optimizers: Optimizers, backward: Backward) -> dict[str, Tensor]:
         """Do one training step.
 
         Args:
@@ -150,11 +151,12 @@ class Algorithm(nn.Module, ABC):
             parameters, **chosen
         )
 
-    def descend(self, loss: Tensor, optimizer: Optimizer, backward: Backward) -> None:
-        """Back-propagate and step, with the gradient clipped."""
+    def descend(self, loss: Tensor, optimizer: Optimizer, backward: Backward, **parts: Tensor) -> dict[str, Tensor]:
+        """Back-propagate and step, with the gradient clipped; returns the loss and its parts, detached."""
         optimizer.zero_grad()
         backward(loss)
         self._step(optimizer)
+        return {name: value.detach() for name, value in {"loss": loss, **parts}.items()}
 
     def _step(self, optimizer: Optimizer) -> None:
         """Clip the present gradients and step."""

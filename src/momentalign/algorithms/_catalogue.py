@@ -1,26 +1,31 @@
-"""Algorithms by name or import path: how to build each, and its search space."""
+"""The table of algorithms: class, title, search spaces; and classes by import path."""
 
 import importlib
 import inspect
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from momentalign._format import suggest
-from momentalign._validation import check_choice, check_count
-from momentalign.algorithms._base import Algorithm, Network
+from momentalign._validation import SCALINGS
+from momentalign.algorithms._base import Algorithm
 from momentalign.algorithms._dann import CDANN, DANN
-from momentalign.algorithms._domain_gradients import IGA, ANDMask
+from momentalign.algorithms._domain_gradients import IGA, ANDMask, Fish
 from momentalign.algorithms._erm import ERM
-from momentalign.algorithms._fish import Fish
 from momentalign.algorithms._group_dro import GroupDRO
-from momentalign.algorithms._recipes import find_training_recipe
-from momentalign.algorithms._search_space import SearchSpace, check_hyperparameters, fixed_arguments
+from momentalign.algorithms._search_space import (
+    Hyperparameter,
+    SearchSpace,
+    one_of,
+    power_of_ten,
+    power_of_two,
+    uniform,
+    whole,
+)
 from momentalign.algorithms._selfreg import SelfReg
-from momentalign.algorithms._spaces import PRESETS, search_spaces
+from momentalign.algorithms._spec import AlgorithmSpec
 from momentalign.penalties import (
     CMA,
     CORAL,
@@ -36,119 +41,133 @@ from momentalign.penalties import (
     VREx,
 )
 
+_NO_ANNEALING = {"anneal_steps": Hyperparameter(0)}
+_FEATURES = {"weight": Hyperparameter(1.0, power_of_ten(-1, 1)), **_NO_ANNEALING}
+_ADVERSARY = {
+    "discriminator_weight": Hyperparameter(1.0, power_of_ten(-2, 2), low=0),
+    "discriminator_weight_decay": Hyperparameter(0.0, power_of_ten(-6, -2), low=0),
+    "discriminator_steps": Hyperparameter(1, whole(power_of_two(0, 3)), low=1),
+    "gradient_penalty_weight": Hyperparameter(0.0, power_of_ten(-2, 1), low=0),
+    "beta1": Hyperparameter(0.5, one_of(0.0, 0.5), low=0, high=1),
+    "discriminator_width": Hyperparameter(256, whole(power_of_two(6, 10)), low=1),
+    "discriminator_depth": Hyperparameter(3, one_of(3, 4, 5), low=2),
+    "discriminator_dropout": Hyperparameter(0.0, one_of(0.0, 0.1, 0.5), low=0, high=1),
+}
 
-@dataclass(frozen=True)
-class AlgorithmSpec:
-    """An algorithm by its name on the command line: an :class:`Algorithm` class, or a penalty's class for ERM.
+_GRADIENT = {"gradient_weight": Hyperparameter(5000.0, power_of_ten(1, 4))}
+_HESSIAN = {"hessian_weight": Hyperparameter(1000.0, power_of_ten(1, 4))}
+_THIRD = {"order_3_weight": Hyperparameter(100.0, power_of_ten(0, 3))}
+_BOTH = {**_GRADIENT, **_HESSIAN}
+_CLASSES = {"scaling": Hyperparameter("classes", choices=SCALINGS)}
+_DIAGONAL_CLASSES = {"scaling": Hyperparameter("classes", choices=("none", "classes", "parameters"))}
+_MOMENTUM = {"momentum": Hyperparameter(0.95, uniform(0.90, 0.98))}
+_DOMAINBED = whole(power_of_ten(0, 4))
+_PUBLISHED = {"anneal_steps": Hyperparameter(2500, one_of(500, 1500, 2500, 3500, 4500)), **_CLASSES}
+_RELEASED = {"anneal_steps": Hyperparameter(0, whole(power_of_ten(2, 4))), **_CLASSES}
+_SUMS = {  # smaller weights, because the sums over steps are larger
+    "gradient_weight": Hyperparameter(100.0, power_of_ten(0.5, 3)),
+    "hessian_weight": Hyperparameter(10.0, power_of_ten(-0.5, 2)),
+    **_MOMENTUM,
+    "anneal_steps": Hyperparameter(1500, whole(uniform(500, 4500))),
+    **_CLASSES,
+}
+_VREX = {"weight": Hyperparameter(10.0, power_of_ten(-1, 5))}
 
-    Attributes:
-        name: Name or import path.
-        cls: The class.
-        title: Name in tables; by default the class's `label` or its own name.
-        row: Row of the table of search spaces; none for a class that is not of this package.
-    """
 
-    name: str
-    cls: type[Algorithm] | type[DomainPenalty]
-    title: str = ""
-    row: str = ""
+def _safe(weights: SearchSpace) -> SearchSpace:
+    """Relative scaling without annealing; the default did no harm in docs/results/fine-tuning.md."""
+    return {
+        **dict.fromkeys(weights, Hyperparameter(0.1, power_of_ten(-2, 0))),
+        "momentum": Hyperparameter(0.0),
+        **_NO_ANNEALING,
+        "scaling": Hyperparameter("relative", choices=SCALINGS),
+    }
 
-    @property
-    def label(self) -> str:
-        """Name in tables; of a class that declares none, the class's name."""
-        return self.title or str(vars(self.cls).get("label", self.cls.__name__))
 
-    @property
-    def term_labels(self) -> Mapping[str, str]:
-        """Titles in a report of what the algorithm logs, by name."""
-        return self.cls.term_labels
+_TABLE: dict[str, tuple[Any, ...]] = {
+    "erm": (ERM, "ERM", {}),
+    "groupdro": (GroupDRO, "GroupDRO", {"eta": Hyperparameter(0.01, power_of_ten(-3, -1), low=0)}),
+    "fish": (Fish, "Fish", {"meta_lr": Hyperparameter(0.5, one_of(0.05, 0.1, 0.5), low=0)}),
+    "iga": (IGA, "IGA", {"gradient_weight": Hyperparameter(1000.0, power_of_ten(1, 5), low=0)}),
+    "andmask": (ANDMask, "AND-Mask", {"tau": Hyperparameter(1.0, uniform(0.5, 1.0), low=0, high=1)}),
+    "dann": (DANN, "DANN", _ADVERSARY),
+    "cdann": (CDANN, "CDANN", _ADVERSARY),
+    "selfreg": (SelfReg, "SelfReg", {}),
+    "irm": (
+        IRM,
+        "IRM",
+        {
+            "weight": Hyperparameter(100.0, power_of_ten(-1, 5)),  # DomainBed's, for version "scale"
+            "anneal_steps": Hyperparameter(500, _DOMAINBED),
+            "version": Hyperparameter("scale", choices=("head", "scale")),
+        },
+    ),
+    "vrex": (
+        VREx,
+        "VREx",
+        {**_VREX, "anneal_steps": Hyperparameter(500, _DOMAINBED)},
+        {"released": {**_VREX, "anneal_steps": Hyperparameter(0, _DOMAINBED)}},  # in the public code of CMA
+    ),
+    "mmd": (MMD, "MMD", _FEATURES),
+    "coral": (CORAL, "CORAL", _FEATURES),
+    "fishr": (
+        Fishr,
+        "Fishr",
+        {
+            "weight": Hyperparameter(1000.0, power_of_ten(1, 4)),
+            "momentum": Hyperparameter(0.95, uniform(0.90, 0.99)),
+            "anneal_steps": Hyperparameter(1500, whole(uniform(0, 5000))),
+        },
+    ),
+    "hgp": (
+        HGP,
+        "HGP",
+        {
+            "gradient_weight": Hyperparameter(5e-3, power_of_ten(-3, -1)),
+            "hessian_weight": Hyperparameter(1e-4, power_of_ten(-5, -3)),  # alpha in the released code
+            "center": Hyperparameter("product", choices=("mean", "product")),
+            **_NO_ANNEALING,
+        },
+    ),
+    "hutchinson": (
+        Hutchinson,
+        "Hutchinson",
+        {
+            "gradient_weight": Hyperparameter(5e-3, power_of_ten(2, 6)),
+            "hessian_weight": Hyperparameter(1e-3, power_of_ten(1, 4)),
+            **_NO_ANNEALING,
+        },
+    ),
+    "gradient-matching": (
+        GradientMatching,
+        "Gradient matching",
+        {**_GRADIENT, **_PUBLISHED},
+        {"safe": _safe(_GRADIENT)},
+    ),
+    "hessian-matching": (HessianMatching, "Hessian matching", {**_HESSIAN, **_PUBLISHED}, {"safe": _safe(_HESSIAN)}),
+    "moment-alignment": (
+        MomentAlignment,
+        "Moment alignment",
+        {**_BOTH, **_THIRD, **_PUBLISHED},
+        {"safe": _safe({**_BOTH, **_THIRD})},
+    ),
+    "cma": (CMA, "CMA", {**_BOTH, **_PUBLISHED}, {"safe": _safe(_BOTH), "released": {**_BOTH, **_RELEASED}}),
+    "cma-momentum": (CMA, "CMA with momentum", _SUMS, {"safe": {**_safe(_BOTH), **_MOMENTUM}}),
+    "cma-diagonal": (
+        Hutchinson,
+        "CMA, diagonal",
+        {**_BOTH, **_PUBLISHED, **_DIAGONAL_CLASSES},
+        {"released": {**_BOTH, **_RELEASED, **_DIAGONAL_CLASSES}},
+    ),
+}
+"""Class, title, published hyper-parameters beside the shared ones, and those of other presets where they differ.
 
-    def has_space(self, preset: str) -> bool:
-        """Whether a preset has a search space of its own, which "published" always has."""
-        return check_choice("preset", preset, PRESETS) in self._own_spaces("mnist", 1)
-
-    def space(self, recipe: str, steps: int, preset: str = "published") -> SearchSpace:
-        """All hyper-parameters: the shared ones, then the algorithm's own.
-
-        Args:
-            recipe: Kind of data set: `"mnist"`, `"digits"`, `"image"`, `"text"` or `"table"`.
-            steps: Length of the run, which annealing is scaled to.
-            preset: `"published"`; `"safe"` for data and encoders that the paper has no weights for; `"released"` for
-                what the public code searches where that differs. Without its own space a preset is the published one.
-
-        Returns:
-            Default and draw of each, by name.
-        """
-        check_count("steps", steps, 1)
-        check_choice("preset", preset, PRESETS)
-        found = find_training_recipe(recipe)
-        spaces = self._own_spaces(recipe, steps)
-        own = spaces.get(preset, spaces["published"])
-        return {**found.shared, **(found.adapt(self.name, own, steps) if preset == "published" else own)}
-
-    def build(self, network: Network, num_domains: int, hparams: Mapping[str, Any]) -> Algorithm:
-        """Make the algorithm.
-
-        Args:
-            network: The network to train.
-            num_domains: Number of training domains.
-            hparams: A value for each hyper-parameter, as :func:`draw_hyperparameters` gives them.
-
-        Raises:
-            ValueError: A name is unknown or missing.
-        """
-        space = self.space("mnist", 1)  # names and types, which are the same for every recipe
-        known = {name: each for own in self._own_spaces("mnist", 1).values() for name, each in own.items()}
-        checked = check_hyperparameters({**known, **space}, hparams)
-        if missing := [name for name in space if name not in checked]:
-            raise ValueError(
-                f"'hparams' of '{self.name}' should have all of {', '.join(space)}, but '{missing[0]}' is missing. "
-                "Take draw_hyperparameters(find_algorithm(name).space(recipe, steps), seed)."
-            )
-        own: dict[str, Any] = {name: checked[name] for name in known if name in checked}
-        parameters = inspect.signature(self.cls).parameters
-        if issubclass(self.cls, Algorithm):
-            return self.cls(network, num_domains, checked, **{name: own[name] for name in own if name in parameters})
-        if "num_domains" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-            own["num_domains"] = num_domains
-        if self.cls is MomentAlignment:
-            names = "gradient_weight", "hessian_weight", "order_3_weight"
-            own["order_weights"] = {order: own.pop(name) for order, name in enumerate(names, 1)}
-        return ERM(network, num_domains, checked, self.cls(**own))
-
-    def _own_spaces(self, recipe: str, steps: int) -> Mapping[str, SearchSpace]:
-        """Hyper-parameters beside the shared ones, by preset."""
-        if self.row:
-            return search_spaces(steps)[self.row]
-        declared = getattr(self.cls, "search_space", None)
-        return {"published": declared(recipe, steps) if declared else fixed_arguments(self.cls)}
-
+Annealing steps that are searched are those of a run of the protocol.
+"""
 
 _CATALOGUE = {
-    name: AlgorithmSpec(name, cls, title, name)
-    for name, cls, title in (
-        ("erm", ERM, "ERM"),
-        ("groupdro", GroupDRO, "GroupDRO"),
-        ("fish", Fish, "Fish"),
-        ("iga", IGA, "IGA"),
-        ("andmask", ANDMask, "AND-Mask"),
-        ("dann", DANN, "DANN"),
-        ("cdann", CDANN, "CDANN"),
-        ("selfreg", SelfReg, "SelfReg"),
-        ("irm", IRM, "IRM"),
-        ("vrex", VREx, "VREx"),
-        ("mmd", MMD, "MMD"),
-        ("coral", CORAL, "CORAL"),
-        ("fishr", Fishr, "Fishr"),
-        ("hgp", HGP, "HGP"),
-        ("hutchinson", Hutchinson, "Hutchinson"),
-        ("gradient-matching", GradientMatching, "Gradient matching"),
-        ("hessian-matching", HessianMatching, "Hessian matching"),
-        ("moment-alignment", MomentAlignment, "Moment alignment"),
-        ("cma", CMA, "CMA"),
-        ("cma-momentum", CMA, "CMA with momentum"),
-        ("cma-diagonal", Hutchinson, "CMA, diagonal"),
-    )
+    name: AlgorithmSpec(name, cls, title, {"published": published, **dict(*others)})
+    for name, (cls, title, published, *others) in _TABLE.items()
 }
 """Algorithms in the order of tables; what an alias sets is in its search space."""
 
@@ -201,21 +220,13 @@ def find_algorithm(name: str) -> AlgorithmSpec:
 
 def _import_class(path: str) -> type[Algorithm] | type[DomainPenalty]:
     module_name, _, class_name = path.partition(":")
-    if module_name.endswith(".py"):
-        name = module_name.removesuffix(".py").replace("/", ".")
-        raise ValueError(f"An import path names a module, not a file: write '{name}:{class_name}', not '{path}'.")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise ValueError(f"An import path should look like 'package.module:Name', but is '{path}'.")
     module = _import_module(path, module_name)
     cls = getattr(module, class_name, None)
-    if not isinstance(cls, type) or not issubclass(cls, (Algorithm, DomainPenalty)):
-        what = "nothing of that name" if cls is None else f"a {type(cls).__name__} that is neither"
-        raise ValueError(
-            f"'{path}' should be a DomainPenalty or Algorithm class, but module '{module_name}' has {what}."
-        )
-    if inspect.isabstract(cls):
-        missing = ", ".join(sorted(cls.__abstractmethods__))
-        raise ValueError(f"'{path}' should be a concrete class, but does not implement {missing}.")
+    if not isinstance(cls, type) or not issubclass(cls, (Algorithm, DomainPenalty)) or inspect.isabstract(cls):
+        lacking = "".join(f", which lacks {name}" for name in sorted(getattr(cls, "__abstractmethods__", ())))
+        raise ValueError(f"'{path}' should be a concrete DomainPenalty or Algorithm class, but is {cls!r}{lacking}.")
     return cls
 
 

@@ -1,15 +1,36 @@
-"""Algorithms on the domains' gradients of all parameters: IGA and AND-Mask."""
+"""Algorithms on the domains' gradients of all parameters: Fish, IGA and AND-Mask."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
-from torch.optim import Optimizer
 
-from momentalign.algorithms._base import Algorithm, Backward, Batch
+from momentalign.algorithms._base import Algorithm, Backward, Batch, Optimizers
+
+
+class Fish(Algorithm):
+    r"""Inner optimizer steps, one for each domain in turn, then :math:`\theta + m(\theta_{inner} - \theta)`.
+
+    To second order this raises the inner products of the domains' gradients, of all parameters. The inner
+    optimizer's averages persist from step to step. Running averages of the network, as in batch normalisation, move
+    by the same share.
+    """
+
+    def update(self, batch: Batch, optimizers: Optimizers, backward: Backward) -> dict[str, Tensor]:
+        """Do one step; `"loss"` is the mean of the inner steps' losses."""
+        moved = [*self.network.parameters(), *(b for b in self.network.buffers() if b.is_floating_point())]
+        before = [tensor.detach().clone() for tensor in moved]
+        losses = []
+        for domain in batch.per_domain(self.num_domains):
+            _, logits = self.network(domain.inputs)
+            loss = cross_entropy(logits, domain.targets)
+            losses.append(self.descend(loss, optimizers["network"], backward)["loss"])
+        with torch.no_grad():
+            for tensor, start in zip(moved, before, strict=True):
+                tensor.copy_(start.lerp(tensor, self.hparams["meta_lr"]))
+        return {"loss": torch.stack(losses).mean()}
 
 
 class IGA(Algorithm):
@@ -21,17 +42,14 @@ class IGA(Algorithm):
 
     term_labels: ClassVar = {"all_gradients": "IGA: spread of all gradients"}
 
-    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+    def update(self, batch: Batch, optimizers: Optimizers, backward: Backward) -> dict[str, Tensor]:
         """Do one step; logs `"all_gradients"`, the sum of squared distances."""
         losses, _, gradients = _domain_gradients(self, batch, create_graph=True)
-        distances = []
-        for same_parameter in zip(*gradients, strict=True):
-            stacked = torch.stack(same_parameter)
-            distances.append((stacked - stacked.mean(0)).square().sum())
-        term, mean = torch.stack(distances).sum(), torch.stack(losses).mean()
+        stacked = [torch.stack(same_parameter) for same_parameter in zip(*gradients, strict=True)]
+        term = torch.stack([(each - each.mean(0)).square().sum() for each in stacked]).sum()
+        mean = torch.stack(losses).mean()
         loss = mean + self.hparams["gradient_weight"] * term
-        self.descend(loss, optimizers["network"], backward)
-        return {"loss": loss.detach(), "cross_entropy": mean.detach(), "all_gradients": term.detach()}
+        return self.descend(loss, optimizers["network"], backward, cross_entropy=mean, all_gradients=term)
 
 
 class ANDMask(Algorithm):
@@ -44,7 +62,7 @@ class ANDMask(Algorithm):
 
     term_labels: ClassVar = {"kept": "AND-Mask: share of gradients kept"}
 
-    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+    def update(self, batch: Batch, optimizers: Optimizers, backward: Backward) -> dict[str, Tensor]:
         """Do one step without `backward`; logs `"kept"`, the share of all parameters whose gradient was kept."""
         losses, parameters, gradients = _domain_gradients(self, batch, create_graph=False)
         kept, total = [], sum(parameter.numel() for parameter in parameters)

@@ -5,9 +5,8 @@ from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.optim import Optimizer
 
-from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
+from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, Optimizers
 from momentalign.penalties import DomainPenalty
 
 
@@ -39,18 +38,14 @@ class ERM(Algorithm):
         """End of the penalty's annealing."""
         return None if self.penalty is None else self.penalty.anneal_steps or None
 
-    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+    def update(self, batch: Batch, optimizers: Optimizers, backward: Backward) -> dict[str, Tensor]:
         """Do one step; with a penalty logs `"cross_entropy"` and the penalty's terms."""
         features, logits = self.network(batch.inputs)
         loss = cross_entropy(logits, batch.targets)
-        parts = {}
-        if self.penalty is not None:
-            parts = {"cross_entropy": loss.detach()}
-            penalty, terms = self.penalty.with_terms(features, logits, batch.targets, batch.domains)
-            loss = loss + penalty
-            parts |= terms
-        self.descend(loss, optimizers["network"], backward)
-        return {"loss": loss.detach(), **parts}
+        if self.penalty is None:
+            return self.descend(loss, optimizers["network"], backward)
+        penalty, terms = self.penalty.with_terms(features, logits, batch.targets, batch.domains)
+        return self.descend(loss + penalty, optimizers["network"], backward, cross_entropy=loss, **terms)
 
 
 def declares(cls: type, attribute: str, *, since: str) -> bool:

@@ -7,9 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.optim import Optimizer
 
-from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
+from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, Optimizers
 
 
 class GroupDRO(Algorithm):
@@ -28,7 +27,7 @@ class GroupDRO(Algorithm):
         super().__init__(network, num_domains, hparams)
         self.register_buffer("log_weights", torch.zeros(num_domains).log_softmax(0))
 
-    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+    def update(self, batch: Batch, optimizers: Optimizers, backward: Backward) -> dict[str, Tensor]:
         """Do one step; logs `"cross_entropy"` of the batch and `"largest_weight"` of a domain."""
         _, logits = self.network(batch.inputs)
         losses = cross_entropy(logits, batch.targets, reduction="none")
@@ -45,5 +44,5 @@ class GroupDRO(Algorithm):
         weights = self.log_weights.exp().to(losses.dtype)
         # A rank's rows are a part of each domain's mean; gradients are averaged over ranks, so theirs add up.
         loss = ranks * losses @ (member @ (weights / counts))
-        self.descend(loss, optimizers["network"], backward)
-        return {"loss": weights @ means, "cross_entropy": losses.detach().mean(), "largest_weight": weights.max()}
+        more = {"cross_entropy": losses.mean(), "largest_weight": weights.max()}
+        return self.descend(loss, optimizers["network"], backward, **more) | {"loss": weights @ means}

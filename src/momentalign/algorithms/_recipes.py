@@ -30,16 +30,10 @@ class Recipe:
 
     def adapt(self, algorithm: str, space: SearchSpace, steps: int) -> SearchSpace:
         """An algorithm's own space with this recipe's defaults."""
-        own = self.weights.get(algorithm, {})
-        adapted = {name: replace(space[name], default=own[name]) if name in own else space[name] for name in space}
-        boundary = self.boundary(steps)
-        if boundary is not None and "anneal_steps" in adapted:
-            adapted["anneal_steps"] = Hyperparameter(boundary, low=0)
-        return adapted
-
-    def boundary(self, steps: int) -> int | None:
-        """Step from which annealed penalties count, if the recipe says so."""
-        return steps // 2 if self.halved else None
+        changed = {name: replace(space[name], default=own) for name, own in self.weights.get(algorithm, {}).items()}
+        if self.halved and "anneal_steps" in space:
+            changed["anneal_steps"] = Hyperparameter(steps // 2, low=0)
+        return {**space, **changed}
 
     def average_start(self, steps: int, boundary: int | None) -> int:
         """First step of a simple average, and of the search for a valley.
@@ -53,8 +47,8 @@ class Recipe:
             >>> mnist.average_start(5001, None), mnist.average_start(5001, 500), digits.average_start(800, None)
             (100, 700, 500)
         """
-        boundary = boundary or self.boundary(steps)
-        if boundary is None or boundary >= steps:
+        boundary = boundary or (steps // 2 if self.halved else steps)
+        if boundary >= steps:
             return steps // 50
         left = steps - boundary
         return boundary + (left // 4 if self.halved else min(steps // 25, left // 2))

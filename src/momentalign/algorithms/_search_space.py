@@ -1,6 +1,5 @@
 """Search spaces: hyper-parameters with a default and a seeded random draw."""
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -54,7 +53,11 @@ def draw_hyperparameters(space: SearchSpace, seed: int, overrides: Mapping[str, 
         {'weight': 1.0, 'clip': 1.0}
     """
     check_count("hparams_seed", seed, 0)
-    values = {name: _draw(name, hyperparameter, seed) for name, hyperparameter in space.items()}
+    values = {name: one.default for name, one in space.items()}
+    for name, one in space.items():
+        if seed > 0 and one.draw is not None:
+            # The stream of RandomState is frozen: a seed gives the same values with every release of NumPy.
+            values[name] = one.draw(np.random.RandomState(seed_hash(seed, name)))
     return values | check_hyperparameters(space, overrides or {})
 
 
@@ -68,12 +71,6 @@ def check_hyperparameters(space: SearchSpace, values: Mapping[str, Any]) -> dict
             )
         checked[name] = _check_value(name, value, space[name])
     return checked
-
-
-def fixed_arguments(cls: type) -> SearchSpace:
-    """Arguments of a class whose default is a number, fixed at it: the space of a class that declares none."""
-    parameters = inspect.signature(cls).parameters.values()
-    return {each.name: Hyperparameter(each.default) for each in parameters if type(each.default) in (int, float)}
 
 
 def power_of_ten(low: float, high: float) -> Draw:
@@ -103,18 +100,17 @@ def whole(draw: Draw) -> Draw:
 
 def annealing(default: int, draw: Draw, steps: int) -> Hyperparameter:
     """Annealing steps of the protocol, scaled to the length of the run: round(a · steps / 5001)."""
-    return Hyperparameter(_scaled(default, steps), lambda random: _scaled(draw(random), steps))
+    return Hyperparameter(
+        round(default * steps / PROTOCOL_STEPS), lambda random: round(draw(random) * steps / PROTOCOL_STEPS)
+    )
 
 
-def _scaled(value: float, steps: int) -> int:
-    return round(value * steps / PROTOCOL_STEPS)
-
-
-def _draw(name: str, hyperparameter: Hyperparameter, seed: int) -> Any:
-    if seed == 0 or hyperparameter.draw is None:
-        return hyperparameter.default
-    # The stream of RandomState is frozen: a seed gives the same values with every release of NumPy.
-    return hyperparameter.draw(np.random.RandomState(seed_hash(seed, name)))
+def scale_annealing(space: SearchSpace, steps: int) -> SearchSpace:
+    """A space of the table of algorithms for runs of so many steps."""
+    anneal = space.get("anneal_steps")
+    if anneal is None or anneal.draw is None:
+        return space
+    return {**space, "anneal_steps": annealing(anneal.default, anneal.draw, steps)}
 
 
 def _check_value(name: str, value: Any, hyperparameter: Hyperparameter) -> Any:

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.optim import Optimizer
 
-from momentalign.algorithms._base import Algorithm, Backward, Batch, Network
+from momentalign.algorithms._base import Algorithm, Backward, Batch, Network, Optimizers
 
 _FEATURE_WEIGHT = 0.3
 
@@ -33,25 +32,19 @@ class SelfReg(Algorithm):
             *(nn.Linear(2 * width, width), nn.BatchNorm1d(width)),
         )
 
-    def update(self, batch: Batch, optimizers: Mapping[str, Optimizer], backward: Backward) -> dict[str, Tensor]:
+    def update(self, batch: Batch, optimizers: Optimizers, backward: Backward) -> dict[str, Tensor]:
         """Do one step; logs the mean squared `"logit_distance"` and `"feature_distance"`, weighted by λ."""
         features, logits = self.network(batch.inputs)
         projected = self.projection(features)
         first, second = within_classes(batch.targets), within_classes(batch.targets)
         # Beta(1/2, 1/2) is the arcsine distribution; drawn on the device, nothing has to be copied.
         mix = (math.pi / 2 * torch.rand((), device=logits.device, dtype=logits.dtype)).sin().square()
-        logit_distance = _distance(logits, logits[first], logits[second], mix)
-        feature_distance = _distance(features, projected[first], projected[second], mix)
+        of_logits = _distance(logits, logits[first], logits[second], mix)
+        of_features = _distance(features, projected[first], projected[second], mix)
         classes = cross_entropy(logits, batch.targets)
-        weight = classes.detach().clamp(max=1.0)
-        loss = classes + weight * (logit_distance + _FEATURE_WEIGHT * feature_distance)
-        self.descend(loss, optimizers["network"], backward)
-        return {
-            "loss": loss.detach(),
-            "cross_entropy": classes.detach(),
-            "logit_distance": logit_distance.detach(),
-            "feature_distance": feature_distance.detach(),
-        }
+        loss = classes + classes.detach().clamp(max=1.0) * (of_logits + _FEATURE_WEIGHT * of_features)
+        parts = {"cross_entropy": classes, "logit_distance": of_logits, "feature_distance": of_features}
+        return self.descend(loss, optimizers["network"], backward, **parts)
 
 
 def within_classes(targets: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """The worst-group linear-probing protocol of the paper: linear heads on fixed features."""
 
-from momentalign.probing._config import grid_size, make_probe_config
+from momentalign.probing._config import make_probe_config
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, ProbeScores, Projection, project
 from momentalign.probing._fit import ProbeSolver
@@ -11,8 +11,8 @@ from momentalign.probing._methods import (
     ProbeMethod,
     find_method,
 )
-from momentalign.probing._probe_recipes import ProbeRecipe, method_grid, recipe_for
 from momentalign.probing._protocol import ProtocolResult, run_protocol
+from momentalign.probing._recipes import ProbeRecipe, method_grid, recipe_for
 from momentalign.probing._run import feature_source, run_probe
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "ProtocolResult",
     "feature_source",
     "find_method",
-    "grid_size",
     "make_probe_config",
     "method_grid",
     "project",

@@ -1,18 +1,17 @@
 """Configuration of a probe as a run: a file of features, a method and an index in its grid."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from momentalign._datasets import SPLIT_NAMES
-from momentalign._table_spec import resolve_spec, spec_path
-from momentalign._validation import check_choice, check_count
+from momentalign._table_spec import resolve_spec
+from momentalign._validation import check_count
 from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS
 from momentalign.probing._fit import L2, MAX_ITER, TOL
-from momentalign.probing._methods import LEARNING_RATE, SOLVERS, find_method
-from momentalign.probing._probe_recipes import BATCH, count_batches, method_grid, recipe_for
+from momentalign.probing._methods import BATCH, LEARNING_RATE
+from momentalign.probing._recipes import count_batches, method_grid, recipe_for
 from momentalign.runs import RunConfig
 
 _RECORDS = 100
@@ -34,7 +33,7 @@ def make_probe_config(
     """Make the configuration of one probe.
 
     Args:
-        dataset: A file of features as written by `momentalign embed`; or, with `data`, their name.
+        dataset: A file of features as written by `momentalign embed`; or, with `data`, their name or resolved path.
         method: Name of the method.
         hparams_seed: Index in the method's grid; 0 is the published best set where there is one, else the first.
         trial: The seed: a bootstrap of the training rows (converged), or the order of the batches (SGD).
@@ -51,12 +50,11 @@ def make_probe_config(
     Raises:
         ValueError: No such method, set, or hyper-parameter.
     """
-    name = find_method(method).name
-    check_choice("solver", solver, SOLVERS)
     plan = recipe_for(recipe)
     path = str(dataset) if data is not None else resolve_spec(str(dataset))
-    rows, *others = (len((data or open_data(path)).rows(split)) for split in SPLIT_NAMES)
-    grid = method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others)
+    data = data or ProbeData.from_file(path)
+    rows, *others = (len(data.rows(split)) for split in SPLIT_NAMES)
+    grid = method_grid(method, solver, plan, train_rows=rows, evaluation_rows=others)
     if check_count("hparams_seed", hparams_seed, 0) >= len(grid):
         raise ValueError(
             f"'hparams_seed' should be below {len(grid)}, the number of sets of '{method}', but is {hparams_seed}."
@@ -71,10 +69,8 @@ def make_probe_config(
         "isr_scale": 0.0,
         "unit_scale": plan.unit_scale,
     }
-    if solver == "sgd":
-        values |= {"lr": LEARNING_RATE, "batch_size": BATCH, "epochs": plan.epochs}
-    else:
-        values |= {"tol": TOL}
+    sgd = {"lr": LEARNING_RATE, "batch_size": BATCH, "epochs": plan.epochs}
+    values |= sgd if solver == "sgd" else {"tol": TOL}
     unknown = [key for key in hparams or {} if key not in values]
     if unknown:
         raise ValueError(f"A probe by '{method}' has {', '.join(values)}, but no '{unknown[0]}'.")
@@ -86,7 +82,7 @@ def make_probe_config(
         default = max(1, steps // _RECORDS)
     return RunConfig(
         dataset=path,
-        algorithm=name,
+        algorithm=method,
         test_domains=(),
         trial=check_count("trial", trial, 0),
         hparams_seed=hparams_seed,
@@ -95,22 +91,3 @@ def make_probe_config(
         record_every=default if record_every is None else check_count("record_every", record_every, 1),
         setting="probe",
     )
-
-
-def grid_size(
-    dataset: str | Path, method: str, *, solver: str = "converged", recipe: str = "table", data: ProbeData | None = None
-) -> int:
-    """Number of hyper-parameter sets of a method; arguments as for :func:`make_probe_config`."""
-    rows = len((data or open_data(resolve_spec(str(dataset)))).rows("train"))
-    return len(method_grid(method, solver, recipe_for(recipe), train_rows=rows))
-
-
-def open_data(path: str) -> ProbeData:
-    """Read a file of features; the last one is cached while the file does not change."""
-    file = Path(spec_path(path))
-    return _read(path, file.stat().st_mtime_ns if file.exists() else 0)
-
-
-@lru_cache(maxsize=1)
-def _read(path: str, modified: int) -> ProbeData:
-    return ProbeData.from_file(path)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentalign._datasets import SPLIT_NAMES
-from momentalign._format import pluralize
 from momentalign._table_spec import inherit_spec, table_spec
 from momentalign._validation import check_blanks, check_labels
 from momentalign.tables import encode_classes, read_table
@@ -90,30 +89,26 @@ class ProbeData:
             check_labels(key, column, len(X), "features")
         known = names or {}
         classes, y = encode_classes(arrays["targets"], known.get("target", ()))
-        domain_names, e = encode_classes(arrays["domains"], known.get("domain", ()))
+        places, e = encode_classes(arrays["domains"], known.get("domain", ()))
         if groups is None:
-            pairs, g = np.unique(y * len(domain_names) + e, return_inverse=True)
-            group_names = tuple(
-                f"{classes[p // len(domain_names)]}, {domain_names[p % len(domain_names)]}" for p in pairs
-            )
+            pairs, g = np.unique(y * len(places) + e, return_inverse=True)
+            group_names = tuple(f"{classes[p // len(places)]}, {places[p % len(places)]}" for p in pairs)
         else:
             group_names, g = encode_classes(arrays["groups"], known.get("group", ()))
-        for key, labels in (("targets", classes), ("domains", domain_names), ("groups", group_names)):
+        for key, labels in (("targets", classes), ("domains", places), ("groups", group_names)):
             check_blanks(key, labels)
-        data = cls(
-            name,
-            X,
-            y,
-            e,
-            g.astype(np.int64),
-            _split_codes(arrays["splits"]),
-            classes,
-            domain_names,
-            group_names,
-            tuple(notes),
-        )
-        data._check()
-        return data
+        codes = _split_codes(arrays["splits"])
+        for code, split in enumerate(SPLIT_NAMES):
+            if code not in codes:
+                raise ValueError(f"{name} should have rows of splits train, val and test, but has none of '{split}'.")
+        for what, column, labels in (("domains", e, places), ("classes", y, classes)):
+            present = np.unique(column[codes == 0])
+            if len(present) < 2:
+                raise ValueError(
+                    f"The training rows of {name} should be of at least two {what}, but all are of "
+                    f"'{labels[present[0]]}'."
+                )
+        return cls(name, X, y, e, g.astype(np.int64), codes, classes, places, group_names, tuple(notes))
 
     @classmethod
     def from_file(cls, path: str | Path, **reading: str | None) -> Self:
@@ -149,12 +144,8 @@ class ProbeData:
 
     def count_groups(self, split: str) -> dict[str, int]:
         """Rows of each group in a split, by its name; groups without rows are left out."""
-        sizes = self.group_sizes(split).tolist()
-        return {name: size for name, size in zip(self.group_names, sizes, strict=True) if size}
-
-    def group_sizes(self, split: str) -> NDArray[np.intp]:
-        """Rows of each group in a split, shape (G,)."""
-        return np.bincount(self.groups[self.rows(split)], minlength=len(self.group_names))
+        sizes = np.bincount(self.groups[self.rows(split)]).tolist()
+        return {name: size for name, size in zip(self.group_names, sizes, strict=False) if size}
 
     def __repr__(self) -> str:
         sizes = " + ".join(str(len(self.rows(split))) for split in SPLIT_NAMES)
@@ -162,40 +153,6 @@ class ProbeData:
             f"{type(self).__name__}({self.name!r}, {sizes} rows of {self.features.shape[1]} features, "
             f"{len(self.classes)} classes, {len(self.domain_names)} domains, {len(self.group_names)} groups)"
         )
-
-    def _check(self) -> None:
-        for split in SPLIT_NAMES:
-            if not len(self.rows(split)):
-                raise ValueError(
-                    f"{self.name} should have rows of splits train, val and test, but has none of '{split}'."
-                )
-        train = self.rows("train")
-        columns = (("domains", self.domains, self.domain_names), ("classes", self.targets, self.classes))
-        for what, codes, names in columns:
-            present = np.unique(codes[train])
-            if len(present) < 2:
-                raise ValueError(
-                    f"The training rows of {self.name} should be of at least two {what}, but all are of "
-                    f"'{names[present[0]]}'."
-                )
-
-
-def check_group_sizes(data: ProbeData, method: str, least: Mapping[str, int]) -> None:
-    """Raise ValueError for a group with fewer rows in a split than a method needs."""
-    if problem := small_group(data, method, least):
-        raise ValueError(f"{problem} Leave the method out, merge the group with another, or move rows to it.")
-
-
-def small_group(data: ProbeData, method: str, least: Mapping[str, int]) -> str:
-    """Message on a group with fewer rows in a split than a method needs, or ""."""
-    for split, number in least.items():
-        sizes = data.group_sizes(split)
-        if sizes.min() < number:
-            return (
-                f"Method '{method}' needs {pluralize(number, 'row')} or more of every group in '{split}', but "
-                f"'{data.group_names[sizes.argmin()]}' of {data.name} has {sizes.min()}."
-            )
-    return ""
 
 
 def _split_codes(column: NDArray[Any]) -> Codes:

@@ -58,6 +58,10 @@ class ProbeSplit:
     domains: Codes
     groups: Codes
 
+    def units(self, counts: str) -> Codes | None:
+        """Domain or group of each row, whichever the loss weights equally; None for `"rows"`."""
+        return {"rows": None, "domains": self.domains, "groups": self.groups}[counts]
+
 
 @dataclass(frozen=True, eq=False)
 class ProbeFeatures:
@@ -134,25 +138,22 @@ def project(
         asked = "" if isr_class is None else f"'isr_class' is {isr_class}; "
         names = ", ".join(f"{label} ({data.classes[label]})" for label in shared) or "none"
         raise ValueError(f"ISR compares a class that all training domains have. {asked}such classes: {names}.")
-    scored = []
-    for label in candidates:
+
+    def recovered(label: int) -> ProbeFeatures:
         recovery = ISRMean(n_components=None, target_class=label, scale=isr_scale).fit(reduced, y, domains=e)
         scales = np.ones(most)
         scales[: recovery.n_spurious_] = isr_scale
-        features = _apply(data, Projection(pca.mean_, rotation @ (recovery.basis_ * scales), label))
-        if len(candidates) == 1:
-            return features
-        scored.append((_plain_worst_group(features), features))
-    return max(scored, key=lambda pair: pair[0])[1]
+        return _apply(data, Projection(pca.mean_, rotation @ (recovery.basis_ * scales), label))
+
+    found = [recovered(label) for label in candidates]
+    return found[0] if len(found) == 1 else max(found, key=_plain_worst_group)
 
 
 def _apply(data: ProbeData, projection: Projection) -> ProbeFeatures:
-    splits = {}
-    for split in SPLIT_NAMES:
-        rows = data.rows(split)
-        splits[split] = ProbeSplit(
-            projection(data.features[rows]), data.targets[rows], data.domains[rows], data.groups[rows]
-        )
+    splits = {
+        split: ProbeSplit(projection(data.features[rows]), data.targets[rows], data.domains[rows], data.groups[rows])
+        for split, rows in ((split, data.rows(split)) for split in SPLIT_NAMES)
+    }
     return ProbeFeatures(data, projection, splits)
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from momentalign._format import pluralize
 from momentalign._validation import check_choice
 from momentalign.linear import (
     AlignmentObjective,
     BatchPenalty,
-    LinearHead,
     Objective,
     PenaltyObjective,
     SortedRows,
@@ -23,12 +23,7 @@ from momentalign.penalties import (
     MomentAlignment,
     VREx,
 )
-from momentalign.probing._group_methods import (
-    FitTask,
-    fit_subsampled_groups,
-    refit_on_training_rows,
-    refit_on_validation_rows,
-)
+from momentalign.probing._data import ProbeData
 
 Hparams = Mapping[str, float]
 SOLVERS = ("converged", "sgd")
@@ -39,6 +34,8 @@ PUBLISHED_SCALING = "parameters"
 _ORDERS = {"gradient_weight": 1, "hessian_weight": 2}
 
 LEARNING_RATE = 1e-3
+BATCH = 500
+"""Rows of a batch of SGD."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,12 @@ class ProbeMethod:
         grid: Values of each hyper-parameter.
         penalty: Makes the penalty from hyper-parameters and the options that all penalties take; None for no penalty.
         scaling: Units of the weights, for moment alignment.
-        tuned: Solvers for which the grid makes a difference.
         note: Printed beside the numbers.
-        limit: The same, of a solver for which the grid makes no difference.
+        limit: The same by the converged solver, for which the grid makes no difference.
         same_as: Method whose fit this one is.
         counts: What the loss weights equally: `"rows"`, `"domains"`, or `"groups"`, in each domain where there is a
             penalty.
-        fit: Fits a :class:`FitTask`, for methods of several heads.
+        several: For methods of several heads, `"subsampled"`, or the rows that DFR is refitted on.
         solvers: Solvers that can fit it.
         least: Fewest rows of every group, by split.
     """
@@ -67,51 +63,54 @@ class ProbeMethod:
     grid: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     penalty: Callable[..., DomainPenalty] | None = None
     scaling: str = PUBLISHED_SCALING
-    tuned: tuple[str, ...] = SOLVERS
     note: str = ""
     limit: str = ""
     same_as: str | None = None
     counts: str = "domains"
-    fit: Callable[[FitTask], LinearHead] | None = None
+    several: str = ""
     solvers: tuple[str, ...] = SOLVERS
     least: Mapping[str, int] = field(default_factory=dict)
 
     def notes(self, solver: str) -> str:
         """What is printed beside the numbers of a solver."""
-        return self.limit if self.grid and solver not in self.tuned else self.note
+        return self.limit if self.limit and solver == "converged" else self.note
 
     @property
     def is_group_dro(self) -> bool:
         """Whether domains or groups are weighted by their losses."""
         return "eta" in self.grid
 
-    def make_penalty(self, hparams: Hparams, **options: Any) -> DomainPenalty:
-        """Make the penalty of a head without bias."""
-        assert self.penalty is not None
-        return self.penalty(**{name: hparams[name] for name in self.grid}, validate=False, **options)
+    def check_groups(self, data: ProbeData) -> None:
+        """Raise ValueError for a group with fewer rows in a split than the method needs."""
+        for split, least in self.least.items():
+            sizes = data.count_groups(split)
+            name = min(data.group_names, key=lambda name: sizes.get(name, 0))
+            if sizes.get(name, 0) < least:
+                raise ValueError(
+                    f"Method '{self.name}' needs {pluralize(least, 'row')} or more of every group in '{split}', but "
+                    f"'{name}' of {data.name} has {sizes.get(name, 0)}. Merge it with another, or move rows to it."
+                )
+
+    def make_penalty(self, hparams: Hparams, **options: Any) -> DomainPenalty | None:
+        """Make the penalty of a head without bias, if there is one."""
+        return self.penalty and self.penalty(**{name: hparams[name] for name in self.grid}, validate=False, **options)
 
     def batch_penalty(self, hparams: Hparams, num_domains: int) -> BatchPenalty | None:
         """The penalty that SGD adds to the loss of a batch, by the cheapest route."""
-        if self.penalty is None:
-            return None
-        steps = int(hparams.get("anneal_steps", 0))
-        return self.make_penalty(hparams, anneal_steps=steps, num_domains=num_domains)
+        return self.make_penalty(hparams, anneal_steps=int(hparams.get("anneal_steps", 0)), num_domains=num_domains)
 
     def weights(self, hparams: Hparams) -> dict[str, float]:
         """Weights of the terms for the converged solver."""
-        if self.penalty is None:
-            return {}
         penalty = self.make_penalty(hparams)
         if isinstance(penalty, Fishr):
             # With all rows in every step the average over steps converges to v/(1 − γ), of which v alone has a
             # gradient: the method ends where the plain penalty with weight λ/(1 − γ) does.
             return {name: weight / (1.0 - penalty.momentum) for name, weight in penalty.weights.items()}
-        return penalty.weights
+        return {} if penalty is None else penalty.weights
 
     def objective(self, rows: SortedRows, classes: int, l2: float) -> Objective:
         """Objective of the converged solver, without weights."""
-        first = {name: values[0] for name, values in self.grid.items()}
-        penalty = None if self.penalty is None else self.make_penalty(first)
+        penalty = self.make_penalty({name: values[0] for name, values in self.grid.items()})
         if penalty is None or isinstance(penalty, MomentAlignment):
             return AlignmentObjective(rows, classes, l2=l2, scaling=self.scaling)
         return PenaltyObjective(rows, classes, penalty, l2=l2)
@@ -130,10 +129,10 @@ def _alignment(
     return ProbeMethod(name, label, grid, penalty, scaling, note=note)
 
 
-_TENS = tuple(10.0**k for k in range(-3, 6))
 _FEW = {"weight": (1.0, 10.0, 100.0, 1e3, 1e4)}
-_SECOND_ORDER = {"gradient_weight": (0.1, 1.0, 10.0, 100.0, 1e3), "hessian_weight": _TENS}
 _RELATIVE = (0.1, 1.0, 10.0, 100.0, 1e3)
+_SECOND_ORDER = {"gradient_weight": _RELATIVE, "hessian_weight": tuple(10.0**k for k in range(-3, 6))}
+_ETA = {"eta": (1e-3, 1e-2, 1e-1)}
 ALIGNMENT_GRID = (1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0, 10000.0)
 
 METHODS: dict[str, ProbeMethod] = {
@@ -144,7 +143,6 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod(
             "coral",
             "CORAL",
-            tuned=(),
             note="no effect on fixed features: the fit of balanced ERM, nothing tuned",
             same_as="erm-balanced",
         ),
@@ -169,8 +167,7 @@ METHODS: dict[str, ProbeMethod] = {
         ProbeMethod(
             "groupdro",
             "GroupDRO",
-            {"eta": (1e-3, 1e-2, 1e-1)},
-            tuned=("sgd",),
+            _ETA,
             limit="least loss of the worst domain, the limit for every η",
         ),
         _alignment("gradient-matching", "Gradient matching", {"gradient_weight": ALIGNMENT_GRID}),
@@ -193,15 +190,15 @@ METHODS: dict[str, ProbeMethod] = {
             "subsampled",
             "Groups subsampled",
             note="mean of 10 subsamples with as many rows of every group",
-            fit=fit_subsampled_groups,
+            several="subsampled",
+            counts="groups",
             solvers=("converged",),
             least={"train": 2},
         ),
         ProbeMethod(
             "groupdro-groups",
             "GroupDRO, groups",
-            {"eta": (1e-3, 1e-2, 1e-1)},
-            tuned=("sgd",),
+            _ETA,
             limit="least loss of the worst group, the limit for every η",
             counts="groups",
         ),
@@ -209,7 +206,8 @@ METHODS: dict[str, ProbeMethod] = {
             "dfr",
             "DFR",
             note="refitted on the validation rows, which then flatter it; with an intercept",
-            fit=refit_on_validation_rows,
+            several="validation",
+            counts="groups",
             solvers=("converged",),
             least={"val": 2},
         ),
@@ -217,7 +215,8 @@ METHODS: dict[str, ProbeMethod] = {
             "dfr-train",
             "DFR, training rows",
             note="C by the validation rows; with an intercept",
-            fit=refit_on_training_rows,
+            several="training",
+            counts="groups",
             solvers=("converged",),
             least={"train": 2, "val": 1},
         ),
@@ -235,22 +234,11 @@ METHODS: dict[str, ProbeMethod] = {
     )
 }
 
-GROUP_METHODS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "cma-balanced")
+GROUP_METHODS = tuple(name for name, method in METHODS.items() if method.counts == "groups")
 """Methods that weigh groups rather than domains."""
 
-PROTOCOL_METHODS = (
-    "erm",
-    "erm-balanced",
-    "coral",
-    "fishr",
-    "hgp",
-    "hutchinson",
-    "irm",
-    "vrex",
-    "groupdro",
-    "cma",
-    "cma-relative",
-    *GROUP_METHODS,
+PROTOCOL_METHODS = tuple(
+    name for name in METHODS if name not in ("hgp-product", "gradient-matching", "hessian-matching")
 )
 """Methods that :func:`run_protocol` compares by default, where the solver has them."""
 

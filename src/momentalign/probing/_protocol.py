@@ -14,11 +14,11 @@ from momentalign._format import align_columns
 from momentalign._types import ReportProgress, ignore_progress
 from momentalign._validation import check_choice, check_count, check_nonnegative, check_weight
 from momentalign.linear import LinearHead
-from momentalign.probing._data import ProbeData, check_group_sizes, small_group
+from momentalign.probing._data import ProbeData
 from momentalign.probing._features import COMPONENTS, ProbeFeatures, project
 from momentalign.probing._fit import L2, MAX_ITER, TOL, ProbeSolver
 from momentalign.probing._methods import METHODS, PROTOCOL_METHODS, SOLVERS, find_method
-from momentalign.probing._probe_recipes import method_grid, recipe_for
+from momentalign.probing._recipes import method_grid, recipe_for
 from momentalign.selection import FINALISTS, GROUP_RULES, choose_sets, finalists
 
 if TYPE_CHECKING:
@@ -133,63 +133,62 @@ def run_protocol(
     """
     import pandas as pd
 
-    check_choice("solver", solver, SOLVERS)
     check_choice("select", select, GROUP_RULES)
     check_count("top", top, 1)
-    inputs = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
-    if len(inputs) not in (1, check_count("seeds", seeds, 1)):
-        raise ValueError(f"'data' should be one, or one for each of {seeds} seeds, but are {len(inputs)}.")
-    chosen = [find_method(name) for name in dict.fromkeys(PROTOCOL_METHODS if methods is None else methods)]
-    plan = recipe_for(recipe)
-    strength = check_weight("l2", l2 if l2 is not None else (L2 if solver == "converged" else 0.0))
     check_nonnegative("tol", tol)
     check_count("max_iter", max_iter, 1)
     check_count("components", components, 1)
-    fitter = ProbeSolver(solver, strength, tol, max_iter, plan.epochs)
-    label = plan.isr_class if isr_class is None else isr_class
-    options = {"components": components, "isr": isr, "isr_class": label, "unit_scale": plan.unit_scale}
+    strength = check_weight("l2", l2 if l2 is not None else (L2 if solver == "converged" else 0.0))
+    fitter = ProbeSolver(check_choice("solver", solver, SOLVERS), strength, tol, max_iter, recipe_for(recipe).epochs)
+    inputs = data if isinstance(data, Sequence) and not isinstance(data, str) else [data]
+    if len(inputs) not in (1, check_count("seeds", seeds, 1)):
+        raise ValueError(f"'data' should be one, or one for each of {seeds} seeds, but are {len(inputs)}.")
+    asked = [find_method(name) for name in dict.fromkeys(PROTOCOL_METHODS if methods is None else methods)]
+    label = recipe_for(recipe).isr_class if isr_class is None else isr_class
+    options = {"components": components, "isr": isr, "isr_class": label, "unit_scale": recipe_for(recipe).unit_scale}
     of_seeds = [_projected(one, **options) for one in inputs] * (seeds // len(inputs))
-    features = of_seeds[0]
-    left_out = {}
-    for method in chosen:
-        if methods is not None:
-            check_group_sizes(features.data, method.name, method.least)
-        elif problem := small_group(features.data, method.name, method.least):
-            left_out[method.name] = f"Left out: {problem}"
-    if methods is None:
-        chosen = [method for method in chosen if solver in method.solvers and method.name not in left_out]
-    rows, *others = (len(features.splits[split].targets) for split in SPLIT_NAMES)
-    needed = list(dict.fromkeys(method.same_as or method.name for method in chosen))
-    grids = {name: method_grid(name, solver, plan, train_rows=rows, evaluation_rows=others) for name in needed}
+    chosen, notes = [], list(of_seeds[0].data.notes)
+    for method in asked:
+        if methods is not None or solver in method.solvers:
+            try:
+                method.check_groups(of_seeds[0].data)
+                chosen.append(method)
+            except ValueError as error:
+                if methods is not None:
+                    raise
+                notes.append(f"Left out: {error}")
+    rows, *others = (len(of_seeds[0].splits[split].targets) for split in SPLIT_NAMES)
+    grids = {
+        name: method_grid(name, solver, recipe_for(recipe), train_rows=rows, evaluation_rows=others)
+        for name in dict.fromkeys(method.same_as or method.name for method in chosen)
+    }
     total = sum(len(grid) + min(top, len(grid)) * (seeds - 1) for grid in grids.values())
     finished, report = count(1), progress or ignore_progress
-    heads: dict[tuple[str, int, int], LinearHead] = {}
+    metric, split = GROUP_RULES[select]
 
-    def fit_sets(name: str, numbers: Sequence[int], seed: int) -> pd.DataFrame:
-        method, sets = find_method(name), [grids[name][number] for number in numbers]
+    def fit(name: str, numbers: Sequence[int], seed: int) -> pd.DataFrame:
+        method, features = find_method(name), of_seeds[seed]
         tick = lambda: report(method.label, min(1.0, next(finished) / total))  # noqa: E731
-        found = fitter.fit(of_seeds[seed], method, sets, seed, tick)
-        heads.update({(name, number, seed): head for number, head in zip(numbers, found, strict=True)})
-        return pd.DataFrame(
-            [
-                {"method": name, "hparams_seed": number, "seed": seed, **grids[name][number]}
-                | _accuracies(of_seeds[seed], head)
-                | {"converged": head.converged}
-                for number, head in zip(numbers, found, strict=True)
-            ]
-        )
+        found = fitter.fit(features, method, [grids[name][number] for number in numbers], seed, tick=tick)
+        fits = [
+            {"algorithm": name, "hparams_seed": number, "trial": seed, **grids[name][number]}
+            | _accuracies(features, head)
+            | {"converged": head.converged, "head": head, "dataset": "", "setting": "probe"}
+            for number, head in zip(numbers, found, strict=True)
+        ]
+        return pd.DataFrame(fits).assign(validation=lambda frame: frame[f"{split}_{_SCORES[metric]}"])
 
     fits, selected = [], {}
-    for name in needed:
-        first = fit_sets(name, range(len(grids[name])), 0)
-        best = sorted(finalists(_candidates(first, select), top)["hparams_seed"])
-        fits.append(pd.concat([first, *(fit_sets(name, best, seed) for seed in range(1, seeds))]))
-        selected[name] = choose_sets(_candidates(fits[-1][fits[-1]["hparams_seed"].isin(best)], select))
+    for name, grid in grids.items():
+        first = fit(name, range(len(grid)), 0)
+        best = sorted(finalists(first, top)["hparams_seed"])
+        fits.append(pd.concat([first, *(fit(name, best, seed) for seed in range(1, seeds))]))
+        selected[name] = choose_sets(fits[-1][fits[-1]["hparams_seed"].isin(best)])
     table = []
     for method in chosen:
         name = method.same_as or method.name
         own, number = selected[name], int(selected[name]["hparams_seed"].iloc[0])
-        measures = [of_seeds[seed].measures(heads[name, number, seed], "test") for seed in own["trial"]]
+        measures = [of_seeds[fit.trial].measures(fit.head, "test") for fit in own.itertuples()]
         beside = (published or {}).get(method.name, (math.nan, math.nan))
         table.append(
             {"method": method.name, **_mean("average", own["test_average"]), **_mean("worst_group", own["test_worst"])}
@@ -198,16 +197,23 @@ def run_protocol(
             | {"seeds": len(own), "sets": 1 if method.same_as else len(grids[name]), "hparams": grids[name][number]}
             | {"published_average": beside[0], "published_worst_group": beside[1], "note": method.notes(solver)}
         )
-    of_all, index = pd.concat(fits, ignore_index=True), features.projection.isr_class
-    return ProtocolResult(
-        features.data.name,
-        solver,
-        None if index is None else features.data.classes[index],
-        select,
-        pd.DataFrame(table).set_index("method"),
-        of_all,
-        (*_notes(features, of_all, fitter), *left_out.values()),
-    )
+    of_all, source = pd.concat(fits, ignore_index=True), of_seeds[0].data
+    of_all = of_all.drop(columns=["head", "dataset", "setting", "validation"])
+    of_all = of_all.rename(columns={"algorithm": "method", "trial": "seed"})
+    for split in SPLIT_NAMES:
+        absent = [name for name in source.group_names if name not in source.count_groups(split)]
+        if absent:
+            effect = "no method can weigh them" if split == "train" else "left out there"
+            notes.append(f"Groups without rows in '{split}', {effect}: {'; '.join(absent)}.")
+    stopped = of_all[~of_all["converged"]]
+    if len(stopped):
+        outcome = f"did not converge within {max_iter} iterations" if solver == "converged" else "diverged"
+        names = ", ".join(sorted(set(stopped["method"])))
+        notes.append(f"{len(stopped)} of {len(of_all)} fits {outcome} ({names}).")
+    index = of_seeds[0].projection.isr_class
+    compared = None if index is None else source.classes[index]
+    frame = pd.DataFrame(table).set_index("method")
+    return ProtocolResult(source.name, solver, compared, select, frame, of_all, tuple(notes))
 
 
 def _projected(data: ProbeInput, **options: Any) -> ProbeFeatures:
@@ -221,13 +227,6 @@ def _accuracies(features: ProbeFeatures, head: LinearHead) -> dict[str, float]:
     return {f"{split}_{name}": getattr(scores[split], name) for split in SPLIT_NAMES for name in _SCORES.values()}
 
 
-def _candidates(fits: pd.DataFrame, rule: str) -> pd.DataFrame:
-    """Fits as :func:`momentalign.selection.finalists` takes them."""
-    metric, split = GROUP_RULES[rule]
-    named = fits.rename(columns={"method": "algorithm", "seed": "trial"})
-    return named.assign(dataset="", setting="probe", validation=fits[f"{split}_{_SCORES[metric]}"])
-
-
 def _mean(name: str, values: pd.Series) -> dict[str, float]:
     """Mean over seeds and its standard error, ddof 1; NaN for one seed."""
     return {name: float(values.mean()), f"{name}_se": float(values.sem())}
@@ -235,20 +234,3 @@ def _mean(name: str, values: pd.Series) -> dict[str, float]:
 
 def _percent(mean: float, error: float) -> str:
     return f"{100 * mean:.2f}" + ("" if math.isnan(error) else f" ± {100 * error:.2f}")
-
-
-def _notes(features: ProbeFeatures, fits: pd.DataFrame, solver: ProbeSolver) -> tuple[str, ...]:
-    notes = list(features.data.notes)
-    for split in SPLIT_NAMES:
-        absent = [name for name in features.data.group_names if name not in features.data.count_groups(split)]
-        if absent:
-            effect = "no method can weigh them" if split == "train" else "left out there"
-            notes.append(f"Groups without rows in '{split}', {effect}: {'; '.join(absent)}.")
-    stopped = fits[~fits["converged"]]
-    if len(stopped):
-        outcome = "diverged at this learning rate"
-        if solver.name == "converged":
-            outcome = f"did not converge within {solver.max_iter} iterations"
-        names = ", ".join(sorted(set(stopped["method"])))
-        notes.append(f"{len(stopped)} of {len(fits)} fits {outcome} ({names}).")
-    return tuple(notes)

@@ -13,11 +13,10 @@ from momentalign._table_spec import spec_path
 from momentalign._types import Array
 from momentalign.linear import AlignmentObjective, LinearHead, PenaltyObjective, Solution, SortedRows
 from momentalign.penalties import term_name
-from momentalign.probing._config import open_data
-from momentalign.probing._data import ProbeData, check_group_sizes
+from momentalign.probing._data import ProbeData
 from momentalign.probing._features import ProbeFeatures, project
 from momentalign.probing._fit import ProbeSolver, bootstrap_rows
-from momentalign.probing._methods import PUBLISHED_SCALING, ProbeMethod, find_method
+from momentalign.probing._methods import PUBLISHED_SCALING, find_method
 from momentalign.runs import DivergedError, Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.tables import Column, TableEncoder, TableModel
 
@@ -30,7 +29,6 @@ def run_probe(
     folder: str | Path | None,
     *,
     data: ProbeData | None = None,
-    root: str | Path | None = None,
     progress: StepProgress | None = None,
     save: bool = True,
 ) -> list[Record]:
@@ -44,7 +42,6 @@ def run_probe(
         config: Of :func:`make_probe_config`.
         folder: Folder of records and model; None writes nothing.
         data: The features, where `config.dataset` is not a file.
-        root: Not used: features are named by their path.
         progress: Called after each step.
         save: Whether to save the model.
 
@@ -57,58 +54,115 @@ def run_probe(
     """
     if config.setting != "probe" or "solver" not in config.hparams:
         raise ValueError("A probe takes a configuration of make_probe_config, but this is of another kind.")
-    method = find_method(config.algorithm)
     stamp = None if data is not None else data_stamp(config.dataset)
-    target = None if folder is None else RunFolder(Path(folder), config, stamp)
-    if target is not None and target.finished:
+    if folder is None:
+        return _Probe(config, _features(config, data), None, progress).run()[1]
+    target = RunFolder(Path(folder), config, stamp)
+    if target.finished:
         records = read_records(target.path)
         return [record for record in records if record["step"] == records[-1]["step"]]
-    if target is None:
-        return _fit(config, method, _features(config, data), None, progress, save)
     with target.recording_failure():
         features = _features(config, data)
-        source = None if data is not None else feature_source(config.dataset)
         names = features.data
         target.begin(
             domains=names.domain_names,
             classes=names.classes,
             device="cpu",
             threads=torch.get_num_threads(),
-            features=source,
+            features=None if data is not None else feature_source(config.dataset),
             group_rows={split: names.count_groups(split) for split in SPLIT_NAMES},
         )
-        return _fit(config, method, features, target, progress, save)
-
-
-def _fit(
-    config: RunConfig,
-    method: ProbeMethod,
-    features: ProbeFeatures,
-    target: RunFolder | None,
-    progress: StepProgress | None,
-    save: bool,
-) -> list[Record]:
-    hparams, train = dict(config.hparams), features.train
-    check_group_sizes(features.data, method.name, method.least)
-    if hparams["solver"] == "converged":
-        solver = ProbeSolver("converged", hparams["l2"], tol=hparams["tol"], max_iter=config.steps)
-        rows = bootstrap_rows(features, config.trial)
-        recorder = _Recorder(config, method, features, rows, target, progress)
-        (head,) = solver.fit_converged(features, method, [hparams], config.trial, watch=recorder.observe)
-    else:
-        schedule = {"epochs": hparams["epochs"], "batch_size": hparams["batch_size"], "learning_rate": hparams["lr"]}
-        solver = ProbeSolver("sgd", hparams["l2"], **schedule)
-        rows = SortedRows.sort(train.features, train.targets, train.domains, None, bias=False)
-        recorder = _Recorder(config, method, features, rows, target, progress)
-        head = solver.fit_sgd(features, method, hparams, config.trial, watch=recorder.step)
-        if not head.converged:
-            raise DivergedError(head.n_iter)
-    last = recorder.finish(head)
-    if target is not None:
+        head, records = _Probe(config, features, target, progress).run()
         if save:
             _table_model(features, head).save(target.path / "checkpoint")
         target.finish()
-    return last
+        return records
+
+
+class _Probe:
+    """Fits a head; writes records every `record_every` steps, and those of the last step.
+
+    Terms are those of the method over all training rows, unweighted, with the spreads of the domains' gradients and
+    Hessians in the units of the published weights, so that methods can be compared.
+    """
+
+    latest: LinearHead
+
+    def __init__(
+        self, config: RunConfig, features: ProbeFeatures, target: RunFolder | None, progress: StepProgress | None
+    ) -> None:
+        self.config, self.features, self.target, self.progress = config, features, target, progress
+        self.method, hparams, train = find_method(config.algorithm), config.hparams, features.train
+        self.method.check_groups(features.data)
+        if hparams["solver"] == "converged":
+            self.solver = ProbeSolver("converged", hparams["l2"], hparams["tol"], config.steps)
+            rows = bootstrap_rows(features, config.trial)
+        else:
+            schedule = {name: hparams[name] for name in ("epochs", "batch_size")}
+            self.solver = ProbeSolver("sgd", hparams["l2"], learning_rate=hparams["lr"], **schedule)
+            rows = SortedRows.sort(train.features, train.targets, train.domains, None, bias=False)
+        classes = len(features.data.classes)
+        self.objective = self.method.objective(rows, classes, 0.0)
+        self.spreads = AlignmentObjective(rows, classes, l2=0.0, scaling=PUBLISHED_SCALING)
+        self.spreads.set_weights({term_name(order): 1.0 for order in (1, 2)})
+        self.step = -1
+        self.records: list[Record] = []
+
+    def run(self) -> tuple[LinearHead, list[Record]]:
+        """The head, and the records of the last step with all measures."""
+        (head,) = self.solver.fit(
+            self.features, self.method, [self.config.hparams], self.config.trial, watch=self._finish_step
+        )
+        if self.solver.name == "sgd" and not head.converged:
+            raise DivergedError(head.n_iter)
+        if self.step < 0:  # a method of several fits has no steps of its own
+            self.step, self.latest = 0, head
+        if not self.records or self.records[0]["step"] < self.step:
+            self._write()
+        known = {record["metric"] for record in self.records}
+        more = [
+            _record(self.step, name, value, split)
+            for split in self.features.splits
+            for name, value in self.features.measures(head, split).items()
+            if name not in known
+        ]
+        self._append(more)
+        return head, [*self.records, *more]
+
+    def _finish_step(self, loss: float, head: Array) -> None:
+        """Count a finished step, with its loss and flattened head."""
+        self.step += 1
+        self.latest = LinearHead.of(Solution(head, loss, self.step, True), self.objective.shape, bias=False)
+        if self.step % self.config.record_every == 0:
+            self._write()
+        if self.progress is not None:
+            self.progress(self.step + 1, max(self.config.steps, self.step + 1))
+
+    def _append(self, records: list[Record]) -> None:
+        if self.target is not None:
+            self.target.append(records)
+
+    def _write(self) -> None:
+        """Write the records of the latest step: step-level values first, then accuracies."""
+        step, head, names = self.step, self.latest, self.features.data
+        values = {} if np.isnan(head.objective) else {"loss": head.objective}  # a mean of heads has no loss of its own
+        if not head.intercept.any():  # terms are those of a head without intercept
+            coef = head.coef.ravel()
+            values |= self.spreads.terms(coef)
+            if isinstance(self.objective, PenaltyObjective):
+                values |= self.objective.terms(coef)
+        self.records = [_record(step, name, value) for name, value in values.items()]
+        for split in self.features.splits:
+            scores = self.features.score(head, split)
+            self.records.append(_record(step, "accuracy", scores.average, split))
+            self.records.append(_record(step, "worst_group_accuracy", scores.worst, split))
+            for name, value in zip(names.domain_names, scores.domains, strict=True):
+                if np.isfinite(value):
+                    self.records.append(_record(step, "accuracy", value, split, name))
+            for name, value in zip(names.group_names, scores.groups, strict=True):
+                if np.isfinite(value):
+                    self.records.append({**_record(step, "group_accuracy", value, split), "group": name})
+        self._append(self.records)
 
 
 def _table_model(features: ProbeFeatures, head: LinearHead) -> TableModel:
@@ -120,112 +174,17 @@ def _table_model(features: ProbeFeatures, head: LinearHead) -> TableModel:
     return TableModel(encoder, head.coef, head.intercept, features.data.classes, about)
 
 
-class _Recorder:
-    """Writes records every `record_every` steps, and those of the last step.
-
-    Terms are those of the method over all training rows, unweighted, with the spreads of the domains' gradients and
-    Hessians in the units of the published weights, so that methods can be compared.
-    """
-
-    def __init__(
-        self,
-        config: RunConfig,
-        method: ProbeMethod,
-        features: ProbeFeatures,
-        rows: SortedRows,
-        target: RunFolder | None,
-        progress: StepProgress | None,
-    ) -> None:
-        self.config, self.features, self.target, self.progress = config, features, target, progress
-        classes = len(features.data.classes)
-        self.objective = method.objective(rows, classes, 0.0)
-        self.spreads = AlignmentObjective(rows, classes, l2=0.0, scaling=PUBLISHED_SCALING)
-        self.spreads.set_weights({term_name(order): 1.0 for order in (1, 2)})
-        self.seen = 0
-        self.pending: tuple[int, float, LinearHead] | None = None
-        self.records: list[Record] = []
-
-    def step(self, step: int, loss: float, head: Array) -> None:
-        """Count a finished step, with its loss and flattened head."""
-        self.seen = step + 1
-        linear = LinearHead.of(Solution(head, loss, step, True), self.objective.shape, bias=False)
-        self.pending = (step, loss, linear)
-        if step % self.config.record_every == 0:
-            self._write_pending()
-        if self.progress is not None:
-            self.progress(self.seen, max(self.config.steps, self.seen))
-
-    def observe(self, loss: float, head: Array) -> None:
-        """Count a step of the converged solver."""
-        self.step(self.seen, loss, head)
-
-    def finish(self, head: LinearHead) -> list[Record]:
-        """Records of the last step, with all measures of the final head."""
-        if not self.seen:  # a method of several fits has no steps of its own
-            self.pending = (0, head.objective, head)
-        self._write_pending()
-        known = {record["metric"] for record in self.records}
-        more = [
-            _record(max(0, self.seen - 1), name, value, split)
-            for split in self.features.splits
-            for name, value in self.features.measures(head, split).items()
-            if name not in known
-        ]
-        if self.target is not None:
-            self.target.append(more)
-        return [*self.records, *more]
-
-    def _write_pending(self) -> None:
-        """Write the records of the last step if they have not been."""
-        if self.pending is not None:
-            self.records = self._step_records(*self.pending)
-            self.pending = None
-            if self.target is not None:
-                self.target.append(self.records)
-
-    def _step_records(self, step: int, loss: float, head: LinearHead) -> list[Record]:
-        """Records of one step: step-level values first, then accuracies."""
-        values = {} if np.isnan(loss) else {"loss": loss}  # a mean of heads has no loss of its own
-        if not head.intercept.any():  # terms are those of a head without intercept
-            coef = head.coef.ravel()
-            values |= self.spreads.terms(coef)
-            if isinstance(self.objective, PenaltyObjective):
-                values |= self.objective.terms(coef)
-        records = [_record(step, name, value) for name, value in values.items()]
-        for split in self.features.splits:
-            records += self._accuracies(step, split, head)
-        return records
-
-    def _accuracies(self, step: int, split: str, head: LinearHead) -> list[Record]:
-        data, scores = self.features.data, self.features.score(head, split)
-        records = [
-            _record(step, "accuracy", scores.average, split),
-            _record(step, "worst_group_accuracy", scores.worst, split),
-        ]
-        records += [
-            _record(step, "accuracy", value, split, domain)
-            for domain, value in zip(data.domain_names, scores.domains, strict=True)
-            if np.isfinite(value)
-        ]
-        return records + [
-            {**_record(step, "group_accuracy", value, split), "group": group}
-            for group, value in zip(data.group_names, scores.groups, strict=True)
-            if np.isfinite(value)
-        ]
-
-
 def _features(config: RunConfig, data: ProbeData | None) -> ProbeFeatures:
-    hparams = config.hparams
-    options = {name: hparams[name] for name in ("components", "isr", "isr_class", "isr_scale", "unit_scale")}
+    names = ("components", "isr", "isr_class", "isr_scale", "unit_scale")
+    options = tuple((name, config.hparams[name]) for name in names)
     if data is not None:
-        return project(data, **options)
-    return _projected(open_data(config.dataset), tuple(sorted(options.items())))
+        return project(data, **dict(options))
+    return _projected(config.dataset, data_stamp(config.dataset), options)
 
 
-@lru_cache(maxsize=1)
-def _projected(data: ProbeData, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
-    """Cache the last features: successive runs of a sweep share them."""
-    return project(data, **dict(options))
+@lru_cache(maxsize=1)  # successive runs of a sweep share their features, while the file does not change
+def _projected(path: str, stamp: str | None, options: tuple[tuple[str, Any], ...]) -> ProbeFeatures:
+    return project(ProbeData.from_file(path), **dict(options))
 
 
 def _record(step: int, metric: str, value: float, split: str | None = None, domain: str | None = None) -> Record:

@@ -29,8 +29,6 @@ _DOMAINS = {
 }
 _DIGITS = {"colored-mnist": "colored-digits", "rotated-mnist": "rotated-digits"}
 _MNIST = ("colored-mnist", "rotated-mnist")
-_FOR_GROUPS = ("balanced", "subsampled", "groupdro-groups", "dfr", "dfr-train", "cma-balanced")
-_PROBES = ("erm", "erm-balanced", "coral", "fishr", "hgp", "cma", *_FOR_GROUPS)
 _FIVE = (*_MNIST, "vlcs", "pacs", "terra-incognita")
 
 
@@ -110,18 +108,25 @@ class ProbingRecipe(PaperRecipe):
     """Linear probing of data sets with groups.
 
     Args:
-        methods: Names of the methods: the paper's, and those for worst groups. A solver skips those that it lacks.
+        papers: Names of the paper's methods.
         seeds: Seeds of the best sets, and of the figure.
         figure: Whether it is the figure of one setting over steps, with the published best weights.
         rows: Maximum number of rows of each group and split to compute features of; None takes all.
         steps: Maximum number of steps to fine-tune an encoder; None is three epochs.
     """
 
-    methods: tuple[str, ...] = _PROBES
+    papers: tuple[str, ...] = ("erm", "erm-balanced", "coral", "fishr", "hgp", "cma")
     seeds: int = 5
     figure: bool = False
     rows: int | None = None
     steps: int | None = None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The paper's methods, and in tables those for worst groups; a solver skips those that it lacks."""
+        from momentalign.probing import GROUP_METHODS
+
+        return self.papers if self.figure else (*self.papers, *GROUP_METHODS)
 
     @property
     def solver(self) -> str:
@@ -134,8 +139,8 @@ class ProbingRecipe(PaperRecipe):
 
     def released(self) -> Self:
         """With the centre of HGP, the encoders, grids and units of annealing of the public code."""
-        names = tuple("hgp-product" if name == "hgp" else name for name in self.methods)
-        return replace(super().released(), methods=names)
+        names = tuple("hgp-product" if name == "hgp" else name for name in self.papers)
+        return replace(super().released(), papers=names)
 
     def encoder(self, dataset: str) -> str:
         """Encoder of a data set, before fine-tuning."""

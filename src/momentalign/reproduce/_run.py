@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from momentalign._datasets import EMBEDDED
+from momentalign._table_spec import resolve_spec
 from momentalign._types import ReportProgress, ignore_progress
 from momentalign.published import AVERAGE, ERROR_NOTES, WORST_GROUP, published_as, published_probing
 from momentalign.reproduce._recipes import ProbingRecipe, SweepRecipe
@@ -174,13 +175,14 @@ def probe_curves(
     recipe: ProbingRecipe, features: Path, out: Path, *, progress: ReportProgress | None = None
 ) -> "Sweep":
     """Run the paper's figure into folders in `out`: its best weights and optimiser, recorded over steps, per seed."""
-    from momentalign.probing import make_probe_config, run_probe
+    from momentalign.probing import ProbeData, make_probe_config, run_probe
     from momentalign.selection import read_runs
 
     report = progress or ignore_progress
     (dataset,) = recipe.datasets
+    spec, data = resolve_spec(str(features)), ProbeData.from_file(features)
     configs = [
-        make_probe_config(features, method, trial=seed, solver="sgd", recipe=dataset)
+        make_probe_config(spec, method, trial=seed, solver="sgd", recipe=dataset, data=data)
         for method in recipe.methods
         for seed in range(recipe.seeds)
     ]

@@ -1,14 +1,8 @@
 """Averaged weights as runs of their own: "cma" with `--average sma` is also "cma+sma"."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from momentalign.runs import AVERAGED, Sweep
-
-if TYPE_CHECKING:
-    pass
 
 
 def with_averages(sweep: Sweep) -> Sweep:
@@ -33,17 +27,15 @@ def with_averages(sweep: Sweep) -> Sweep:
         return sweep
     averaged = records["metric"].isin(names)
     owners = sweep.runs[sweep.runs.index.isin(records.loc[averaged, "run"])]
-    kinds = [str(config.get("average", "average")) for config in owners["config"]]
-    index = [f"{run}+{kind}" for run, kind in zip(owners.index, kinds, strict=True)]
-    algorithms = [f"{name}+{kind}" for name, kind in zip(owners["algorithm"], kinds, strict=True)]
-    added = owners.assign(algorithm=algorithms).set_axis(pd.Index(index, name="run", dtype="object"))
-    position = dict(zip(sweep.runs.index, range(len(sweep.runs)), strict=True))
-    places = [*position.values(), *(position[run] + 0.5 for run in owners.index)]
-    runs = pd.concat([sweep.runs, added]).iloc[pd.Series(places).argsort(kind="stable")]
+    kinds = "+" + owners["config"].map(lambda config: str(config.get("average", "average")))
+    renamed = dict(zip(owners.index, owners.index + kinds, strict=True))
+    added = owners.assign(algorithm=owners["algorithm"] + kinds).rename(index=renamed)
+    order = [name for run in sweep.runs.index for name in (run, renamed.get(run)) if name is not None]
+    runs = pd.concat([sweep.runs, added]).loc[order]
     losses = (records["metric"] == "loss") & records["domain"].isna() & records["run"].isin(owners.index)
+    records = records.astype({"run": object, "metric": object})
     copied = records[averaged | losses]
-    copied = copied.assign(run=copied["run"].astype(object).map(dict(zip(owners.index, index, strict=True))))
-    copied = copied.assign(metric=copied["metric"].astype(object).replace(names))
-    both = pd.concat([records[~averaged].astype({"run": object, "metric": object}), copied], ignore_index=True)
+    copied = copied.assign(run=copied["run"].map(renamed), metric=copied["metric"].replace(names))
+    both = pd.concat([records[~averaged], copied], ignore_index=True)
     both = both.assign(run=pd.Categorical(both["run"], categories=runs.index), metric=both["metric"].astype("category"))
     return replace(sweep, runs=runs, records=both)

@@ -2,14 +2,12 @@
 
 A rule turns runs into candidates, one (validation, test) for each set of hyper-parameters; the best validation wins
 within data set, algorithm, test domain and trial. The test number is the accuracy on the test domain's "in" split.
-The rules that read only a run's own training domains are scores of records (:func:`record_scores`); to add another
-kind, write a function like :func:`_oracle` and add it to `_STEP_RULES`.
+The rules that read only a run's own training domains are scores of records (:func:`record_scores`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,7 @@ import numpy as np
 from momentalign._types import Array
 from momentalign._validation import check_choice, check_weight
 from momentalign.runs import RunState, Sweep
-from momentalign.selection._accuracies import FinishedRun, finished_runs
+from momentalign.selection._accuracies import FinishedRun, finished_runs, held_out_rows
 from momentalign.selection._averages import with_averages
 from momentalign.selection._scores import REACH, RECORD_RULES, best_record, record_scores
 from momentalign.selection._worst_group import (
@@ -31,53 +29,8 @@ from momentalign.selection._worst_group import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_Candidate = tuple[FinishedRun, str, int, float, float, float]  # run, test domain, step, validation, test, held-out
-
 _CELL = ["dataset", "setting", "algorithm", "test_domain", "trial"]
 
-
-def _scored(runs: Iterable[FinishedRun], rule: str, reach: float) -> Iterator[_Candidate]:
-    """Best record by the score of the training domains' "out" splits."""
-    for run, target in _single(runs):
-        training = [i for i in range(len(run.domains)) if i != target]
-        if training:
-            rows = None if run.held_out is None else run.held_out[training]
-            accuracies, total = run.outside[:, training], run.total_steps
-            scores = record_scores(rule, accuracies, rows, run.steps, total_steps=total, reach=reach)
-            yield from _best(run, target, scores)
-
-
-def _leave_one_domain_out(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
-    """Best step by the accuracy on each other domain's "in" split, in the run that was trained without it too."""
-    pairs: dict[tuple[object, ...], dict[frozenset[str], FinishedRun]] = defaultdict(dict)
-    for run in runs:
-        if len(run.test_domains) == 2:
-            pairs[*run.cell, run.hparams_seed][frozenset(run.test_domains)] = run
-    for run, target in _single(runs):
-        others = [domain for i, domain in enumerate(run.domains) if i != target]
-        partners = [pairs[*run.cell, run.hparams_seed].get(frozenset((run.domains[target], v))) for v in others]
-        if not others or any(partner is None for partner in partners):
-            continue  # the mean would be over other domains than that of competing sets
-        accuracies = np.full((len(run.steps), len(others)), np.nan)
-        for column, (v, partner) in enumerate(zip(others, partners, strict=True)):
-            assert partner is not None
-            _, mine, theirs = np.intersect1d(run.steps, partner.steps, return_indices=True)
-            accuracies[mine, column] = partner.inside[theirs, partner.index(v)]
-        yield from _best(run, target, accuracies.mean(axis=1))
-
-
-def _oracle(runs: Iterable[FinishedRun]) -> Iterator[_Candidate]:
-    """Last record, by the accuracy on the test domain's "out" split."""
-    for run, target in _single(runs):
-        validation = np.full(len(run.steps), np.nan)
-        validation[-1] = run.outside[-1, target]
-        yield from _best(run, target, validation)
-
-
-_STEP_RULES: dict[str, Callable[[list[FinishedRun]], Iterator[_Candidate]]] = {
-    "leave-one-domain-out": _leave_one_domain_out,
-    "oracle": _oracle,
-}
 
 RULES = (*RECORD_RULES, "leave-one-domain-out", *GROUP_RULES, "oracle")
 """Names of the rules; only "oracle", the last, reads labels of the test domain."""
@@ -131,15 +84,18 @@ def candidates(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame
     check_weight("reach", reach)
     if check_choice("rule", rule, RULES) in GROUP_RULES:
         return worst_group_candidates(sweep, rule)
-    runs = finished_runs(sweep)
-    found = _scored(runs, rule, reach) if rule in RECORD_RULES else _STEP_RULES[rule](runs)
-    rows = []
-    for run, domain, step, *accuracies in sorted(found, key=lambda item: item[0].hparams_seed):
-        dataset, algorithm, setting, trial = run.cell
-        rows.append((dataset, algorithm, domain, trial, run.hparams_seed, run.name, step, *accuracies, setting))
-    numbers = ["validation", "test", "held_out"]
+    rows, numbers = [], ["validation", "test", "held_out"]
+    for (row, steps, inside, outside), target, scores in _scored(finished_runs(sweep), rule, reach):
+        test = inside[:, target]
+        best = best_record(np.where(np.isnan(test), np.nan, scores))  # nothing if no record has both numbers
+        if best is not None:
+            others = np.delete(outside[best], target)
+            choice = (row.dataset, row.algorithm, row.domains[target], row.trial, row.hparams_seed, row.Index)
+            accuracies = (scores[best], test[best], others.mean() if others.size else np.nan)
+            rows.append((*choice, steps[best], *accuracies, row.setting))
     frame = pd.DataFrame(rows, columns=[*CHOICE_COLUMNS, *numbers, "setting"])
-    return frame.astype({"trial": int, "hparams_seed": int, "step": int, **dict.fromkeys(numbers, float)})
+    frame = frame.astype({"trial": int, "hparams_seed": int, "step": int, **dict.fromkeys(numbers, float)})
+    return frame.sort_values("hparams_seed", kind="stable", ignore_index=True)
 
 
 def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
@@ -159,18 +115,27 @@ def set_aside(sweep: Sweep, rule: str, *, reach: float = REACH) -> pd.DataFrame:
     return tried.loc[~tried["run"].isin(left), columns].reset_index(drop=True)
 
 
-def _single(runs: Iterable[FinishedRun]) -> Iterator[tuple[FinishedRun, int]]:
-    """Runs with one test domain, and its column."""
-    for run in runs:
-        if len(run.test_domains) == 1 and run.test_domains[0] in run.domains:
-            yield run, run.index(run.test_domains[0])
-
-
-def _best(run: FinishedRun, target: int, validation: Array) -> Iterator[_Candidate]:
-    """The best record of a run, the first on ties; nothing if no record has both numbers."""
-    test = run.inside[:, target]
-    best = best_record(np.where(np.isnan(test), np.nan, validation))
-    if best is not None:
-        others = np.delete(run.outside[best], target)
-        held_out = float(others.mean()) if others.size else float("nan")
-        yield run, run.domains[target], int(run.steps[best]), float(validation[best]), float(test[best]), held_out
+def _scored(runs: Sequence[FinishedRun], rule: str, reach: float) -> Iterator[tuple[FinishedRun, int, Array]]:
+    """Runs with one test domain: its column, and the validation of each record, NaN for one that is not chosen."""
+    cells = [(run.row.dataset, run.row.algorithm, run.row.setting, run.row.trial, run.row.hparams_seed) for run in runs]
+    of_tests = {(cell, frozenset(run.row.test_domains)): run for cell, run in zip(cells, runs, strict=True)}
+    for cell, run in zip(cells, runs, strict=True):
+        domains, tested = run.row.domains, run.row.test_domains
+        if len(tested) != 1 or tested[0] not in domains:
+            continue
+        target = domains.index(tested[0])
+        others = [column for column in range(len(domains)) if column != target]
+        if rule == "oracle":
+            yield run, target, np.where(run.steps == run.steps[-1], run.outside[:, target], np.nan)
+        elif others and rule in RECORD_RULES:
+            rows = held_out_rows(run.row.rows, [domains[column] for column in others])
+            accuracies, total = run.outside[:, others], run.row.steps
+            yield run, target, record_scores(rule, accuracies, rows, run.steps, total_steps=total, reach=reach)
+        elif others:
+            accuracies = np.full((len(run.steps), len(others)), np.nan)
+            for k, column in enumerate(others):
+                partner = of_tests.get((cell, frozenset((tested[0], domains[column]))))
+                if partner is not None:  # else the mean is NaN: it would be over other domains than that of other sets
+                    _, mine, theirs = np.intersect1d(run.steps, partner.steps, return_indices=True)
+                    accuracies[mine, k] = partner.inside[theirs, partner.row.domains.index(domains[column])]
+            yield run, target, accuracies.mean(axis=1)

@@ -41,35 +41,21 @@ def worst_group_candidates(sweep: Sweep, rule: str = "worst-group") -> pd.DataFr
     `validation` is what the rule ranks by; `test` is the worst group's accuracy under every rule.
     """
     sweep = with_averages(sweep)
-    records = sweep.records
-    ranked = "/".join(GROUP_RULES[check_choice("rule", rule, GROUP_RULES)])
-    wanted = list(dict.fromkeys([ranked, "worst_group_accuracy/test", "accuracy/test"]))
-    overall = records["domain"].isna() & records["group"].isna() & records["split"].notna()
-    overall &= records["metric"].isin([name.split("/")[0] for name in wanted])
-    records = records[overall]
-    names = records["metric"].astype(str) + "/" + records["split"].astype(str)
-    records = records.assign(name=names)[names.isin(wanted)]
-    wide = records.pivot_table(index=["run", "step"], columns="name", values="value", observed=True)
-    wide = wide.reindex(columns=wanted)
-    last = wide.reset_index().sort_values("step", kind="stable").drop_duplicates("run", keep="last").set_index("run")
-    last = last.dropna(subset=[ranked, "worst_group_accuracy/test"])
-    last.index = last.index.astype(object)
-    runs = sweep.finished()
-    usable = runs.index.isin(last.index) & ~runs.index.isin(sweep.diverged().index)
-    chosen = runs.loc[usable, ["dataset", "algorithm", "trial", "hparams_seed", "setting"]]
-    numbers = last.reindex(chosen.index)
-    return (
-        chosen.assign(
-            test_domain=None,
-            run=chosen.index,
-            step=numbers["step"].astype(int),
-            validation=numbers[ranked],
-            test=numbers["worst_group_accuracy/test"],
-            average=numbers["accuracy/test"],
-        )
-        .sort_values("hparams_seed", kind="stable")
-        .reset_index(drop=True)[_COLUMNS]
-    )
+    records, keys = sweep.records, ["run", "step", "metric", "split"]
+    wanted = {
+        "validation": GROUP_RULES[check_choice("rule", rule, GROUP_RULES)],
+        "test": ("worst_group_accuracy", "test"),
+        "average": ("accuracy", "test"),
+    }
+    overall = records[records["domain"].isna() & records["group"].isna() & records["split"].notna()]
+    overall = overall.drop_duplicates(keys, keep="last").astype({"run": object, "metric": object, "split": object})
+    wide = overall.set_index(keys)["value"].unstack(["metric", "split"]).reindex(columns=list(wanted.values()))
+    wide = wide.set_axis(list(wanted), axis=1).dropna(how="all").reset_index("step")
+    last = wide.groupby(level="run").tail(1).dropna(subset=["validation", "test"])
+    runs = sweep.finished().drop(sweep.diverged().index, errors="ignore")
+    found = runs[["dataset", "algorithm", "trial", "hparams_seed", "setting"]].join(last, how="inner")
+    found = found.assign(test_domain=None, run=found.index, step=found["step"].astype(int))
+    return found.sort_values("hparams_seed", kind="stable").reset_index(drop=True)[_COLUMNS]
 
 
 def finalists(candidates: pd.DataFrame, top: int = FINALISTS) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._format import join_names, pluralize
+from momentalign._table_spec import resolve_spec
 from momentalign._validation import check_choice, check_count, check_names
 from momentalign.algorithms import PLAIN_MODELS, find_algorithm
 from momentalign.data import DomainDataset, load_dataset
@@ -171,7 +172,7 @@ def make_probe_plan(
         overrides: Fixed hyper-parameters.
         **options: Of :func:`momentalign.probing.make_probe_config`: solver, recipe, record_every.
     """
-    from momentalign.probing import ProbeData, grid_size, make_probe_config
+    from momentalign.probing import ProbeData, make_probe_config, method_grid, recipe_for
     from momentalign.tables import MissingColumnError
 
     for rule in check_names("rules", rules):
@@ -179,21 +180,19 @@ def make_probe_plan(
             raise ValueError(f"Probes cannot be selected by {rule}. Use --select {', '.join(GROUP_RULES)}.")
     check_count("trials", trials, 1)
     _check_names(datasets, algorithms)
-    grid_options = {name: value for name, value in options.items() if name in ("solver", "recipe")}
+    solver, recipe = options.get("solver", "converged"), recipe_for(options.get("recipe", "table"))
     builder = _PlanBuilder()
     for dataset in datasets:
         try:
-            domains = ProbeData.from_file(dataset).domain_names
+            data = ProbeData.from_file(dataset)
         except MissingColumnError as error:
             raise ValueError(f"Probes need labels, domains and the splits train, val and test. {error}") from None
         for algorithm in algorithms:
-            sets = grid_size(dataset, algorithm, **grid_options)
+            sets = len(method_grid(algorithm, solver, recipe, train_rows=len(data.rows("train"))))
             sets = sets if hparams is None else min(sets, check_count("hparams", hparams, 1))
             for trial, number in itertools.product(range(trials), range(sets)):
-                config = make_probe_config(
-                    dataset, algorithm, hparams_seed=number, trial=trial, hparams=overrides, **options
-                )
-                builder.add(config, domains, rules)
+                about = {"hparams_seed": number, "trial": trial, "hparams": overrides, "data": data, **options}
+                builder.add(make_probe_config(resolve_spec(dataset), algorithm, **about), data.domain_names, rules)
     return builder.plan()
 
 

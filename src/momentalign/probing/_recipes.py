@@ -2,16 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from momentalign._validation import check_choice
-from momentalign.probing._methods import ALIGNMENT_GRID, SOLVERS, find_method
+from momentalign.probing._methods import ALIGNMENT_GRID, BATCH, SOLVERS, find_method
 from momentalign.published import BEST_PROBES, published_as
-
-BATCH = 500
-"""Rows of a batch of SGD."""
 
 
 def count_batches(rows: int, size: int = BATCH) -> int:
@@ -28,7 +25,6 @@ class ProbeRecipe:
         epochs: Passes over the training rows (SGD).
         anneal_steps: Annealing steps to search (SGD); None takes five values up to nearly all steps.
         isr_class: Class that ISR compares, as an index; None chooses by worst-group validation accuracy.
-        best: The published best hyper-parameters of some methods.
         unit_scale: Whether features are scaled to a mean square of one; the published weights are for unscaled ones.
         more_weights: Weights that the grids of moment alignment have beside the published ones.
         counting: Methods whose annealing steps count the batches of validation and test rows after each epoch.
@@ -38,20 +34,15 @@ class ProbeRecipe:
     epochs: int = 50
     anneal_steps: tuple[int, ...] | None = None
     isr_class: int | None = None
-    best: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     unit_scale: bool = False
     more_weights: tuple[float, ...] = ()
     counting: tuple[str, ...] = ()
-
-    def steps(self, train_rows: int) -> int:
-        """Steps of SGD."""
-        return count_batches(train_rows) * self.epochs
 
     def anneal_grid(self, train_rows: int) -> tuple[int, ...]:
         """Annealing steps to search."""
         if self.anneal_steps is not None:
             return self.anneal_steps
-        quarter = round(0.24 * self.steps(train_rows))  # as in the published grids, but for rounding
+        quarter = round(0.24 * count_batches(train_rows) * self.epochs)  # as in the published grids, but for rounding
         return tuple(dict.fromkeys(quarter * k for k in range(5)))
 
     def training_step(self, count: int, *, train_rows: int, evaluation_rows: Sequence[int]) -> int:
@@ -66,19 +57,15 @@ class ProbeRecipe:
         return epochs * train + min(left, train)
 
 
-def _best(name: str) -> dict[str, Mapping[str, float]]:
-    return {method: {hparam: values[name] for hparam, values in BEST_PROBES[method].items()} for method in BEST_PROBES}
-
-
 def _released(recipe: ProbeRecipe, weight: float) -> ProbeRecipe:
     """A recipe as the public code runs it."""
     counting = ("fishr", "hgp", "hgp-product")
     return replace(recipe, name=f"{recipe.name}-released", more_weights=(weight,), counting=counting)
 
 
-_WATERBIRDS = ProbeRecipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0, _best("waterbirds"))
-_CELEBA = ProbeRecipe("celeba", 50, tuple(range(0, 16001, 4000)), 0, _best("celeba"))
-_MULTINLI = ProbeRecipe("multinli", 3, tuple(range(0, 1201, 300)), 2, _best("multinli"))
+_WATERBIRDS = ProbeRecipe("waterbirds", 300, tuple(range(0, 2801, 700)), 0)
+_CELEBA = ProbeRecipe("celeba", 50, tuple(range(0, 16001, 4000)), 0)
+_MULTINLI = ProbeRecipe("multinli", 3, tuple(range(0, 1201, 300)), 2)
 
 _RECIPES = {
     recipe.name: recipe
@@ -122,11 +109,12 @@ def method_grid(
             f"'{name}' is fitted by solver '{method.solvers[0]}' only, but 'solver' is '{solver}'. Use that solver, or "
             "leave the method out."
         )
-    grid = dict(method.grid) if solver in method.tuned else {}
+    grid = {} if method.limit and solver == "converged" else dict(method.grid)
     grid = {
         key: (*recipe.more_weights, *values) if values is ALIGNMENT_GRID else values for key, values in grid.items()
     }
-    best = dict(recipe.best.get(published_as(name), {}))
+    data, published = recipe.name.removesuffix("-released"), BEST_PROBES.get(published_as(name), {})
+    best = {key: values[data] for key, values in published.items() if data in values}
     if solver == "sgd" and method.penalty is not None:
         grid["anneal_steps"] = recipe.anneal_grid(train_rows)
         if name in recipe.counting:
