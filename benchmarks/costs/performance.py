@@ -15,7 +15,13 @@ from benchmarks.pages import PageContent, StudyPage
 from benchmarks.records import Line
 from momentalign.bench._results import _UNITS
 
-UNITS = {**_UNITS, "eager call": "× cross-entropy", "kernels": "× with kernels", "searches": "× scikit-learn's", "worst groups": "× plain"}
+UNITS = {
+    **_UNITS,
+    "eager call": "× cross-entropy",
+    "kernels": "× with kernels",
+    "searches": "× scikit-learn's",
+    "worst groups": "× plain",
+}
 """Headings of the ratios by table; all others are in units of ERM."""
 CUDA = {
     "cuda-bench": (
