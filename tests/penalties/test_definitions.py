@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import jacrev
 
 from momentalign import CMA, CORAL, HGP, IRM, MMD, Fishr, Hutchinson, MomentAlignment, VREx
+from momentalign._batch import HeadBatch
 from tests.penalties.agreement import assert_agrees
 from tests.references import (
     CASES,
@@ -133,6 +134,20 @@ def test_value_and_gradients(name: str, case: Case) -> None:
     assert_agrees(
         seeded, partial(definition, case.loss), make_batch(case.loss, n=n, balance=case.balance, bias=case.bias)
     )
+
+
+@each_case
+@pytest.mark.parametrize("name", ["irm", "hgp-mean", "hgp-product", "hutchinson", "hutchinson-classes"])
+def test_large_heads_by_grams(name: str, case: Case) -> None:
+    make, definition = DEFINITIONS[name]
+    penalty = make(loss=case.loss, bias=case.bias)
+
+    def by_grams(*inputs: Tensor) -> Tensor:
+        terms = penalty.by_grams(penalty.rows(HeadBatch(*inputs)))
+        return sum(penalty.weights[term] * value for term, value in terms.items())
+
+    batch = make_batch(case.loss, balance=case.balance, bias=case.bias)
+    assert_agrees(by_grams, partial(definition, case.loss), batch)
 
 
 @each_case
