@@ -189,6 +189,16 @@ def test_fishr_over_steps(case: Case, decay: float) -> None:
         assert_agrees(penalty, definition, batch)
 
 
+@each_case
+def test_fishr_vectors_are_those_of_its_term(case: Case) -> None:
+    """Full-batch fits take them: the variances without a moving average."""
+    penalty = Fishr(momentum=0.0, loss=case.loss, bias=case.bias)
+    inputs = make_batch(case.loss, balance=case.balance, bias=case.bias).inputs
+    rows = penalty.rows(HeadBatch(*inputs))
+    (vectors,) = penalty.vectors(rows).values()
+    torch.testing.assert_close(rows.mean_square(vectors), penalty(*inputs), rtol=1e-12, atol=0)
+
+
 def test_irm_scale_counts_rows_within_their_domain() -> None:
     """Shuffling domains among each other keeps every domain's own order of rows; a single row has no second half."""
     inputs, penalty = make_batch("cross_entropy").inputs, IRM(version="scale")
