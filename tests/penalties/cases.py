@@ -73,6 +73,13 @@ def seeded(penalty: Callable[..., Any], *inputs: Tensor) -> Any:
     return penalty(*inputs)
 
 
+def value_and_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> list[Tensor]:
+    """The value and its gradients in features and logits, zero where it does not depend on them."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs[:2]]
+    value = seeded(function, *leaves, *inputs[2:])
+    return [value.detach(), *torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)]
+
+
 _orders = partial(MomentAlignment, {1: 0.3, 2: 2.1, 3: 0.7})
 _cma = partial(CMA, 0.3, 2.1)
 _remembering = {"remembers": True, "needs_number": True}

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
 from momentalign import CMA
-from tests.penalties.cases import CASES, Case, Inputs, seeded
+from tests.penalties.cases import CASES, Case, value_and_gradients
 from tests.references import assert_equal
 
 # Tracing a custom autograd function, torch instantiates its base class and warns of that itself.
@@ -27,20 +27,13 @@ def number(case: Case) -> int | None:
     return 3 if case.needs_number else None
 
 
-def value_and_gradients(function, inputs: Inputs) -> list[torch.Tensor]:
-    features, logits = inputs[0].clone().requires_grad_(), inputs[1].clone().requires_grad_()
-    value = seeded(function, features, logits, *inputs[2:])
-    gradients = torch.autograd.grad(value, [features, logits], allow_unused=True, materialize_grads=True)
-    return [value.detach(), *gradients]
-
-
 @pytest.mark.parametrize("case", STATELESS, ids=str)
 def test_one_graph(case: Case) -> None:
     eager, penalty = (case.make(num_domains=number(case), anneal_steps=1) for _ in range(2))
     compiled = torch.compile(penalty, fullgraph=True, backend="aot_eager")
     for seed in range(3):
         inputs = case.batch(seed)
-        for mine, its in zip(value_and_gradients(compiled, inputs), value_and_gradients(eager, inputs), strict=True):
+        for mine, its in zip(value_and_gradients(compiled, *inputs), value_and_gradients(eager, *inputs), strict=True):
             assert_equal(mine, its, 1e-12)
     assert penalty.step.item() == 3
 
@@ -51,7 +44,7 @@ def test_default_backend() -> None:
     case = next(case for case in CASES if case.name == "cma-auto")
     inputs = case.batch(dtype=torch.float32)
     compiled = torch.compile(CMA(), fullgraph=True)
-    for mine, its in zip(value_and_gradients(compiled, inputs), value_and_gradients(CMA(), inputs), strict=True):
+    for mine, its in zip(value_and_gradients(compiled, *inputs), value_and_gradients(CMA(), *inputs), strict=True):
         assert_equal(mine, its, 3e-5)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import jacrev
 
 from momentalign import CMA, CORAL, HGP, IRM, MMD, Fishr, Hutchinson, MomentAlignment, VREx
+from momentalign._batch import HeadBatch
 from tests.penalties.agreement import assert_agrees
 from tests.references import (
     CASES,
@@ -136,6 +137,20 @@ def test_value_and_gradients(name: str, case: Case) -> None:
 
 
 @each_case
+@pytest.mark.parametrize("name", ["irm", "hgp-mean", "hgp-product", "hutchinson", "hutchinson-classes"])
+def test_large_heads_by_grams(name: str, case: Case) -> None:
+    make, definition = DEFINITIONS[name]
+    penalty = make(loss=case.loss, bias=case.bias)
+
+    def by_grams(*inputs: Tensor) -> Tensor:
+        terms = penalty.by_grams(penalty.rows(HeadBatch(*inputs)))
+        return sum(penalty.weights[term] * value for term, value in terms.items())
+
+    batch = make_batch(case.loss, balance=case.balance, bias=case.bias)
+    assert_agrees(by_grams, partial(definition, case.loss), batch)
+
+
+@each_case
 @pytest.mark.parametrize("route", ["auto", "gram", "direct", "pairwise"])
 def test_moment_alignment_by_every_route(case: Case, route: str) -> None:
     weights = {order: 1 + order / 2 for order in ORDERS[case.loss] if route in routes(case.loss, order)}
@@ -172,6 +187,16 @@ def test_fishr_over_steps(case: Case, decay: float) -> None:
     for seed, domains in enumerate((some, all_domains, some, all_domains)):
         batch = make_batch(case.loss, n=11 + seed, domains=domains, balance=case.balance, bias=case.bias, seed=seed)
         assert_agrees(penalty, definition, batch)
+
+
+@each_case
+def test_fishr_vectors_are_those_of_its_term(case: Case) -> None:
+    """Full-batch fits take them: the variances without a moving average."""
+    penalty = Fishr(momentum=0.0, loss=case.loss, bias=case.bias)
+    inputs = make_batch(case.loss, balance=case.balance, bias=case.bias).inputs
+    rows = penalty.rows(HeadBatch(*inputs))
+    (vectors,) = penalty.vectors(rows).values()
+    torch.testing.assert_close(rows.mean_square(vectors), penalty(*inputs), rtol=1e-12, atol=0)
 
 
 def test_irm_scale_counts_rows_within_their_domain() -> None:

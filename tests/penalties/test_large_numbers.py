@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from momentalign import CMA, HGP, MMD, Fishr
-from tests.penalties.cases import CASES, Case
+from tests.penalties.cases import CASES, Case, value_and_gradients
 from tests.references import assert_equal, make_batch
 
 
@@ -63,10 +63,6 @@ def test_without_checks_overflow_is_not_a_number() -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.initial_weight == 0], ids=str)
 def test_nothing_is_left_of_an_overflow_before_the_boundary(case: Case) -> None:
     features, logits, targets, domains = case.batch(dtype=torch.float32)
-    features, logits = (1e30 * features).requires_grad_(), logits.requires_grad_()
     penalty = case.make(anneal_steps=2, validate=False)
     for _ in range(2):
-        value = penalty(features, logits, targets, domains)
-        slopes = torch.autograd.grad(value, (features, logits), allow_unused=True, materialize_grads=True)
-        assert value == 0
-        assert not any(slope.any() for slope in slopes)
+        assert not any(found.any() for found in value_and_gradients(penalty, 1e30 * features, logits, targets, domains))

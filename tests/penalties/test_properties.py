@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from momentalign import MomentAlignment
-from tests.penalties.cases import CASES, Case, Inputs, seeded
+from tests.penalties.cases import CASES, Case, Inputs, seeded, value_and_gradients
 from tests.references import LABELS, assert_equal, make_batch
 
 pytestmark = pytest.mark.slow
@@ -24,10 +24,6 @@ def identical_domains(case: Case, dtype: torch.dtype) -> Inputs:
 
 def rows_of(*sizes: int) -> torch.Tensor:
     return torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
-
-
-def gradients(value: torch.Tensor, *inputs: torch.Tensor) -> list[torch.Tensor]:
-    return list(torch.autograd.grad(value, inputs, allow_unused=True, materialize_grads=True))
 
 
 @all_cases
@@ -74,11 +70,9 @@ def test_order_three_is_not_negative() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_finite_for_huge_logits(case: Case, dtype: torch.dtype) -> None:
     features, logits, targets, domains = case.batch(dtype=dtype)
-    features, logits = features.requires_grad_(), (1e4 * logits).requires_grad_()
-    value = case.value(features, logits, targets, domains)
-    assert value.dtype == torch.float32
-    assert value.isfinite()
-    assert all(gradient.isfinite().all() for gradient in gradients(value, features, logits))
+    found = value_and_gradients(case.value, features, 1e4 * logits, targets, domains)
+    assert found[0].dtype == torch.float32
+    assert all(tensor.isfinite().all() for tensor in found)
 
 
 @pytest.mark.cpu_bfloat16
@@ -99,10 +93,9 @@ def test_computes_in_float32_under_autocast(case: Case) -> None:
 
 @all_cases
 def test_adds_a_gradient_where_it_should(case: Case) -> None:
-    features, logits, targets, domains = case.batch()
-    parts = {"features": features.requires_grad_(), "logits": logits.requires_grad_()}
-    found = gradients(case.value(features, logits, targets, domains), *parts.values())
-    assert tuple(name for name, gradient in zip(parts, found, strict=True) if gradient.any()) == case.reaches
+    _, *found = value_and_gradients(case.value, *case.batch())
+    reached = [name for name, gradient in zip(("features", "logits"), found, strict=True) if gradient.any()]
+    assert tuple(reached) == case.reaches
 
 
 @all_cases
@@ -122,11 +115,10 @@ def test_one_domain_is_zero_with_one_warning(case: Case) -> None:
 @pytest.mark.parametrize("sizes", [(1, 1), (11, 10), (1, 1, 19), (1, 1, 1)], ids=str)
 def test_defined_for_few_domains_and_single_rows(case: Case, sizes: tuple[int, ...]) -> None:
     features, logits, targets, _ = (tensor[: sum(sizes)] for tensor in case.batch(dtype=torch.float32))
-    value = case.value(features.requires_grad_(), logits.requires_grad_(), targets, rows_of(*sizes))
-    assert value.isfinite()
+    found = value_and_gradients(case.value, features, logits, targets, rows_of(*sizes))
+    assert all(tensor.isfinite().all() for tensor in found)
     # A variance within a domain or a product of two halves of it is 0 where it has a single row.
-    assert value.item() != 0 or (max(sizes) == 1 and case.name.startswith(("fishr", "irm-scale")))
-    assert all(gradient.isfinite().all() for gradient in gradients(value, features, logits))
+    assert found[0].item() != 0 or (max(sizes) == 1 and case.name.startswith(("fishr", "irm-scale")))
 
 
 @all_cases

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from momentalign.penalties import DomainPenalty
-from tests.penalties.cases import CASES, Case, seeded
+from tests.penalties.cases import CASES, Case, value_and_gradients
 
 pytestmark = pytest.mark.slow
 
@@ -46,12 +46,7 @@ def test_goes_on_identically(case: Case, duplicate: Callable[[Case, DomainPenalt
         penalty(*case.batch(seed, n=size, domains=(0, 1, 2)[: 2 + (seed > 0)]))
     twin = duplicate(case, penalty)
     for seed in range(3, 6):
-        results = []
-        for each in (penalty, twin):
-            features, logits, targets, domains = case.batch(seed)
-            value = seeded(each, features.requires_grad_(), logits.requires_grad_(), targets, domains)
-            inputs = [features, logits]
-            results.append([value, *torch.autograd.grad(value, inputs, allow_unused=True, materialize_grads=True)])
+        results = [value_and_gradients(each, *case.batch(seed)) for each in (penalty, twin)]
         assert all(torch.equal(mine, its) for mine, its in zip(*results, strict=True))
         assert (results[0][0] != 0).item() == (seed >= 4 or case.initial_weight > 0)
     assert penalty.step.item() == twin.step.item() == 6

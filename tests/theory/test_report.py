@@ -57,8 +57,8 @@ def test_frame_and_tables_have_the_matrices() -> None:
     bounds = dict(report.tables()["Bounds on the transfer to a target in the hull"])
     full = report.taylor[2, "full"]
     assert bounds["mixture_one_sided"] == f"{report.bounds.mixture_one_sided:.4g}"
-    assert bounds["taylor_2 full mixture"] == f"{full.mixture(report.bounds.gap):.4g}"
-    assert bounds["taylor_2 irm mixture"] == f"{report.taylor[2, 'irm'].mixture(0.0):.4g}"
+    assert bounds["taylor_2 mixture"] == f"{full.mixture(report.bounds.gap):.4g}"
+    assert bounds["taylor_2 mixture with remainder"] == f"{full.mixture(report.bounds.gap, remainder=True):.4g}"
 
 
 def test_frame_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,11 +98,10 @@ class TransferReport:
             if "square" not in title and "remainder" not in title:
                 found[title] = _table(["", *self.names], self.names, matrix)
         bounds = dict(vars(self.bounds))
-        for (r, form), bound in self.taylor.items():
-            gap = 0.0 if form == "irm" else self.bounds.gap
-            bounds[f"taylor_{r} {form} mixture"] = bound.mixture(gap)
-            if form == "full":
-                bounds[f"taylor_{r} full mixture with remainder"] = bound.mixture(gap, remainder=True)
+        for r in self.norms:
+            bound, gap = self.taylor[r, "full"], self.bounds.gap
+            bounds[f"taylor_{r} mixture"] = bound.mixture(gap)
+            bounds[f"taylor_{r} mixture with remainder"] = bound.mixture(gap, remainder=True)
         found["Bounds on the transfer to a target in the hull"] = _table(["", "value"], bounds, bounds.values())
         if self.target is not None:
             errors = {name: value for name, value in vars(self.target).items() if np.ndim(value) == 0}
