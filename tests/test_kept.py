@@ -72,7 +72,7 @@ KEPT = {
     "generated input and the soak": """
         generated/test_command_lines.py::test_command_lines
         generated/test_penalties.py::test_a_penalty_refuses_anything_else_in_words
-        generated/test_estimators.py::test_classifier
+        generated/test_estimators.py::test_estimators
         integration/test_soak.py::test_some_attacks_on_probe_are_survived""",
     "the encoder's kernel of ReLU and GroupNorm": """
         encoders/test_fused_norm.py::test_value_and_gradients""",
