@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
-_MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""Limit of a container."""
+_CONTAINER = Path("/sys/fs/cgroup")
 
 _BFLOAT16_STEP = """
 import torch
@@ -21,25 +20,28 @@ loss.backward()
 
 
 def available_cores() -> int:
-    """Number of cores that this process may use; in a container perhaps fewer than the machine has."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS and Windows
-        return os.cpu_count() or 1
+    """Number of cores that this process may use: in a container, or with a quota, fewer than the machine has."""
+    from joblib import cpu_count  # type: ignore[import-untyped]  # ships no types
+
+    return int(cpu_count())
 
 
-def available_memory(meminfo: Path = Path("/proc/meminfo"), limit: Path = _MEMORY_LIMIT) -> int | None:
+def available_memory(meminfo: Path = Path("/proc/meminfo"), container: Path = _CONTAINER) -> int | None:
     """Bytes that this process may still use: in a container perhaps fewer than the machine has; None if unknown."""
     found = []
     with suppress(OSError, ValueError, StopIteration):
-        line = next(line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:"))
-        found.append(1024 * int(line.split()[1]))
-    with suppress(OSError, ValueError):  # no container, or "max"
-        found.append(int(limit.read_text()))
+        found.append(1024 * _field(meminfo, "MemAvailable:"))
+    with suppress(OSError, ValueError, StopIteration):  # no container, or "max"
+        limit, used = (int((container / f"memory.{name}").read_text()) for name in ("max", "current"))
+        found.append(limit - used + _field(container / "memory.stat", "inactive_file"))  # which makes room
     if not found:
         with suppress(AttributeError, ValueError, OSError):  # Windows
             found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(found, default=None)
+
+
+def _field(path: Path, name: str) -> int:
+    return next(int(line.split()[1]) for line in path.read_text().splitlines() if line.split()[0] == name)
 
 
 def is_ours(filename: str) -> bool:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from momentalign._machine import available_cores
 from momentalign.runs import is_busy, record_failure, run_state
 from momentalign.selection import read_runs
 from momentalign.sweep import LocalEngine, _jobs, _local, run_sweep
@@ -51,7 +52,7 @@ def test_processes_start_those_that_read_images_as_any_other_would(tmp_path, eng
 
 
 def test_processes_are_divided_among_gpus_and_cores(monkeypatch):
-    cores = len(os.sched_getaffinity(0))
+    cores = available_cores()
     assert LocalEngine(accelerator="cpu").slots == cores
     assert LocalEngine(1, accelerator="cpu").threads == cores
     assert LocalEngine(4 * cores, accelerator="cpu").threads == 1

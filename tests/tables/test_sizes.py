@@ -107,11 +107,13 @@ def test_files_are_read_where_the_memory_is_unknown(tmp_path: Path, monkeypatch:
 
 
 def test_memory_of_the_machine_and_of_a_container(tmp_path: Path) -> None:
-    meminfo, limit, none = tmp_path / "meminfo", tmp_path / "memory.max", tmp_path / "none"
+    meminfo, container, none = tmp_path / "meminfo", tmp_path, tmp_path / "none"
     meminfo.write_text("MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    4000 kB\n")
-    limit.write_text("max\n")
-    assert available_memory(meminfo, none) == available_memory(meminfo, limit) == 4000 * 1024
-    limit.write_text("1000\n")
-    assert available_memory(meminfo, limit) == available_memory(none, limit) == 1000
+    (container / "memory.current").write_text("900\n")
+    (container / "memory.stat").write_text("anon 500\nactive_file 100\ninactive_file 300\n")
+    (container / "memory.max").write_text("max\n")
+    assert available_memory(meminfo, none) == available_memory(meminfo, container) == 4000 * 1024
+    (container / "memory.max").write_text("1000\n")
+    assert available_memory(meminfo, container) == available_memory(none, container) == 1000 - 900 + 300
     physical = available_memory(none, none)
     assert physical is None or physical > 2**28
