@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from momentalign.linear import AlignmentObjective, SortedRows, fit_head, fit_least_squares
+from momentalign.linear import AlignmentObjective, SortedRows, fit_head
 from momentalign.linear._solver import Preconditioner, Solution, ValueAndGradient, solve
 from tests.linear.problems import make_problem
 
@@ -82,17 +82,6 @@ def test_ordinary_fits_converge_in_any_units(classes: int, size: float) -> None:
     for weights in ({}, {1: 1.0}, {1: 10.0}, {1: 1.0, 2: 1.0}):
         for tol in (1e-4, 1e-8):
             assert fit_head(size * problem.features, problem.targets, problem.domains, weights, tol=tol).converged
-
-
-@pytest.mark.parametrize("unit", [1e-10, 1e-6, 1e6])
-def test_the_unit_of_the_targets_does_not_change_a_regression(unit: float) -> None:
-    problem = make_problem(2, n=200)
-    targets = problem.features @ np.array([[1.0], [-1.0], [0.5], [2.0]]) + problem.targets[:, None]
-    columns = (problem.features, targets, problem.domains)
-    expected = fit_least_squares(*columns, 10.0, tol=1e-6)
-    head = fit_least_squares(problem.features, unit * targets, problem.domains, 10.0 * unit**2, tol=1e-6)
-    assert head.converged
-    np.testing.assert_allclose(head.coef / unit, expected.coef, rtol=1e-4)
 
 
 def test_a_gradient_of_the_tolerance_has_converged() -> None:

@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from momentalign._types import Array, Integers
-from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
+from momentalign.linear._objective import Objective
 from momentalign.linear._path import HeadCallback, solve_path
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, solve, warn_if_stopped
@@ -36,7 +36,7 @@ def solve_group_dro(
     `tol` is the duality gap relative to the loss of a head of zeros; `watch` is called with the worst loss and the head
     after every accepted move.
     """
-    objective = AlignmentObjective(rows, classes, l2=l2)
+    objective = Objective(rows, classes, l2=l2)
     zero = np.zeros(objective.shape[0] * objective.shape[1])
     # Finer than elsewhere: the domains' losses move by the first order of what is left of the gradient, not the second.
     size, gap = 1e-3 * tol * float(np.abs(objective(zero)[1]).max()), tol * float(np.log(classes))
@@ -49,8 +49,8 @@ def solve_group_dro(
 
     def best_response(weights: Array, start: Array) -> tuple[Solution, Array]:
         """The head at fixed weights of the domains, e weighing q_e instead of 1/K, and the domains' losses."""
-        shares = rows.shares * np.repeat(weights * rows.number, np.diff(rows.starts))
-        weighted = AlignmentObjective(replace(rows, shares=shares), classes, l2=l2)
+        shares = rows.shares * np.repeat(weights * rows.number, rows.sizes)
+        weighted = Objective(replace(rows, shares=shares), classes, l2=l2)
         solution = solve(weighted, start, weighted.coordinates, tol=size, max_iter=max_iter)
         return solution, objective.domain_losses(solution.head)
 

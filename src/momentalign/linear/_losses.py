@@ -15,8 +15,9 @@ from momentalign._types import Array, Integers
 
 
 class LossState(NamedTuple):
-    """Losses (n,), residuals (n, o), and P (n, C), or of one logit the variance and the skew (n, 2)."""
+    """Logits (n, o), losses (n,), residuals (n, o), and P (n, C), or of one logit variance and skew (n, 2)."""
 
+    logits: Array
     losses: Array
     residuals: Array
     parts: Array
@@ -44,9 +45,8 @@ class BinaryLoss:
         losses = np.log1p(small) + np.maximum(-margin, 0.0)
         total = 1.0 + small
         residuals = -sign * np.where(margin >= 0, small, 1.0) / total
-        return LossState(
-            losses[:, 0], residuals, np.hstack([small / np.square(total), np.copysign((1.0 - small) / total, -Z)])
-        )
+        parts = np.hstack([small / np.square(total), np.copysign((1.0 - small) / total, -Z)])
+        return LossState(Z, losses[:, 0], residuals, parts)
 
     def coordinates(self, order: int, state: LossState) -> Array:
         """S of an order; not negative at order 2."""
@@ -86,7 +86,7 @@ class SoftmaxLoss:
         # The likely class's residual is minus the others' sum: 1 − p would lose its digits.
         residuals[rows, targets] = 0.0
         residuals[rows, targets] = -residuals.sum(1)
-        return LossState(losses, residuals, P)
+        return LossState(Z, losses, residuals, P)
 
     def coordinates(self, order: int, state: LossState) -> Array:
         """S of an order; not negative at order 2."""

@@ -1,11 +1,12 @@
 """A linear classifier whose derivatives agree across domains."""
 
-from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear import fit_head
-from momentalign.sklearn._base import FitRows, LinearEstimator, LogitClassifier
+from dataclasses import KW_ONLY, dataclass
+
+from momentalign.sklearn._base import AlignedModel, LogitClassifier
 
 
-class MomentAlignedClassifier(LogitClassifier, LinearEstimator):
+@dataclass(eq=False, repr=False)
+class MomentAlignedClassifier(LogitClassifier, AlignedModel):
     r"""Logistic regression whose gradients and Hessians agree across domains.
 
     Minimises the mean over domains of each domain's mean cross-entropy, plus half of `l2` times the squared norm of the
@@ -46,43 +47,11 @@ class MomentAlignedClassifier(LogitClassifier, LinearEstimator):
         array(['yes'], dtype='<U3')
     """
 
-    def __init__(
-        self,
-        gradient_weight: float = 1.0,
-        hessian_weight: float = 0.0,
-        *,
-        l2: float | None = None,
-        scaling: str = "relative",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-    ) -> None:
-        self.gradient_weight = gradient_weight
-        self.hessian_weight = hessian_weight
-        self.l2 = l2
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def _fit(self, rows: FitRows) -> None:
-        head = fit_head(
-            rows.features,
-            rows.targets,
-            rows.domains,
-            {1: self.gradient_weight, 2: self.hessian_weight},
-            classes=len(self.classes_),
-            sample_weight=rows.weights,
-            l2=rows.unit_l2 if self.l2 is None else self.l2,
-            scaling=self.scaling,
-            bias=self.fit_intercept,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        self._store(head)
-
-    def _check_parameters(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
-        for name in ("tol", "gradient_weight", "hessian_weight", *(["l2"] if self.l2 is not None else [])):
-            check_weight(name, getattr(self, name))
-        check_count("max_iter", self.max_iter, 1)
+    gradient_weight: float = 1.0
+    hessian_weight: float = 0.0
+    _: KW_ONLY
+    l2: float | None = None
+    scaling: str = "relative"
+    fit_intercept: bool = True
+    tol: float = 1e-4
+    max_iter: int = 1000

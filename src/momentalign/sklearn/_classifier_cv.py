@@ -1,18 +1,16 @@
 """A classifier that chooses its weights inside the training domains."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from numpy.typing import NDArray
+from dataclasses import KW_ONLY, dataclass
 
 from momentalign._validation import check_weight
-from momentalign.linear import LinearHead, fit_path, rescale
+from momentalign.linear import LinearHead, rescale
 from momentalign.sklearn._base import FitRows, LogitClassifier
-from momentalign.sklearn._candidates import Setting
-from momentalign.sklearn._scoring import Scorer
-from momentalign.sklearn._search import WeightSearch
+from momentalign.sklearn._rule import Scorer
+from momentalign.sklearn._search import Setting, WeightSearch
 
 
+@dataclass(eq=False, repr=False)
 class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
     r"""Logistic regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
@@ -84,37 +82,22 @@ class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
         (5, (5,), (5, 3))
     """
 
+    gradient_weights: Sequence[float] = (1.0,)
+    hessian_weights: Sequence[float] = ()
+    l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0)
+    _: KW_ONLY
+    scoring: str | Scorer | None = None
+    rule: str = "cautious"
+    folds: int | None = None
+    scaling: str = "relative"
+    fit_intercept: bool = True
+    tol: float = 1e-5
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    callback: Callable[[int, int], None] | None = None
+
     incumbent = "LogisticRegression"
     default_scoring = "balanced_accuracy"
-
-    def __init__(
-        self,
-        gradient_weights: Sequence[float] = (1.0,),
-        hessian_weights: Sequence[float] = (),
-        l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0),
-        *,
-        scoring: str | Scorer | None = None,
-        rule: str = "cautious",
-        folds: int | None = None,
-        scaling: str = "relative",
-        fit_intercept: bool = True,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        callback: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self.gradient_weights = gradient_weights
-        self.hessian_weights = hessian_weights
-        self.l2_factors = l2_factors
-        self.scoring = scoring
-        self.rule = rule
-        self.folds = folds
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.callback = callback
 
     def _fit(self, rows: FitRows) -> None:
         chosen = self._search(rows)
@@ -122,10 +105,6 @@ class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
         (fitted,) = self._path(rows, [chosen], self.tol)
         head, self.scale_ = self._rescale(fitted, rows, chosen)
         self._store(head)
-
-    def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
-        labels: NDArray[Any] = self.classes_[targets]
-        return labels
 
     def _weights(self) -> list[tuple[float, float]]:
         gradient, hessian = (
@@ -142,18 +121,3 @@ class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
             return head, 1.0
         l2 = setting["l2_factor"] * rows.unit_l2
         return rescale(head, rows.features, rows.targets, rows.domains, sample_weight=rows.weights, l2=l2)
-
-    def _path(self, rows: FitRows, settings: Sequence[Setting], tol: float) -> list[LinearHead]:
-        return fit_path(
-            rows.features,
-            rows.targets,
-            rows.domains if settings[0]["balanced"] else None,
-            [{1: setting["gradient_weight"], 2: setting["hessian_weight"]} for setting in settings],
-            classes=len(self.classes_),
-            sample_weight=rows.weights,
-            l2=[setting["l2_factor"] * rows.unit_l2 for setting in settings],
-            scaling=self.scaling,
-            bias=self.fit_intercept,
-            tol=tol,
-            max_iter=self.max_iter,
-        )

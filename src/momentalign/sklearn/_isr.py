@@ -1,12 +1,14 @@
 """Invariant-feature subspace recovery: find the directions in which domains differ within a class, and shrink them."""
 
 from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,21 +17,15 @@ from momentalign._validation import check_count, check_nonnegative
 from momentalign.sklearn._base import DomainEstimator
 
 
+@dataclass(eq=False, repr=False)
 class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DomainEstimator, ABC):  # type: ignore[misc]  # no types
     """PCA, a rotation whose first coordinates are the spurious ones, and their scale; see :class:`ISRMean`."""
 
-    def __init__(
-        self,
-        n_spurious: int | None = None,
-        *,
-        n_components: int | None = 100,
-        target_class: object = None,
-        scale: float = 0.0,
-    ) -> None:
-        self.n_spurious = n_spurious
-        self.n_components = n_components
-        self.target_class = target_class
-        self.scale = scale
+    n_spurious: int | None = None
+    _: KW_ONLY
+    n_components: int | None = 100
+    target_class: object = None
+    scale: float = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None = None) -> Self:
         """Find the directions.
@@ -47,7 +43,7 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         targets: NDArray[Any]
         features, targets = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(targets)
-        codes = self._take_domains(domains, len(features), outcome="finds no spurious direction")
+        codes = self._take_domains(domains, len(features), "finds no spurious direction")
         self.pca_ = None
         if self.n_components is not None:
             most = min(check_count("n_components", self.n_components, 1), *features.shape)
@@ -81,11 +77,9 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         """Orthonormal spurious directions (k, n_spurious) from the rows of one class."""
 
     def _class(self, y: NDArray[Any], codes: NDArray[np.int64]) -> Any:
-        classes, targets = np.unique(y, return_inverse=True)
-        counts = np.zeros((len(classes), int(codes.max()) + 1), dtype=np.int64)
-        np.add.at(counts, (targets, codes), 1)
+        classes = np.unique(y)
         if self.target_class is None:
-            return classes[counts.min(1).argmax()]
+            return classes[contingency_matrix(y, codes).min(1).argmax()]
         if self.target_class not in classes:
             raise ValueError(f"'target_class' should be one of {classes.tolist()}, but is {self.target_class!r}.")
         return self.target_class
@@ -132,9 +126,9 @@ class ISRMean(SubspaceRecovery):
 
     def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
         means = np.stack([features[codes == code].mean(0) for code in np.unique(codes)])
-        number = self._number(min(len(means) - 1, means.shape[1]), min(len(means) - 1, means.shape[1]))
+        most = min(len(means) - 1, means.shape[1])
         _, _, directions = np.linalg.svd(means - means.mean(0), full_matrices=False)
-        return directions[:number].T
+        return directions[: self._number(most, most)].T
 
 
 class ISRCov(SubspaceRecovery):

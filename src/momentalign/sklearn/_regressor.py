@@ -1,30 +1,22 @@
 """Linear regressions with gradients aligned across domains, with given and with chosen weights."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentalign._types import Array
-from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear import (
-    LinearHead,
-    add_indicators,
-    drop_indicators,
-    fit_least_squares,
-    fit_least_squares_path,
-)
-from momentalign.sklearn._base import FitRows, LinearRegressor
-from momentalign.sklearn._candidates import Setting
-from momentalign.sklearn._scoring import Scorer
-from momentalign.sklearn._search import WeightSearch
+from momentalign._validation import check_weight
+from momentalign.sklearn._base import AlignedModel, FitRows, LinearRegressor
+from momentalign.sklearn._rule import Scorer
+from momentalign.sklearn._search import Setting, WeightSearch
 
 _INDICATORS = 2**25
 """Entries of the domains' indicator columns up to which models have an intercept for each domain, 256 MiB."""
 
 
-class MomentAlignedRegressor(LinearRegressor):
+@dataclass(eq=False, repr=False)
+class MomentAlignedRegressor(LinearRegressor, AlignedModel):
     r"""Ridge regression whose gradients agree across domains.
 
     Minimises the mean over domains of each domain's mean of ½(prediction − y)², plus half of `l2` times the squared
@@ -63,48 +55,16 @@ class MomentAlignedRegressor(LinearRegressor):
         array([21.])
     """
 
-    def __init__(
-        self,
-        gradient_weight: float = 1.0,
-        *,
-        l2: float | None = None,
-        scaling: str = "relative",
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-    ) -> None:
-        self.gradient_weight = gradient_weight
-        self.l2 = l2
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def _check_parameters(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
-        for name in ("gradient_weight", "tol"):
-            check_weight(name, getattr(self, name))
-        if self.l2 is not None:
-            check_weight("l2", self.l2)
-        check_count("max_iter", self.max_iter, 1)
-
-    def _fit(self, rows: FitRows) -> None:
-        unit = _unit_of_weights(self.scaling, rows.targets, rows.domains, rows.weights)
-        head = fit_least_squares(
-            rows.features,
-            rows.targets,
-            rows.domains,
-            self.gradient_weight * unit,
-            sample_weight=rows.weights,
-            l2=rows.unit_l2 if self.l2 is None else self.l2,
-            scaling=self.scaling,
-            bias=self.fit_intercept,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        self._store(head)
+    gradient_weight: float = 1.0
+    _: KW_ONLY
+    l2: float | None = None
+    scaling: str = "relative"
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    max_iter: int = 1000
 
 
+@dataclass(eq=False, repr=False)
 class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     r"""Ridge regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
@@ -165,46 +125,27 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         (1e-06, array([10.]))
     """
 
+    gradient_weights: Sequence[float] = (1.0,)
+    l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0)
+    _: KW_ONLY
+    scoring: str | Scorer | None = None
+    rule: str = "cautious"
+    folds: int | None = None
+    domain_intercepts: bool = True
+    scaling: str = "relative"
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    callback: Callable[[int, int], None] | None = None
+
     incumbent = "Ridge"
     default_scoring = "neg_root_mean_squared_error"
-
-    def __init__(
-        self,
-        gradient_weights: Sequence[float] = (1.0,),
-        l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0),
-        *,
-        scoring: str | Scorer | None = None,
-        rule: str = "cautious",
-        folds: int | None = None,
-        domain_intercepts: bool = True,
-        scaling: str = "relative",
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        callback: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self.gradient_weights = gradient_weights
-        self.l2_factors = l2_factors
-        self.scoring = scoring
-        self.rule = rule
-        self.folds = folds
-        self.domain_intercepts = domain_intercepts
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.callback = callback
 
     def _fit(self, rows: FitRows) -> None:
         chosen = self._search(rows)
         self.domain_intercepts_ = chosen.get("domain_intercepts", False)
         self._store(self._path(rows, [chosen], self.tol)[0])
-
-    def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
-        labels: NDArray[Any] = targets[:, 0] if self._single else targets
-        return labels
 
     def _weights(self) -> list[tuple[float, float]]:
         weights = {0.0, *(check_weight("gradient_weights", weight) for weight in self.gradient_weights)}
@@ -219,33 +160,3 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
             return []
         plain = Setting(gradient_weight=0.0, hessian_weight=0.0, l2_factor=l2_factor, balanced=False)
         return [Setting(**plain, domain_intercepts=True)]
-
-    def _path(self, rows: FitRows, settings: Sequence[Setting], tol: float) -> list[LinearHead]:
-        width = rows.features.shape[1]
-        if settings[0].get("domain_intercepts"):
-            assert rows.domains is not None
-            rows = rows._replace(features=add_indicators(rows.features, rows.domains))
-        domains = rows.domains if settings[0]["balanced"] else None
-        unit = _unit_of_weights(self.scaling, rows.targets, domains, rows.weights)
-        heads = fit_least_squares_path(
-            rows.features,
-            rows.targets,
-            domains,
-            [setting["gradient_weight"] * unit for setting in settings],
-            sample_weight=rows.weights,
-            l2=[setting["l2_factor"] * rows.unit_l2 for setting in settings],
-            scaling=self.scaling,
-            bias=self.fit_intercept,
-            tol=tol,
-            max_iter=self.max_iter,
-        )
-        return [drop_indicators(head, width) for head in heads]
-
-
-def _unit_of_weights(scaling: str, targets: Array, codes: NDArray[np.int64] | None, weights: Array | None) -> float:
-    """Unit of relative weights: the loss of the best constant, domains weighted equally; 1 for other scalings."""
-    if scaling != "relative":
-        return 1.0
-    nothing = np.zeros((len(targets), 1))
-    fitted = fit_least_squares(nothing, targets, codes, sample_weight=weights, l2=0.0)
-    return max(fitted.objective, 0.0)
