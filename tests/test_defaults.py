@@ -28,7 +28,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "penalties.MMD": {"weight": 1.0},
     "penalties.MomentAlignment": {"momentum": 0.0, "route": "auto", "scaling": "none"},
     "penalties.VREx": {"weight": 1.0},
-    "linear.AlignmentObjective": {"scaling": "none", "loss": "cross_entropy"},
+    "linear.AlignmentObjective": {"scaling": "none"},
     "linear.fit_group_dro": SOLVER,
     "linear.fit_path": {**PATH, "loss": "cross_entropy"},
     "linear.fit_sgd": {"l2": 0.0, "bias": False, "epochs": 50, "batch_size": 500, "learning_rate": 1e-3, "seed": 0},

@@ -17,10 +17,7 @@ SCALINGS = ("none", "classes", "parameters", "relative")
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows of three domains of different sizes, labels out of order.
-
-    `classes` 1 is the logistic loss of one logit, 0 a regression with two outputs.
-    """
+    """Rows of three domains of different sizes, labels out of order; 0 classes are a regression with two outputs."""
 
     classes: int
     features: NDArray[np.float64]
@@ -29,7 +26,7 @@ class Problem:
 
     @property
     def loss(self) -> str:
-        return {0: "squared_error", 1: "logistic"}.get(self.classes, "cross_entropy")
+        return "cross_entropy" if self.classes else "squared_error"
 
     @property
     def columns(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

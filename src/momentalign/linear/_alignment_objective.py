@@ -37,13 +37,10 @@ class AlignmentObjective(Objective):
         classes: Number of classes.
         l2: λ.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
-        loss: `"cross_entropy"`, or `"logistic"`: two classes measured as one logit.
     """
 
-    def __init__(
-        self, rows: SortedRows, classes: int, *, l2: float, scaling: str = "none", loss: str = "cross_entropy"
-    ) -> None:
-        super().__init__(rows, classes, l2=l2, loss=loss)
+    def __init__(self, rows: SortedRows, classes: int, *, l2: float, scaling: str = "none") -> None:
+        super().__init__(rows, classes, l2=l2)
         self.scaling = scaling
         self._lengths = rows.lengths if scaling == "relative" else np.empty(0)
         self._spreads: dict[str, Spread] = {}

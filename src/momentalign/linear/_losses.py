@@ -26,15 +26,11 @@ class LossState(NamedTuple):
 class BinaryLoss:
     """Two classes and one logit, the difference of the two.
 
-    Args:
-        classes: 2 measures derivatives as the cross-entropy of two logits does, each order r by 2^r more than the
-            logistic loss of one logit, which is 1.
+    Derivatives are measured as those of two logits, each order r by 2^r more than of the one.
     """
 
     outputs = pairs = 1
-
-    def __init__(self, classes: int) -> None:
-        self.classes = classes
+    classes = 2
 
     def state(self, Z: Array, targets: Integers) -> LossState:
         """Losses, residuals and parts."""
@@ -54,7 +50,7 @@ class BinaryLoss:
 
     def metric(self, order: int, S: Array) -> Array:
         """S M, over the last axis."""
-        return S * float(self.classes**order)
+        return S * 2.0**order
 
     def pullback(self, order: int, state: LossState, T: Array) -> Array:
         """Derivative by the logits (n, o) of a function whose derivative by S is T."""

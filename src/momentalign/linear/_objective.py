@@ -31,14 +31,11 @@ class Objective:
         rows: Features, class indices 0 … C − 1, shares.
         classes: Number of classes.
         l2: Weight of half the squared norm of the coefficients; the bias is not penalised. May be changed.
-        loss: `"cross_entropy"`, or `"logistic"`: two classes measured as one logit.
     """
 
-    def __init__(self, rows: SortedRows, classes: int, *, l2: float, loss: str = "cross_entropy") -> None:
+    def __init__(self, rows: SortedRows, classes: int, *, l2: float) -> None:
         self.rows, self.l2 = rows, l2
-        self.loss: HeadLoss = (
-            SoftmaxLoss(classes) if classes > 2 else BinaryLoss(classes=2 if loss == "cross_entropy" else 1)
-        )
+        self.loss: HeadLoss = SoftmaxLoss(classes) if classes > 2 else BinaryLoss()
         self.shape = (self.loss.outputs, rows.X.shape[1])
         self.weights: dict[str, float] = {}
         self._penalised = np.ones(self.shape[1])
@@ -77,7 +74,7 @@ class Objective:
     def subset(self, size: int) -> "Objective | None":
         """The objective without penalties on every k-th row of each domain; None where k would be below 4."""
         step = len(self.rows.X) // size
-        return None if step < 4 else Objective(self.rows.thinned(step), max(self.loss.classes, 2), l2=self.l2)
+        return None if step < 4 else Objective(self.rows.thinned(step), self.loss.classes, l2=self.l2)
 
     def coordinates(self, head: Array) -> Preconditioner:
         """Coordinates in which the objective is nearly round around the head that was evaluated last."""

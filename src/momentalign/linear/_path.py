@@ -145,8 +145,7 @@ def fit_path(
         sample_weight: Weight of each row in its domain's mean, shape (n,).
         l2: Weight of half the squared norm of the coefficients: one for all settings, or one for each.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
-        loss: `"cross_entropy"`; `"logistic"`: two classes whose derivatives are those of one logit; or
-            `"squared_error"`.
+        loss: `"cross_entropy"` or `"squared_error"`.
         bias: Whether the head has one.
         tol: Largest entry of the gradient at a solution, for the squared error relative to that at zero.
         max_iter: Maximum number of iterations of each setting, and of the fit without penalties.
@@ -161,7 +160,7 @@ def fit_path(
         [1.51, 1.01, 0.55]
     """
     check_choice("scaling", scaling, SCALINGS)
-    check_choice("loss", loss, ("cross_entropy", "logistic", "squared_error"))
+    check_choice("loss", loss, ("cross_entropy", "squared_error"))
     check_count("max_iter", max_iter, 1)
     settings = [
         {order: check_weight(f"order_weights[{order}]", weight) for order, weight in setting.items()}
@@ -188,10 +187,8 @@ def fit_path(
             solutions.append(squares.fit(tol=tol, max_iter=max_iter))
     else:
         number = max(int(targets.max()) + 1, 2) if classes is None else classes
-        if loss == "logistic" and number > 2:
-            raise ValueError(f"loss 'logistic' takes two classes, but there are {number}. Use loss='cross_entropy'.")
         rows = SortedRows.sort(features, targets, domains, sample_weight, bias=bias)
-        objective = AlignmentObjective(rows, number, l2=0.0, scaling=scaling, loss=loss)
+        objective = AlignmentObjective(rows, number, l2=0.0, scaling=scaling)
         named = [{term_name(order): weight for order, weight in setting.items()} for setting in settings]
         shape, solutions = objective.shape, solve_path(objective, named, l2=l2s, tol=tol, max_iter=max_iter)
     warn_if_stopped(all(solution.converged for solution in solutions), max_iter)
