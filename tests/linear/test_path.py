@@ -64,13 +64,13 @@ def test_running_out_of_iterations_is_said() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"domains": np.zeros(59, int)}, "'domains' should have one entry per row of 'features' (60)"),
-        ({"features": np.zeros((0, 4)), "targets": np.zeros(0, int), "domains": None}, "n and d at least 1"),
+        ({"domains": np.zeros(59, int)}, "inconsistent numbers of samples: [60, 60, 59]"),
+        ({"features": np.zeros((0, 4)), "targets": np.zeros(0, int), "domains": None}, "minimum of 1 is required"),
         ({"order_weights": [{3: 1.0}]}, "'order_weights' should have orders"),
         ({"order_weights": [{1: -1.0}]}, "'order_weights[1]'"),
         ({"scaling": "relativ"}, "Did you mean 'relative'?"),
         ({"loss": "squared_error", "targets": np.zeros((60, 1)), "order_weights": [{2: 1.0}]}, "'order_weights'"),
-        ({"loss": "squared_error", "targets": np.zeros((59, 1))}, "'targets' should have one entry"),
+        ({"loss": "squared_error", "targets": np.zeros((59, 1))}, "inconsistent numbers of samples"),
         ({"l2": [0.1, 0.2]}, "'l2'"),
     ],
 )

@@ -40,28 +40,27 @@ def solve_group_dro(
     zero = np.zeros(objective.shape[0] * objective.shape[1])
     # Finer than elsewhere: the domains' losses move by the first order of what is left of the gradient, not the second.
     size, gap = 1e-3 * tol * float(np.abs(objective(zero)[1]).max()), tol * float(np.log(classes))
-    q = np.full(rows.number, 1.0 / rows.number)
-    (plain,) = solve_path(objective, [{}], tol=size, max_iter=max_iter)
-    head, losses = plain.head, objective.domain_losses(plain.head)
-    step = 1.0 / float(np.log(classes))
-    if watch is not None:
-        watch(float(losses.max()), head)
+    q, step, moves = np.full(rows.number, 1.0 / rows.number), 1.0 / float(np.log(classes)), 0
+    (solution,) = solve_path(objective, [{}], tol=size, max_iter=max_iter)
+    losses = objective.domain_losses(solution.head)
 
-    def best_response(weights: Array, start: Array) -> tuple[Solution, Array]:
-        """The head at fixed weights of the domains, e weighing q_e instead of 1/K, and the domains' losses."""
+    def report(*_: Array) -> None:
+        if watch is not None:
+            watch(float(losses.max()), solution.head)
+
+    def respond(weights: Array) -> tuple[Solution, Array]:
+        """The best head at fixed weights of the domains, e weighing q_e instead of 1/K, and the domains' losses."""
         shares = rows.shares * np.repeat(weights * rows.number, rows.sizes)
         weighted = Objective(replace(rows, shares=shares), classes, l2=l2)
-        solution = solve(weighted, start, weighted.coordinates, tol=size, max_iter=max_iter)
-        return solution, objective.domain_losses(solution.head)
-
-    moves = 0
+        found = solve(weighted, solution.head, weighted.coordinates, tol=size, max_iter=max_iter)
+        return found, objective.domain_losses(found.head)
 
     def negative_value(weights: Array) -> tuple[float, Array]:
-        nonlocal head, losses, moves
-        solution, losses = best_response(_on_simplex(weights), head)
-        head, moves = solution.head, moves + 1
+        nonlocal solution, losses, moves
+        (solution, losses), moves = respond(_on_simplex(weights)), moves + 1
         return -solution.value, -losses
 
+    report()
     if losses.max() - q @ losses > gap:
         # Quadratic models of the value take a tenth of the moves; the rule below finishes what they leave.
         result = minimize(
@@ -71,28 +70,25 @@ def solve_group_dro(
             method="SLSQP",
             bounds=[(0.0, 1.0)] * rows.number,
             constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0, "jac": np.ones_like},
-            callback=None if watch is None else lambda _: watch(float(losses.max()), head),
+            callback=report,
             # Near the maximum the value changes by the square of the gap.
             options={"maxiter": min(max_iter, _QUADRATIC_MOVES), "ftol": 1e-4 * gap},
         )
         q = _on_simplex(result.x)
-        solution, losses = best_response(q, head)
-        head, moves = solution.head, min(moves + 1, max_iter)
-    for iteration in range(moves, max_iter):
+        negative_value(q)
+    for iteration in range(min(moves, max_iter), max_iter):
         if losses.max() - q @ losses <= gap:
-            return Solution(head, float(losses.max()), iteration, True), q
+            return Solution(solution.head, float(losses.max()), iteration, True), q
         trial = q * np.exp(step * (losses - losses.max()))
         trial /= trial.sum()
-        solution, trial_losses = best_response(trial, head)
+        found, there = respond(trial)
         # Concave along the move: the slope's sign at its end tells whether the maximum has been passed.
-        ahead = float((trial - q) @ trial_losses)
-        if ahead >= -0.5 * abs(float((trial - q) @ losses)):
-            q, head, losses, step = trial, solution.head, trial_losses, step * 2.0
-            if watch is not None:
-                watch(float(losses.max()), head)
+        if (trial - q) @ there >= -0.5 * abs((trial - q) @ losses):
+            q, solution, losses, step = trial, found, there, step * 2.0
+            report()
         else:
             step *= 0.25
-    return Solution(head, float(losses.max()), max_iter, False), q
+    return Solution(solution.head, float(losses.max()), max_iter, False), q
 
 
 def _on_simplex(weights: Array) -> Array:

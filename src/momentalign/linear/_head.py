@@ -1,6 +1,7 @@
 """A fitted linear head, and its calibration by one number."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +41,12 @@ class LinearHead:
         W = solution.head.reshape(shape)
         coef, intercept = (W[:, :-1], W[:, -1]) if bias else (W, np.zeros(len(W)))
         return cls(coef.copy(), intercept.copy(), *solution[1:])
+
+    @classmethod
+    def mean(cls, heads: "Sequence[LinearHead]") -> "LinearHead":
+        """Mean of heads, which has no objective of its own."""
+        coef, intercept = (np.mean([getattr(head, name) for head in heads], axis=0) for name in ("coef", "intercept"))
+        return cls(coef, intercept, np.nan, max(head.n_iter for head in heads), all(head.converged for head in heads))
 
     def logits(self, features: NDArray[np.floating]) -> Array:
         """Logits of all classes, shape (n, C); of two classes the first has logit 0."""

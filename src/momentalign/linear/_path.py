@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array, check_consistent_length
 
 from momentalign._types import Array, Integers
-from momentalign._validation import SCALINGS, check_choice, check_column, check_count, check_weight
+from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
 from momentalign.linear._least_squares import AlignedLeastSquares
@@ -172,12 +173,9 @@ def fit_path(
     l2s = [check_weight("l2", value) for value in (l2 if isinstance(l2, Sequence) else [l2] * len(settings))]
     if len(l2s) != len(settings):
         raise ValueError(f"'l2' should be a number, or one for each of {len(settings)} settings, but has {len(l2s)}.")
-    if features.ndim != 2 or 0 in features.shape:
-        raise ValueError(f"'features' should have shape (n, d) with n and d at least 1, but has {features.shape}.")
-    rated = targets[:, 0] if loss == "squared_error" else targets
-    for name, column in (("targets", rated), ("domains", domains), ("sample_weight", sample_weight)):
-        if column is not None:
-            check_column(name, column.shape, len(features), "features")
+    # Shapes alone: values are the caller's to check.
+    check_array(features, dtype=None, ensure_all_finite=False)
+    check_consistent_length(features, targets, domains, sample_weight)
     if loss == "squared_error":
         rows = SortedRows.sort(features, targets.astype(np.float64), domains, sample_weight, bias=bias)
         squares = AlignedLeastSquares(rows, scaling=scaling)

@@ -24,14 +24,12 @@ Kept = slice | NDArray[np.intp]
 
 
 class FitRows(NamedTuple):
-    """Validated arguments of `fit`: classes, domains, groups as indices, targets of regressions as float64 (n, o)."""
+    """Validated arguments of `fit`: classes and domains as indices, targets of regressions as float64 (n, o)."""
 
     features: NDArray[np.floating]
     targets: NDArray[Any]
     domains: NDArray[np.int64] | None = None
     weights: Array | None = None
-    groups: NDArray[np.int64] | None = None
-    held_out: NDArray[np.bool_] | None = None
 
     def take(self, index: Kept) -> "FitRows":
         """Some of the rows."""

@@ -24,26 +24,7 @@ class DFRClassifier(GroupRobustClassifier):
     are standardised by the training rows, or by all rows where all are held out, also while C is chosen. Several
     classes are fitted one against the rest; their probabilities are rough.
 
-    Args:
-        Cs: Candidates for the inverse strength of L1; ties go to the earlier one.
-        refits: Subsamples that are averaged; None is 20, or 10 on training rows.
-        refit_on: `"validation"`, the held-out rows, or `"training"`, the others.
-        validation: Fraction of every group's rows that is held out where `fit` gets no mask; None holds out all rows.
-        max_iter: Maximum number of iterations of a fit.
-        random_state: Seed of the halves and subsamples.
-
-    Attributes:
-        C_: The chosen C.
-        scores_: Accuracy of the worst group under each C, shape (m,).
-        groups_: Labels of the groups, shape (G,).
-        group_sizes_: Number of rows of each, shape (G,).
-        validation_: Mask of the held-out rows, shape (n,).
-        classes_: The classes, shape (C,).
-        coef_: Shape (C, d), (1, d) for two classes; for features as `fit` was given them.
-        intercept_: Shape (C,), (1,) for two classes.
-        n_iter_: Largest number of iterations of a refit.
-        n_features_in_: Number of features.
-        feature_names_in_: Names of the columns, where `X` had them.
+    Arguments and attributes are those of `GroupRobustClassifier("dfr")`, which this is.
 
     Example:
         >>> rng = np.random.default_rng(0)

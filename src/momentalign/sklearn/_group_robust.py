@@ -172,14 +172,20 @@ class GroupRobustClassifier(LogitClassifier):
                     f"{names.tolist()[sizes.argmin()]!r} has none. Leave its rows out."
                 )
         self.group_sizes_ = sizes
-        rows = FitRows(features, targets, attributes, None, units, mask).take(kept)._replace(weights=weights)
+        rows, units = FitRows(features, targets, attributes).take(kept)._replace(weights=weights), units[kept]
         random = check_random_state(self.random_state)
         if self.method == "dfr":
-            head, held_out = self._fit_dfr(rows, units[kept], random)
+            if mask is None:
+                held_out = np.ones(len(units), dtype=bool)
+                if self.validation is not None:
+                    held_out = split_groups(units, self.validation, random)
+            else:
+                held_out = mask[kept]
+            head = self._fit_dfr(rows, units, held_out, random)
             self.validation_ = np.zeros(number, dtype=bool)
             self.validation_[kept] = held_out
         else:
-            head = self._fit(rows, units[kept], random)
+            head = self._fit(rows, units, random)
         self._store(head)
         return self
 
@@ -240,13 +246,9 @@ class GroupRobustClassifier(LogitClassifier):
         return fit_head(rows.features, rows.targets, domains, weights, **options)
 
     def _fit_dfr(
-        self, rows: FitRows, groups: Integers, random: np.random.RandomState
-    ) -> tuple[LinearHead, NDArray[np.bool_]]:
-        """DFR, and the mask of the rows it held out; sets `C_` and `scores_`."""
-        held_out = rows.held_out
-        if held_out is None:
-            everything = np.ones(len(groups), dtype=bool)
-            held_out = everything if self.validation is None else split_groups(groups, self.validation, random)
+        self, rows: FitRows, groups: Integers, held_out: NDArray[np.bool_], random: np.random.RandomState
+    ) -> LinearHead:
+        """DFR; sets `C_` and `scores_`."""
         least = 2
         if self.refit_on == "training":
             if held_out.all():
@@ -271,7 +273,7 @@ class GroupRobustClassifier(LogitClassifier):
             sample_weight=rows.weights,
         )
         self.C_, self.scores_ = fit.C, fit.scores
-        return fit.head, held_out
+        return fit.head
 
     def _check_sizes(self, codes: Integers, least: int, kind: str, advice: str) -> None:
         """Raise a ValueError that names the groups with fewer than `least` rows among those of some kind."""

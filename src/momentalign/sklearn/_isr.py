@@ -54,7 +54,13 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         if codes is not None and len(self.domains_) > 1:
             self.class_ = self._class(targets, codes)
             rows = targets == self.class_
-            directions = self._directions(features[rows], codes[rows])
+            found, default = self._directions(features[rows], codes[rows])
+            number = default if self.n_spurious is None else check_count("n_spurious", self.n_spurious, 0)
+            if number > (most := found.shape[1]):
+                raise ValueError(
+                    f"'n_spurious' should be at most {most} for these domains and features, but is {number}."
+                )
+            directions = found[:, :number]
         self.n_spurious_ = directions.shape[1]
         # QR completes the directions to an orthonormal basis; its signs are free, and these keep the directions'.
         basis, triangle = np.linalg.qr(np.hstack([directions, np.eye(len(directions))]))
@@ -73,8 +79,8 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         return rotated
 
     @abstractmethod
-    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
-        """Orthonormal spurious directions (k, n_spurious) from the rows of one class."""
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> tuple[Array, int]:
+        """Orthonormal directions (k, m) from the rows of one class, the most spurious first, and how many to take."""
 
     def _class(self, y: NDArray[Any], codes: NDArray[np.int64]) -> Any:
         classes = np.unique(y)
@@ -83,12 +89,6 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         if self.target_class not in classes:
             raise ValueError(f"'target_class' should be one of {classes.tolist()}, but is {self.target_class!r}.")
         return self.target_class
-
-    def _number(self, most: int, default: int) -> int:
-        number = default if self.n_spurious is None else check_count("n_spurious", self.n_spurious, 0)
-        if number > most:
-            raise ValueError(f"'n_spurious' should be at most {most} for these domains and features, but is {number}.")
-        return number
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -124,11 +124,10 @@ class ISRMean(SubspaceRecovery):
                [0., 1.]])
     """
 
-    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> tuple[Array, int]:
         means = np.stack([features[codes == code].mean(0) for code in np.unique(codes)])
-        most = min(len(means) - 1, means.shape[1])
-        _, _, directions = np.linalg.svd(means - means.mean(0), full_matrices=False)
-        return directions[: self._number(most, most)].T
+        directions = np.linalg.svd(means - means.mean(0), full_matrices=False)[2][: len(means) - 1].T
+        return directions, directions.shape[1]
 
 
 class ISRCov(SubspaceRecovery):
@@ -146,7 +145,7 @@ class ISRCov(SubspaceRecovery):
         array([0.02, 1.  ])
     """
 
-    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> tuple[Array, int]:
         present, sizes = np.unique(codes, return_counts=True)
         if len(self.domains_) != 2 or len(present) != 2 or sizes.min() < 2:
             sizes_by_domain = {str(self.domains_[code]): int(size) for code, size in zip(present, sizes, strict=True)}
@@ -154,10 +153,6 @@ class ISRCov(SubspaceRecovery):
                 f"ISRCov compares two domains with at least two rows each of class {self.class_!r}, but found "
                 f"{sizes_by_domain}. Pass the rows of two domains, or use ISRMean."
             )
-        first, second = (
-            np.cov(features[codes == code], rowvar=False).reshape([features.shape[1]] * 2) for code in present
-        )
-        number = self._number(features.shape[1], 1)
+        first, second = (np.atleast_2d(np.cov(features[codes == code], rowvar=False)) for code in present)
         values, vectors = np.linalg.eigh(second - first)
-        directions: Array = vectors[:, np.argsort(-np.abs(values), kind="stable")[:number]]
-        return directions
+        return vectors[:, np.argsort(-np.abs(values), kind="stable")], 1

@@ -80,43 +80,16 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     domain's mean is higher than another's. Predictions have the mean of the intercepts. With so many domains that their
     indicator columns would take more than 256 MiB it is not tried.
 
+    Arguments and attributes are those of :class:`MomentAlignedClassifierCV`, without those of Hessians and `scale_`;
+    `tol`, `max_iter`, `coef_` and `intercept_` are those of :class:`MomentAlignedRegressor`. `scoring=None` is
+    `"neg_root_mean_squared_error"`: R² on a left-out domain mostly tells how far its mean is off.
+
     Args:
-        gradient_weights: Candidates for the weight of the gradients' spread; 0 is always tried.
-        l2_factors: Candidates for L2, times 1/n, that is alpha; 1 is always tried.
-        scoring: Name of a scikit-learn score, or a scorer. None is
-            `"neg_root_mean_squared_error"`: R² on a left-out domain mostly tells how far its mean is off.
-        rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
-        folds: Largest number of folds of domains; None is 10.
-        domain_intercepts: Whether a model with an intercept for each domain is a candidate.
-        scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
-        fit_intercept: Whether to fit an intercept; without it domains have none either.
-        tol: Largest entry of the gradient at the solution, relative to that at zero (relative scaling); ten times as
-            much for aligned fits that are only compared.
-        max_iter: Maximum number of iterations of a fit (relative scaling).
-        n_jobs: Folds that are fitted at the same time, as in scikit-learn; the result does not depend on it.
-        callback: Called after each split of the search with the number of finished splits and the total.
+        domain_intercepts: Whether a model with an intercept for each domain is a candidate; `fit_intercept=False` has
+            none either.
 
     Attributes:
-        reason_: What was chosen and why, a sentence.
-        gradient_weight_: Chosen weight of the gradients' spread.
-        l2_: Chosen L2, the weight of half the squared norm of the coefficients.
-        l2_factor_: Chosen L2 times n.
-        balanced_: Whether the loss of the chosen setting weights domains equally; if not, rows.
         domain_intercepts_: Whether the chosen model was fitted with an intercept for each domain.
-        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then the weights and the intercepts
-            at the chosen one.
-        scores_: Mean score of each candidate, shape (m,); NaN where a candidate was dropped before its last fold.
-        standard_errors_: Of the gain over the incumbent, or over the chosen plain model, shape (m,).
-        outcomes_: What became of each candidate, m short texts.
-        fold_scores_: Score of each candidate on each left-out fold, shape (m, F).
-        folds_: Domains of each left-out fold.
-        coef_: Shape (d,), or (o, d) for targets of shape (n, o); of the fit on all rows.
-        intercept_: A number, or shape (o,).
-        domains_: Labels of the training domains; empty without them.
-        aligned_: Whether a weight other than 0 was chosen.
-        n_iter_: Iterations of the fit on all rows; 1 where solved directly.
-        n_features_in_: Number of features.
-        feature_names_in_: Names of the columns, where `X` had them.
 
     Example:
         >>> X, y, site = np.arange(12.0)[:, None] % 5, np.arange(12.0) % 5, np.repeat(["a", "b", "c"], 4)
