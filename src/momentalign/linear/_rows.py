@@ -51,7 +51,7 @@ class SortedRows:
         for start in range(0, len(order), 4096):
             X[start : start + 4096, : features.shape[1]] = features[order[start : start + 4096]]
         weights: Array = (np.ones(len(labels)) if sample_weight is None else sample_weight)[order].astype(np.float64)
-        sizes = np.unique(labels[order], return_counts=True)[1]
+        sizes = np.bincount(np.cumsum(np.diff(labels[order], prepend=labels[order[:1]]) != 0))
         return cls(X, targets[order], *_shares(weights, sizes), bias)
 
     def thinned(self, step: int) -> Self:

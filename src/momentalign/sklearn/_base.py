@@ -60,9 +60,9 @@ class DomainEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ship
             )
             return None
         labels, codes = encode_labels(domains, rows)
-        used, codes = np.unique(codes[kept], return_inverse=True)
-        self.domains_ = labels[used]
-        if len(used) == 1:
+        present = np.bincount(codes[kept], minlength=len(labels)) > 0
+        self.domains_, codes = labels[present], (np.cumsum(present) - 1)[codes[kept]]
+        if len(self.domains_) == 1:
             warn_user(
                 f"All rows are of domain {self.domains_.tolist()[0]!r}: with one domain there is nothing to compare, "
                 f"and {name} {outcome}. Pass rows of several domains."

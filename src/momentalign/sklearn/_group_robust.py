@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils import check_random_state
 
 from momentalign._errors import warn_user
@@ -175,12 +176,12 @@ class GroupRobustClassifier(LogitClassifier):
         rows, units = FitRows(features, targets, attributes).take(kept)._replace(weights=weights), units[kept]
         random = check_random_state(self.random_state)
         if self.method == "dfr":
-            if mask is None:
-                held_out = np.ones(len(units), dtype=bool)
-                if self.validation is not None:
-                    held_out = split_groups(units, self.validation, random)
-            else:
+            if mask is not None:
                 held_out = mask[kept]
+            elif self.validation is not None:
+                held_out = split_groups(units, self.validation, random)
+            else:
+                held_out = np.ones(len(units), dtype=bool)
             head = self._fit_dfr(rows, units, held_out, random)
             self.validation_ = np.zeros(number, dtype=bool)
             self.validation_[kept] = held_out
@@ -228,11 +229,10 @@ class GroupRobustClassifier(LogitClassifier):
             return head
         domains = rows.domains if self.method == "cma" else None
         if domains is not None:
-            pairs = np.unique(np.column_stack([domains, rows.targets]), axis=0)
-            single = (np.bincount(pairs[:, 0]) == 1).sum()
-            if single:
+            single = (contingency_matrix(domains, rows.targets) > 0).sum(1) == 1
+            if single.any():
                 warn_user(
-                    f"{single} of {len(np.unique(domains))} 'domains' hold rows of one class only. Alignment then "
+                    f"{single.sum()} of {len(single)} 'domains' hold rows of one class only. Alignment then "
                     "compares classes, not attributes: merge these domains with others, or use method='balanced'."
                 )
             groups = domains * len(self.groups_) + groups
