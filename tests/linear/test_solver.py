@@ -64,16 +64,6 @@ def test_a_start_near_the_solution_is_not_mistaken_for_it(distance: float) -> No
     assert np.abs(bowl(found.head)[1]).max() <= 1e-14
 
 
-def test_value_and_head_belong_together() -> None:
-    problem = make_problem(3, n=200)
-    rows = SortedRows.sort(problem.features, problem.targets, problem.domains, None, bias=True)
-    for tol in (1e-3, 1e-14):
-        head = fit_head(problem.features, problem.targets, problem.domains, {1: 1.0, 2: 1.0}, tol=tol)
-        objective = AlignmentObjective(rows, 3, l2=1e-3, scaling="relative")
-        objective.set_weights({"gradient": 1.0, "hessian": 1.0})
-        assert head.objective == objective(np.column_stack([head.coef, head.intercept]).ravel())[0]
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3, 1e5])
 @pytest.mark.parametrize("classes", [2, 3])

@@ -99,13 +99,6 @@ class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
     incumbent = "LogisticRegression"
     default_scoring = "balanced_accuracy"
 
-    def _fit(self, rows: FitRows) -> None:
-        chosen = self._search(rows)
-        self.hessian_weight_ = chosen["hessian_weight"]
-        (fitted,) = self._path(rows, [chosen], self.tol)
-        head, self.scale_ = self._rescale(fitted, rows, chosen)
-        self._store(head)
-
     def _weights(self) -> list[tuple[float, float]]:
         gradient, hessian = (
             sorted({0.0, *(check_weight(name, weight) for weight in getattr(self, name))})
@@ -113,10 +106,7 @@ class MomentAlignedClassifierCV(LogitClassifier, WeightSearch):
         )
         return [*((weight, 0.0) for weight in gradient), *((0.0, weight) for weight in hessian if weight)]
 
-    def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
-        return self._rescale(head, rows, setting)[0]
-
-    def _rescale(self, head: LinearHead, rows: FitRows, setting: Setting) -> tuple[LinearHead, float]:
+    def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> tuple[LinearHead, float]:
         if setting["gradient_weight"] + setting["hessian_weight"] == 0:
             return head, 1.0
         l2 = setting["l2_factor"] * rows.unit_l2

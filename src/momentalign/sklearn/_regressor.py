@@ -115,11 +115,6 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     incumbent = "Ridge"
     default_scoring = "neg_root_mean_squared_error"
 
-    def _fit(self, rows: FitRows) -> None:
-        chosen = self._search(rows)
-        self.domain_intercepts_ = chosen.get("domain_intercepts", False)
-        self._store(self._path(rows, [chosen], self.tol)[0])
-
     def _weights(self) -> list[tuple[float, float]]:
         weights = {0.0, *(check_weight("gradient_weights", weight) for weight in self.gradient_weights)}
         return [(weight, 0.0) for weight in sorted(weights)]

@@ -90,9 +90,9 @@ class WeightSearch(LinearEstimator):
     def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
         """Targets as `fit` was given them."""
 
-    def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> LinearHead:
-        """The head as it is scored."""
-        return head
+    def _calibrate(self, head: LinearHead, rows: FitRows, setting: Setting) -> tuple[LinearHead, float]:
+        """The head as it is scored, and the factor of its length."""
+        return head, 1.0
 
     def _tolerated(self, reference: Array) -> int:
         """Number of folds on which a step may lose more than a point, given the reference's scores (F,)."""
@@ -134,15 +134,17 @@ class WeightSearch(LinearEstimator):
         heads = self._heads(rows, weights, [setting["l2_factor"] * rows.unit_l2 for setting in settings], tol)
         return [replace(head, coef=head.coef[:, :width]) for head in heads]
 
-    def _search(self, rows: FitRows) -> Setting:
-        """Choose a setting; sets the attributes that describe the choice."""
+    def _fit(self, rows: FitRows) -> None:
         chosen = self._choose_setting(rows)
-        self.gradient_weight_, self.balanced_ = chosen["gradient_weight"], chosen["balanced"]
+        self.gradient_weight_, self.hessian_weight_ = chosen["gradient_weight"], chosen["hessian_weight"]
         self.l2_factor_, self.l2_ = chosen["l2_factor"], chosen["l2_factor"] * rows.unit_l2
-        self.aligned_ = chosen["gradient_weight"] + chosen["hessian_weight"] > 0
-        return chosen
+        self.balanced_, self.domain_intercepts_ = chosen["balanced"], chosen.get("domain_intercepts", False)
+        self.aligned_ = self.gradient_weight_ + self.hessian_weight_ > 0
+        head, self.scale_ = self._calibrate(*self._path(rows, [chosen], self.tol), rows, chosen)
+        self._store(head)
 
     def _choose_setting(self, rows: FitRows) -> Setting:
+        """Choose a setting; sets the attributes that describe the choice."""
         plain, number = self._plain(), len(self.domains_)
         self.candidates_, self.outcomes_ = plain[:1], [Verdict.REFERENCE.value]
         self.scores_ = self.standard_errors_ = np.full(1, np.nan)
@@ -289,4 +291,4 @@ def _score_split(search: WeightSearch, rows: FitRows, settings: list[Setting], s
     for balanced, members in groupby(settings, key=lambda setting: setting["balanced"]):
         heads += search._path(fitted, list(members), search.tol * _LOOSER if balanced else search.tol)
     calibrated = (search._calibrate(head, fitted, setting) for head, setting in zip(heads, settings, strict=True))
-    return [search._score(head, scored) for head in calibrated]
+    return [search._score(head, scored) for head, _ in calibrated]
