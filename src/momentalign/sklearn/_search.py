@@ -140,7 +140,8 @@ class WeightSearch(LinearEstimator):
         self.l2_factor_, self.l2_ = chosen["l2_factor"], chosen["l2_factor"] * rows.unit_l2
         self.balanced_, self.domain_intercepts_ = chosen["balanced"], chosen.get("domain_intercepts", False)
         self.aligned_ = self.gradient_weight_ + self.hessian_weight_ > 0
-        head, self.scale_ = self._calibrate(*self._path(rows, [chosen], self.tol), rows, chosen)
+        (fitted,) = self._path(rows, [chosen], self.tol)
+        head, self.scale_ = self._calibrate(fitted, rows, chosen)
         self._store(head)
 
     def _choose_setting(self, rows: FitRows) -> Setting:
