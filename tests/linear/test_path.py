@@ -34,13 +34,17 @@ def test_a_path_equals_separate_fits(classes: int) -> None:
             assert head.objective == pytest.approx(alone.objective, rel=1e-9)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("_path._SUBSET", 100), ("_objective.SQUARE", 1)])
+BLOCKS = {"_objective.DENSE": 1, "_alignment_objective._DENSE_SQUARES": 1}
+
+
+@pytest.mark.parametrize("limits", [{"_path._SUBSET": 100}, BLOCKS, {**BLOCKS, "_objective.SQUARE": 1}])
 def test_first_guesses_and_cheaper_preconditioners_do_not_change_the_solution(
-    limit: str, value: int, monkeypatch: pytest.MonkeyPatch
+    limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = make_problem(2, n=2000)
+    problem = make_problem(3, n=1000)
     expected = fit_head(*problem.columns, {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
-    monkeypatch.setattr(f"momentalign.linear.{limit}", value)
+    for name, value in limits.items():
+        monkeypatch.setattr(f"momentalign.linear.{name}", value)
     found = fit_head(*problem.columns, {1: 1.0, 2: 1.0}, l2=0.1, tol=1e-8)
     np.testing.assert_allclose(found.coef, expected.coef, atol=1e-5)
 

@@ -116,7 +116,7 @@ def test_report_is_printed_on_a_screen_and_becomes_json_and_a_frame():
     ("change", "message"),
     [
         ({"y_true": []}, "'y_true' should have a label for each row, but has shape"),
-        ({"y_pred": list("nnyy")}, "'y_pred' should hold labels of the same kind as 'y_true'"),
+        ({"y_pred": list("nnyy")}, "Mix of label input types"),
         ({"y_pred": [0]}, r"'y_pred' should have one entry per row of 'y_true' \(4\), but has shape \(1,\)"),
         ({"groups": ["a"]}, "'groups' should have one entry per row of 'y_true'"),
         ({"groups": ["a", None, "b", "b"]}, "'groups' should hold a label for every row, but 1 are missing, first in"),
@@ -126,12 +126,12 @@ def test_report_is_printed_on_a_screen_and_becomes_json_and_a_frame():
         ({"train_groups": ["A", "B"]}, "'A' and 'B' has none of 'a' and 'b'. Use the same names for both"),
         ({"probabilities": [[0.5, 0.5]]}, r"\(4, 2\), but has shape \(1, 2\). Pass the estimator's classes_"),
         ({"probabilities": [3.0, -1.0, 0.2, 0.1]}, "should lie between 0 and 1, but some do not. Pass predict_proba's"),
-        ({"classes": [0, 2]}, "'classes' should list every label once, as the estimator's classes_, but has no 1"),
+        ({"classes": [0, 2]}, "'classes' should list each of .* once"),
         ({"bins": 0}, "'bins' should be at least 1"),
         ({"confidence": 95}, "'confidence' should lie between 0 and 1, but is 95"),
     ],
 )
 def test_bad_input_is_named(change, message):
     rows = {"y_true": [0, 1, 0, 1], "y_pred": [0, 1, 1, 1], "groups": ["a", "a", "b", "b"]}
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises(ValueError, match=message):
         group_report(**{**rows, **change})

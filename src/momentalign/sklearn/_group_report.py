@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
+from sklearn.utils.multiclass import unique_labels
 
 from momentalign._extras import require
 from momentalign._format import align_columns, join_names, pluralize, printable
@@ -154,8 +155,8 @@ def group_report(
 
     Raises:
         ValueError: Columns of different length, missing labels or groups, group names that differ by blanks only,
-            training groups that none of the rows has, or probabilities that do not fit the classes.
-        TypeError: Labels and predictions of different kinds.
+            training groups that none of the rows has, probabilities that do not fit the classes, or labels and
+            predictions of different kinds.
 
     Example:
         >>> report = group_report([0, 0, 1, 1], [0, 0, 1, 0], ["a", "b", "a", "b"], train_groups=["a", "a", "a", "b"])
@@ -223,17 +224,14 @@ def _encode_targets(
         raise ValueError(f"'y_true' should have a label for each row, but has shape {np.shape(y_true)}.")
     found, targets = encode_labels(y_true, rows, "y_true", "y_true")
     answers, predicted = encode_labels(y_pred, rows, "y_pred", "y_true")
-    if (found.dtype.kind in "USO") != (answers.dtype.kind in "USO"):
-        raise TypeError(
-            f"'y_pred' should hold labels of the same kind as 'y_true' ({found.dtype}), but holds {answers.dtype}. "
-            "Decode the predictions, e.g. estimator.classes_[indices]."
-        )
-    labels = np.union1d(found, answers)
+    labels = unique_labels(found, answers)
     if classes is not None:
-        labels, unknown = np.asarray(classes), np.setdiff1d(labels, np.asarray(classes))
-        if labels.ndim != 1 or len(np.unique(labels)) != len(labels) or len(unknown):
-            problem = f"has no {unknown.tolist()[0]!r}" if len(unknown) else f"is {labels.tolist()!r}"
-            raise ValueError(f"'classes' should list every label once, as the estimator's classes_, but {problem}.")
+        known, labels = labels, np.asarray(classes)
+        if labels.ndim != 1 or len(np.unique(labels)) != len(labels) or len(np.setdiff1d(known, labels)):
+            raise ValueError(
+                f"'classes' should list each of {known.tolist()} once, as the estimator's classes_, but is "
+                f"{labels.tolist()}."
+            )
     order = np.argsort(labels)
     positions = [order[np.searchsorted(labels, values, sorter=order)] for values in (found, answers)]
     return labels, positions[0][targets], positions[1][predicted]
