@@ -3,12 +3,12 @@ r"""Group DRO of a linear head: domains weighted by their losses.
 .. math:: \min_\theta\max_{q\in\Delta} \sum_e q_e L_e(\theta) + \tfrac{\lambda}{2}\|\theta\|^2
 
 The published method moves q by exponentiated weights, :math:`q_e \propto q_e\exp(\eta L_e)`, while SGD moves the head:
-:class:`GroupWeights`. The full-batch solver solves for the head at every q, and moves q by the same rule with a step
-that grows while the value rises and shrinks where it does not. The value at q is concave, so this converges to the
-saddle point, which is the same for every η. SLSQP goes most of the way first. The solver stops when the duality gap,
-the worst loss less the weighted one, is below a tolerance.
+:class:`GroupWeights`. The full-batch solver solves for the head at every q. The value at q is concave, with the losses
+as its gradient, and SLSQP maximises it: the saddle point, which is the same for every η. The solver stops when the
+duality gap, the worst loss less the weighted one, is below a tolerance.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -24,9 +24,6 @@ from momentalign.linear._path import HeadCallback, solve_path
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, solve, warn_if_stopped
 
-_QUADRATIC_MOVES = 100
-"""Most iterations of SLSQP before the exponentiated rule takes over."""
-
 
 def solve_group_dro(
     rows: SortedRows, classes: int, *, l2: float, tol: float, max_iter: int, watch: HeadCallback | None = None
@@ -34,68 +31,47 @@ def solve_group_dro(
     """Minimise the worst domain's loss; returns the solution, whose iterations are moves of q, and q (K,).
 
     `tol` is the duality gap relative to the loss of a head of zeros; `watch` is called with the worst loss and the head
-    after every accepted move.
+    after every move.
     """
     objective = Objective(rows, classes, l2=l2)
     zero = np.zeros(objective.shape[0] * objective.shape[1])
     # Finer than elsewhere: the domains' losses move by the first order of what is left of the gradient, not the second.
     size, gap = 1e-3 * tol * float(np.abs(objective(zero)[1]).max()), tol * float(np.log(classes))
-    q, step, moves = np.full(rows.number, 1.0 / rows.number), 1.0 / float(np.log(classes)), 0
+    q, moves = np.full(rows.number, 1.0 / rows.number), 0
     (solution,) = solve_path(objective, [{}], tol=size, max_iter=max_iter)
     losses = objective.domain_losses(solution.head)
+
+    def negative_value(weights: Array) -> tuple[float, Array]:
+        """Minus the least objective at fixed weights of the domains, e weighing q_e instead of 1/K."""
+        nonlocal q, solution, losses, moves
+        q, moves = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum(), moves + 1
+        weighted = Objective(replace(rows, shares=rows.shares * np.repeat(q * rows.number, rows.sizes)), classes, l2=l2)
+        solution = solve(weighted, solution.head, weighted.coordinates, tol=size, max_iter=max_iter)
+        losses = objective.domain_losses(solution.head)
+        if losses.max() - q @ losses <= gap:
+            raise StopIteration
+        return -solution.value, -losses
 
     def report(*_: Array) -> None:
         if watch is not None:
             watch(float(losses.max()), solution.head)
 
-    def respond(weights: Array) -> tuple[Solution, Array]:
-        """The best head at fixed weights of the domains, e weighing q_e instead of 1/K, and the domains' losses."""
-        shares = rows.shares * np.repeat(weights * rows.number, rows.sizes)
-        weighted = Objective(replace(rows, shares=shares), classes, l2=l2)
-        found = solve(weighted, solution.head, weighted.coordinates, tol=size, max_iter=max_iter)
-        return found, objective.domain_losses(found.head)
-
-    def negative_value(weights: Array) -> tuple[float, Array]:
-        nonlocal solution, losses, moves
-        (solution, losses), moves = respond(_on_simplex(weights)), moves + 1
-        return -solution.value, -losses
-
     report()
     if losses.max() - q @ losses > gap:
-        # Quadratic models of the value take a tenth of the moves; the rule below finishes what they leave.
-        result = minimize(
-            negative_value,
-            q,
-            jac=True,
-            method="SLSQP",
-            bounds=[(0.0, 1.0)] * rows.number,
-            constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0, "jac": np.ones_like},
-            callback=report,
-            # Near the maximum the value changes by the square of the gap.
-            options={"maxiter": min(max_iter, _QUADRATIC_MOVES), "ftol": 1e-4 * gap},
-        )
-        q = _on_simplex(result.x)
-        negative_value(q)
-    for iteration in range(min(moves, max_iter), max_iter):
-        if losses.max() - q @ losses <= gap:
-            return Solution(solution.head, float(losses.max()), iteration, True), q
-        trial = q * np.exp(step * (losses - losses.max()))
-        trial /= trial.sum()
-        found, there = respond(trial)
-        # Concave along the move: the slope's sign at its end tells whether the maximum has been passed.
-        if (trial - q) @ there >= -0.5 * abs((trial - q) @ losses):
-            q, solution, losses, step = trial, found, there, step * 2.0
-            report()
-        else:
-            step *= 0.25
-    return Solution(solution.head, float(losses.max()), max_iter, False), q
-
-
-def _on_simplex(weights: Array) -> Array:
-    """Weights as rounding leaves them, made positive with sum one: a weight of zero could not grow again."""
-    clipped = np.maximum(weights, 1e-9)
-    normalised: Array = clipped / clipped.sum()
-    return normalised
+        with suppress(StopIteration):
+            minimize(
+                negative_value,
+                q,
+                jac=True,
+                method="SLSQP",
+                bounds=[(0.0, 1.0)] * rows.number,
+                constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0, "jac": np.ones_like},
+                callback=report,
+                # Near the maximum the value changes by the square of the gap, which is what ends the search.
+                options={"maxiter": max_iter, "ftol": 1e-10 * gap},
+            )
+        report()
+    return Solution(solution.head, float(losses.max()), moves, bool(losses.max() - q @ losses <= gap)), q
 
 
 def fit_group_dro(
