@@ -22,3 +22,13 @@ def test_the_unit_of_the_targets_does_not_change_a_regression(unit: float) -> No
     head = fit_head(X, unit * Y, domains, {1: 10.0 * unit**2}, **options)
     assert head.converged
     np.testing.assert_allclose(head.coef / unit, expected.coef, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_quotient_of_a_nearly_exact_fit_has_digits_enough_to_converge(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, domains = rng.normal(size=(600, 5)), np.arange(600) % 3
+    X[:, 1] += domains * rng.integers(0, 2, 600)
+    y = X @ np.arange(5.0)
+    weight = 0.5 * y.var() * (0.3, 1.0, 10.0)[seed % 3]
+    assert fit_head(X, y[:, None], domains, {1: weight}, loss="squared_error", l2=1 / 600, tol=1e-6).converged

@@ -13,6 +13,7 @@ c_e (d, o) inside; a quadratic Q of W is tr(A Q Aᵀ); W (o, d) head, the bias l
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -44,12 +45,13 @@ class AlignedLeastSquares:
         o, d = self.shape = (rows.targets.shape[1], rows.X.shape[1])
         self.rows = rows
         held = list(_moments(rows, rows.shares)) if rows.number * (d + o) ** 2 <= _HELD else None
-        self.mean = self._mean(held or _moments(rows, rows.shares))
+        mean = self._mean(held or _moments(rows, rows.shares))
         # The mean of |W ΔS_e − Δc_e'|² is a quadratic of W like the loss.
-        deviations = ((M - self.mean)[:, :d] for M in held or _moments(rows, rows.shares))
-        self.spread = self._mean(D @ D.T for D in deviations)
-        relative = scaling == "relative" and rows.number > 1
-        self.energy = self._mean(_moments(rows, rows.shares * rows.lengths)) if relative else None
+        deviations = ((M - mean)[:, :d] for M in held or _moments(rows, rows.shares))
+        self._quadratics = [mean, self._mean(D @ D.T for D in deviations)]
+        self.relative = scaling == "relative" and rows.number > 1
+        if self.relative:
+            self._quadratics.append(self._mean(_moments(rows, rows.shares * rows.lengths)))
         self.scale = float({"none": 1, "classes": o, "parameters": (d * o) ** 2, "relative": 1}[scaling])
         self.set_weights(0.0, 0.0)
 
@@ -67,24 +69,38 @@ class AlignedLeastSquares:
         if self.rows.bias:
             self.l2[-1] = 0.0
 
-    def _quadratic(self, Q: Array, W: Array) -> tuple[float, Array]:
-        """Value tr(A Q Aᵀ) of a quadratic, and its gradient (o, d)."""
-        A = np.hstack([W, -np.eye(len(W))])
-        by_A = A @ Q
-        return float(np.vdot(by_A, A)), 2.0 * by_A[:, : self.shape[1]]
+    @cached_property
+    def _roots(self) -> list[Array]:
+        """R with RᵀR = Q: the quotient of two |A Rᵀ|² keeps the digits that tr(A Q Aᵀ) loses near exact fits."""
+        roots = []
+        for Q in self._quadratics:
+            units = np.sqrt(np.maximum(Q.diagonal(), np.finfo(float).tiny))
+            values, vectors = np.linalg.eigh(Q / np.outer(units, units))
+            roots.append(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T * units)
+        return roots
+
+    def _quadratic(self, index: int, W: Array) -> tuple[float, Array]:
+        """Value and gradient (o, d) of the mean loss, the spread or the energy."""
+        A, d = np.hstack([W, -np.eye(len(W))]), self.shape[1]
+        if not self.relative:
+            by_A = A @ self._quadratics[index]
+            return float(np.vdot(by_A, A)), 2.0 * by_A[:, :d]
+        R = self._roots[index]
+        by_root = A @ R.T
+        return float(np.vdot(by_root, by_root)), 2.0 * by_root @ R[:, :d]
 
     def __call__(self, head: Array) -> tuple[float, Array]:
         """Value and gradient."""
         W = head.reshape(self.shape)
-        loss, by_loss = self._quadratic(self.mean, W)
+        loss, by_loss = self._quadratic(0, W)
         value = 0.5 * loss + 0.5 * float((self.l2 * W**2).sum())
         gradient = 0.5 * by_loss + self.l2 * W
         if not self.weight:
             return value, gradient.ravel()
-        spread, by_spread = self._quadratic(self.spread, W)
-        if self.energy is not None:
-            energy, by_energy = self._quadratic(self.energy, W)
-            if energy <= 1e-13 * np.trace(self.energy[self.shape[1] :, self.shape[1] :]):
+        spread, by_spread = self._quadratic(1, W)
+        if self.relative:
+            energy, by_energy = self._quadratic(2, W)
+            if energy <= 1e-13 * np.trace(self._quadratics[2][self.shape[1] :, self.shape[1] :]):
                 return value, gradient.ravel()  # an exact fit, but for rounding: 0/0 counts as 0
             by_spread = (by_spread - spread / energy * by_energy) / energy
             spread = spread / energy
@@ -93,7 +109,8 @@ class AlignedLeastSquares:
     def _normal_equations(self, weight: float) -> tuple[Array, Array]:
         """Matrix (d, d) and right side (d, o) for a constant weight of the spread."""
         d = self.shape[1]
-        Q = self.mean[:d] + 2.0 * weight * self.spread[:d]
+        mean, spread = self._quadratics[:2]
+        Q = mean[:d] + 2.0 * weight * spread[:d]
         return Q[:, :d] + np.diag(self.l2), Q[:, d:]
 
     def solve(self, weight: float) -> Array:
@@ -106,14 +123,13 @@ class AlignedLeastSquares:
 
     def fit(self, *, tol: float, max_iter: int) -> Solution:
         """Solve for the current weights: directly, or by L-BFGS where a quotient is minimised."""
-        divisor = self.energy
-        if divisor is None or not self.weight:
+        if not (self.relative and self.weight):
             head = self.solve(self.weight)
             return Solution(head, self(head)[0], 1, True)
         start = self.solve(0.0)
 
         def coordinates(head: Array) -> Preconditioner:
-            energy = max(self._quadratic(divisor, head.reshape(self.shape))[0], np.finfo(float).tiny)
+            energy = max(self._quadratic(2, head.reshape(self.shape))[0], np.finfo(float).tiny)
             return Preconditioner(self._normal_equations(self.weight / energy)[0])
 
         # Targets have units, unlike probabilities: the tolerance is in those of the gradient at zero.
