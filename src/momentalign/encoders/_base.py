@@ -31,6 +31,10 @@ class Preprocessing(ABC):
     def to_inputs(self, raw: Tensor) -> Tensor:
         """Convert raw rows, shape (n, ...), to the encoder's inputs for evaluation, on the rows' device."""
 
+    def trim(self, raw: Tensor) -> Tensor:
+        """Drop what is padding in every row of a batch, which leaves the features the same."""
+        return raw
+
     def augment(self, raw: Tensor) -> Tensor:
         """Convert raw rows, shape (n, ...), to the encoder's inputs for training, with random augmentation if any."""
         return self.to_inputs(raw)

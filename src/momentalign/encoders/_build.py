@@ -1,7 +1,6 @@
 """Build encoders by name or folder."""
 
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
 from momentalign.encoders._run import encoder_from_run
 from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import text_from_folder
-from momentalign.encoders._timm import convert_timm, is_timm
 from momentalign.encoders._vision import takes_images, vision_from_folder
 
 _SMALL = 16
@@ -125,7 +123,7 @@ def is_untrained(spec: str) -> bool:
 
 
 def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int | None = None) -> Encoder:
-    """Load a vision or text encoder from a folder in Hugging Face format, or a plain vision transformer in timm's.
+    """Load a vision or text encoder from a folder in Hugging Face format, or a vision encoder in timm's.
 
     Args:
         folder: With `config.json`, and usually `model.safetensors` and the files of the preprocessing.
@@ -203,10 +201,6 @@ def _table(parts: Sequence[Split]) -> TableRows:
 
 
 def _from_folder(folder: Path, *, weights: bool, size: int | None, source: str) -> Encoder:
-    if (folder / hf.CONFIG_FILE).is_file() and is_timm(hf.read_config(folder / hf.CONFIG_FILE)):
-        with tempfile.TemporaryDirectory() as target:
-            convert_timm(folder, Path(target), weights=weights)
-            return _from_folder(Path(target), weights=weights, size=size, source=source)
     architecture = hf.read_architecture(folder)
     if takes_images(architecture):
         return vision_from_folder(folder, architecture, weights=weights, size=size, source=source)

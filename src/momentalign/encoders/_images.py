@@ -203,7 +203,7 @@ def read_image_settings(
     A crop in the file gives the size to resize to, so that no part of an image is cut off, as in DomainBed. Without the
     file the size is the architecture's own, else 224, and the normalisation ImageNet's. `size` overrides the size.
     """
-    settings = _read_settings(folder)
+    settings = _read_settings(folder, architecture)
     if settings is None:
         own = getattr(architecture, "image_size", None)
         assumed = size or (own if isinstance(own, int) else _DEFAULT_SIZE)
@@ -216,7 +216,9 @@ def read_image_settings(
     return ImagePreprocessing(size or _image_size(settings, architecture, folder), mean, std), ()
 
 
-def _read_settings(folder: Path) -> dict[str, Any] | None:
+def _read_settings(folder: Path, architecture: Any) -> dict[str, Any] | None:
+    if timm := getattr(architecture, "pretrained_cfg", None):
+        return {"size": timm["input_size"][-1], "image_mean": timm["mean"], "image_std": timm["std"]}
     if (folder / "preprocessor_config.json").is_file():
         return read_config(folder / "preprocessor_config.json")
     if (folder / "processor_config.json").is_file():  # newer models of images and texts keep both parts in one file
