@@ -118,11 +118,11 @@ def _check_no_code(values: Mapping[str, Any], source: str) -> None:
                 _check_no_code(part, source)
 
 
-def describe_encoder(kind: str, encoder: Any) -> dict[str, Any]:
+def describe_encoder(encoder: Any) -> dict[str, Any]:
     """Configuration of an encoder around a model of the library, in values that JSON can hold."""
     architecture = json.loads(encoder.model.config.to_json_string(use_diff=False))
     return {
-        "kind": kind,
+        "kind": encoder.kind,
         "source": encoder.source,
         "features": encoder.features,
         "num_features": encoder.num_features,
