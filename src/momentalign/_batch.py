@@ -2,6 +2,7 @@
 
 import math
 import operator
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -153,6 +154,14 @@ def check_ranges(batch: HeadBatch, loss: str | None, num_domains: int | None = N
                 f"'domains' should lie between 0 and {num_domains - 1} with num_domains={num_domains}, "
                 f"but lie between {low} and {high}."
             )
+
+
+def warn_of_probabilities(batch: HeadBatch, loss: str | None) -> None:
+    """Warn of logits that are a softmax's output."""
+    logits = batch.logits
+    if loss == "cross_entropy" and bool((logits >= 0).all()) and torch.allclose(logits.sum(1), logits.new_ones(())):
+        text = "'logits' look like probabilities: their rows sum to 1. Pass the head's output, before the softmax."
+        warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def check_finite(name: str, value: Tensor, features: Tensor, validate: bool | None = None) -> None:

@@ -113,3 +113,11 @@ def test_a_penalty_that_trains_nothing_is_an_error(term: Any) -> None:
     assert own(features, logits, targets, domains) >= 1
     with pytest.raises(ValueError, match=r"^Own has no gradient"):
         own(features.requires_grad_(), logits.requires_grad_(), targets, domains)
+
+
+def test_logits_that_are_probabilities_are_warned_of_once() -> None:
+    features, logits, targets, domains = changed()
+    penalty = CMA()
+    with pytest.warns(UserWarning, match="'logits' look like probabilities"):
+        penalty(features, (logits + features[:, :1]).softmax(1), targets, domains)
+    assert penalty(features, logits.softmax(1), targets, domains).isfinite()

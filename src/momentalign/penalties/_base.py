@@ -11,7 +11,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from momentalign._batch import LOSSES, HeadBatch, check_batch, check_finite, check_inputs, check_ranges, checks_values
+from momentalign._batch import (
+    LOSSES,
+    HeadBatch,
+    check_batch,
+    check_finite,
+    check_inputs,
+    check_ranges,
+    checks_values,
+    warn_of_probabilities,
+)
 from momentalign._validation import check_choice, check_count, check_weight
 from momentalign.penalties._gather import gather_batch
 
@@ -93,7 +102,7 @@ class DomainPenalty(nn.Module, ABC):
         self.gather = gather
         self.validate = validate
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
-        self._warned = False
+        self._called = self._warned = False
 
     def forward(self, features: Tensor, logits: Tensor, targets: Tensor, domains: Tensor) -> Tensor:
         """Weighted sum of the terms.
@@ -164,6 +173,9 @@ class DomainPenalty(nn.Module, ABC):
             check_ranges(batch, loss, self.num_domains)
             if self.checks_first:
                 check_inputs(batch, loss)
+            if not self._called:
+                self._called = True
+                warn_of_probabilities(batch, loss)
         reached = None
         if self.anneal_steps and not (alone or self.initial_weight):
             # Gradients stop here before the boundary, also those that are not finite.
