@@ -1,15 +1,12 @@
-"""The machine: cores and memory that this process may use, whether bfloat16 works on the CPU, files of this package."""
+"""The machine: cores that this process may use, whether bfloat16 works on the CPU, files of this package."""
 
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
-_MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""Limit of a container."""
 
 _BFLOAT16_STEP = """
 import torch
@@ -26,20 +23,6 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS and Windows
         return os.cpu_count() or 1
-
-
-def available_memory(meminfo: Path = Path("/proc/meminfo"), limit: Path = _MEMORY_LIMIT) -> int | None:
-    """Bytes that this process may still use: in a container perhaps fewer than the machine has; None if unknown."""
-    found = []
-    with suppress(OSError, ValueError, StopIteration):
-        line = next(line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:"))
-        found.append(1024 * int(line.split()[1]))
-    with suppress(OSError, ValueError):  # no container, or "max"
-        found.append(int(limit.read_text()))
-    if not found:
-        with suppress(AttributeError, ValueError, OSError):  # Windows
-            found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(found, default=None)
 
 
 def is_ours(filename: str) -> bool:

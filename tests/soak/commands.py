@@ -93,7 +93,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "embed": Command(
         ("embed", "INPUTS/three.csv", "--encoder", "RESULTS/train/out", "--batch-size", "50", "-o", "OUT"),
-        out="out.npz",
+        out="out.parquet",
         reads=("train",),
     ),
     "sweep": Command((*SWEEP, "-o", "OUT"), checks=(("table", "OUT", "-o", "answer.csv"),)),

@@ -210,12 +210,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch mnist', or put it there.")
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} should be a gzipped idx file, but cannot be read: {error}.") from None
-    # Two zero bytes, the type (8 is unsigned bytes), the number of dimensions, then the dimensions.
-    dimensions = content[3] if len(content) > 3 and content[:3] == b"\x00\x00\x08" else 0
-    header = 4 + 4 * dimensions
-    shape = np.frombuffer(content[4:header], ">u4").astype(int) if len(content) >= header else np.zeros(0, int)
-    if dimensions == 0 or len(content) != header + int(shape.prod()):
-        raise ValueError(f"{path} should be an idx file of bytes, but its header and its length do not fit.")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+        # Two zero bytes, the type (8 is unsigned bytes), the number of dimensions, then the dimensions.
+        header = 4 + 4 * content[3]
+        return np.frombuffer(content, np.uint8, offset=header).reshape(np.frombuffer(content[4:header], ">u4"))
+    except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
+        raise ValueError(f"{path} should be a gzipped idx file of bytes, but cannot be read: {error}.") from None

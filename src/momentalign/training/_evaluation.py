@@ -12,7 +12,7 @@ from momentalign._format import join_first
 from momentalign._table_spec import inherit_spec, split_spec
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
-from momentalign.encoders import TablePreprocessing
+from momentalign.encoders import Preprocessing
 from momentalign.runs import read_run
 from momentalign.training._accuracy_records import accuracy_records
 from momentalign.training._data import DatasetRows, open_rows
@@ -89,8 +89,7 @@ def evaluate(
         )
     data = _with_classes_of(model, dataset)
     rows = open_rows(data, model.preprocessing, torch.device(device))
-    if isinstance(model.preprocessing, TablePreprocessing):
-        _warn_missing_values(data, model.preprocessing)
+    _warn_missing_values(data, model.preprocessing)
     predicted = torch.zeros(len(rows), dtype=torch.long)
     probabilities = torch.zeros(len(rows) if data.group_names is not None else 0, data.num_classes)
     done = 0
@@ -110,7 +109,7 @@ def evaluate(
     return _scores(data, rows, predicted, probabilities)
 
 
-def _warn_missing_values(data: DomainDataset, preprocessing: TablePreprocessing) -> None:
+def _warn_missing_values(data: DomainDataset, preprocessing: Preprocessing) -> None:
     """Warn about values of a table that are missing or unknown to the run."""
     parts = [rows.inputs for splits in data.domains.values() for rows in splits.values() if len(rows)]
     tables = [part for part in parts if isinstance(part, TableRows)]
