@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._files import atomic_file
-from momentalign._json import open_regular, parse_json
+from momentalign._json import parse_json
 from momentalign.data._dataset import DomainDataset
 from momentalign.data._groups import group_dataset, integers, read_columns
 from momentalign.data._items import Texts
@@ -112,7 +112,7 @@ def _read_cache(pyarrow: Any, parquet: Any, cache: Path, key: bytes) -> list[tup
 def _read_pairs(path: Path) -> list[tuple[str, ...]]:
     """Label, premise, hypothesis and identifier of each line."""
     pairs = []
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file):
             try:
                 pair = parse_json(line)

@@ -13,7 +13,6 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from momentalign._format import format_size
-from momentalign._json import open_regular
 from momentalign._machine import available_memory
 
 _COPIES = 2
@@ -61,7 +60,7 @@ class NpzArrays:
 @contextmanager
 def open_npz(path: Path) -> Iterator[NpzArrays]:
     """Open an npz file; arrays are read when they are asked for."""
-    with open_regular(path) as file, np.load(file, allow_pickle=False) as arrays:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         yield NpzArrays(arrays)
 
 
