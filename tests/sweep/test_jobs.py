@@ -10,9 +10,8 @@ from safetensors.torch import load_file
 
 import momentalign.data._load as loading
 import momentalign.encoders._build as building
-from momentalign._files import last_complete
-from momentalign.runs import RunState, is_busy, read_runs, record_failure
-from momentalign.sweep import _jobs, estimate_sweep, make_plan, run_sweep
+from momentalign.runs import RunState, is_busy, record_failure
+from momentalign.sweep import _jobs, estimate_sweep, make_plan
 from momentalign.sweep._jobs import Job, Outcome, execute, measure_run, pack_folder, unpack_folder
 from momentalign.training import make_config, run
 from tests.encoders.models import save_model, write_images
@@ -70,42 +69,6 @@ def test_a_folder_travels_as_bytes(tmp_path):
         "run.json",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
-
-
-def test_a_kill_while_a_folder_is_replaced_loses_nothing(tmp_path, monkeypatch):
-    source, target = tmp_path / "source", tmp_path / "target"
-    for folder, text in ((source, "new"), (target, "before")):
-        folder.mkdir()
-        (folder / "run.json").write_text(text)
-    rename, packed = Path.rename, pack_folder(source)
-
-    def killed(path, to):
-        if to.name == "target":
-            raise KeyboardInterrupt
-        return rename(path, to)
-
-    monkeypatch.setattr(Path, "rename", killed)
-    with pytest.raises(KeyboardInterrupt):
-        unpack_folder(packed, target)
-    monkeypatch.setattr(Path, "rename", rename)
-    assert (last_complete(target) / "run.json").read_text() == "before"
-    unpack_folder(packed, target)
-    assert (target / "run.json").read_text() == "new"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
-
-
-def test_the_next_sweep_recovers_folders_whose_replacement_was_killed(tmp_path):
-    rows = str(Path(__file__).with_name("rows.csv"))
-    plan = make_plan([rows], ["erm"], trials=2, hparams=1, steps=3, test_domains=["c"], baselines=False)
-    first, second = (tmp_path / run.hash() for run in plan.runs)
-    run_sweep(plan, tmp_path, Here())
-    first.rename(first.with_name(f"{first.name}.old"))  # between the two renames
-    shutil.copytree(second, second.with_name(f"{second.name}.old"))  # after them
-    assert any(".old" in problem for problem in read_runs(tmp_path).problems)
-    tally = run_sweep(plan, tmp_path, Here())
-    assert (tally.finished, tally.before) == (0, 2)
-    assert sorted(tmp_path.iterdir()) == sorted([first, second])
-    assert read_runs(tmp_path).problems == []
 
 
 def brief_estimate(monkeypatch, tmp_path, seconds):
@@ -170,7 +133,7 @@ def test_nothing_is_loaded_to_be_counted(tmp_path, monkeypatch):
     assert len(listed) == 1
     assert len(loaded) <= 2  # a few steps, and more where they were quick
     run(config, tmp_path / "run", accelerator="cpu")
-    kept = load_file(tmp_path / "run" / "checkpoint" / "model.safetensors")
+    kept = load_file(tmp_path / "run" / "model.safetensors")
     assert cost.weights == sum(tensor.nbytes for tensor in kept.values())
 
 

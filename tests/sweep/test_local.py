@@ -240,7 +240,7 @@ def test_weights_need_not_stay(tmp_path, engine):
         "run.json",
     ]
     run_sweep(plan, tmp_path / "b", engine)
-    assert (tmp_path / "b" / plan.runs[0].hash() / "checkpoint" / "model.safetensors").exists()
+    assert (tmp_path / "b" / plan.runs[0].hash() / "model.safetensors").exists()
 
 
 def test_the_cost_is_measured_and_nothing_written(tmp_path, engine):
@@ -305,7 +305,7 @@ def test_interrupted_sweeps_go_on_and_leave_no_process(tmp_path, how):
     )
     deadline = time.monotonic() + 300
     runs = tmp_path / "runs"
-    while not list(runs.glob("*/checkpoint/state.json")) and time.monotonic() < deadline and process.poll() is None:
+    while not list(runs.glob("*/checkpoint.safetensors")) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.1)
     for _ in range(5 if how == signal.SIGINT else 1):
         os.killpg(process.pid, how) if how == signal.SIGINT else process.send_signal(how)

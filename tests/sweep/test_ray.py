@@ -86,7 +86,7 @@ def test_machines_without_the_folder_send_their_runs(tmp_path, cluster):
     assert tally.finished == 1
     assert "no such luck" in next(iter(tally.failed.values()))
     done, failed = (tmp_path / "runs" / run.hash() for run in plan.runs)
-    assert (done / "checkpoint" / "model.safetensors").exists()
+    assert (done / "model.safetensors").exists()
     assert json.loads((failed / "run.json").read_text())["status"] == "failed"
     assert set(read_runs(tmp_path / "runs").runs["status"]) == {"finished", "failed"}
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import shutil
 import tarfile
 import time
 import warnings
@@ -149,7 +148,12 @@ def _train(job: Job, progress: Callable[[float], None]) -> Outcome:
         if job.config.setting == "probe":
             from momentalign.probing import run_probe
 
-            run_probe(job.config, job.folder, progress=lambda done, steps: progress(done / steps))
+            run_probe(
+                job.config,
+                job.folder,
+                progress=lambda done, steps: progress(done / steps),
+                save=job.keep_weights,
+            )
         elif job.config.algorithm in PLAIN_MODELS:
             run_plain(job.config, job.folder, root=job.root, train_accuracy=job.train_accuracy)
         else:
@@ -160,6 +164,7 @@ def _train(job: Job, progress: Callable[[float], None]) -> Outcome:
                 accelerator=job.accelerator,
                 skip_bad_files=job.skip_bad_files,
                 train_accuracy=job.train_accuracy,
+                save=job.keep_weights,
                 # As many readers as the engine gave this process cores.
                 workers=min(_MOST_READERS, torch.get_num_threads()),
                 progress=lambda at: progress(at.done / at.steps),
@@ -172,8 +177,6 @@ def _train(job: Job, progress: Callable[[float], None]) -> Outcome:
             return Outcome(job, RunState.DISK_FULL, message, time.monotonic() - begin)
         record_failure(job.folder, job.config, job.domains, error)
         return Outcome(job, RunState.FAILED, message, time.monotonic() - begin)
-    if not job.keep_weights:
-        shutil.rmtree(job.folder / "checkpoint", ignore_errors=True)
     return Outcome(job, RunState.FINISHED, None, time.monotonic() - begin)
 
 
