@@ -45,8 +45,8 @@ KEPT = {
         training/test_command.py::test_an_interrupted_process_resumes_bit_identically
         training/test_checkpoint.py::test_a_failed_write_keeps_the_last_checkpoint""",
     "a sweep that is killed anywhere goes on": """
-        sweep/test_local.py::test_interrupted_sweeps_go_on_and_leave_no_process
-        sweep/test_local.py::test_unfinished_runs_are_resumed""",
+        sweep/test_engines.py::test_an_interrupted_sweep_is_one_line_and_leaves_no_process
+        sweep/test_engines.py::test_unfinished_runs_are_resumed""",
     "a full disk loses nothing": """
         training/test_run.py::test_records_on_a_disk_that_is_really_full
         tables/test_model.py::test_a_full_disk_keeps_the_model_before
@@ -56,8 +56,8 @@ KEPT = {
         runs/test_folder.py::test_two_processes_do_not_share_a_folder
         sweep/test_local.py::test_two_sweeps_share_a_folder""",
     "the run of a dead worker is repeated": """
-        sweep/test_local.py::test_the_run_of_a_process_that_dies_is_repeated_a_few_times
-        sweep/test_ray.py::test_a_run_whose_process_always_dies_fails""",
+        sweep/test_engines.py::test_a_run_that_loses_its_process_is_resumed_a_few_times
+        sweep/test_ray.py::test_a_node_that_dies_loses_no_run""",
     "weights run no code, and no code comes from a hub": """
         encoders/test_vision.py::test_refuses_pickled_weights
         encoders/test_vision.py::test_refuses_models_that_need_code_from_the_hub

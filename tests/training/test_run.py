@@ -12,9 +12,9 @@ from safetensors import torch as torch_files
 from momentalign import CMA
 from momentalign.algorithms import Algorithm, Batch, algorithm_names
 from momentalign.data import DomainDataset, Split
-from momentalign.runs import Record, RunConfig, RunFolder, read_records, read_run
+from momentalign.runs import RunFolder, read_records, read_run
 from momentalign.theory import moment_gaps
-from momentalign.training import Clock, Progress, _cost, estimate_run, load_run, run
+from momentalign.training import Progress, load_run, run
 from momentalign.training._steps import Sampler
 from tests.training.problems import TIMES, assert_same_weights, grouped, images, numbers, small_config, three_domains
 
@@ -224,53 +224,11 @@ def test_a_finished_run_is_read_not_repeated(tmp_path: Path) -> None:
 def test_nothing_is_written_where_nothing_is_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = three_domains()
-    cost = estimate_run(small_config(data, steps=1000), data=data)
+    run(small_config(data, steps=5), None, data=data)
     assert not list(tmp_path.iterdir())
-    assert cost.records == 251
-    assert cost.seconds >= 1000 * cost.step_seconds > 0
     run(small_config(data, steps=5), tmp_path / "run", data=data, save=False)
     assert read_run(tmp_path / "run")["weights"] is None
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["records.jsonl", "run.json"]
-
-
-@pytest.mark.parametrize("cuda", [False, True])
-def test_a_cost_is_measured_on_what_the_device_is_good_at(cuda: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-
-    def slow(config: RunConfig, folder: None, *, data: DomainDataset, clock: Clock, **_: object) -> list[Record]:
-        seen.append((config.steps, len(data.domains["a"]["in"])))
-        clock.seconds = {"set-up": 9.0 if len(seen) == 1 else 0.5, "steps": 1.0, "evaluation": 2.0}
-        return [{"step": 0, "domain": None, "split": None, "metric": "step_seconds", "value": 0.1}]
-
-    monkeypatch.setattr(_cost, "run", slow)
-    monkeypatch.setattr(_cost, "takes_cuda", lambda accelerator: cuda)
-    domains = {name: {"in": Split(torch.zeros(200, 1, 28, 28), torch.arange(200) % 2)} for name in "ab"}
-    data = DomainDataset("rows", 2, domains)
-    cost = estimate_run(small_config(three_domains(), steps=100, record_every=100), data=data)
-    assert seen == ([(4, 200), (21, 200)] if cuda else [(4, 128)])
-    assert cost.record_seconds == pytest.approx(1.0 if cuda else 200 / 128)
-    assert cost.seconds == pytest.approx((0.5 if cuda else 9.0) + 100 * 0.1 + cost.records * cost.record_seconds)
-
-
-@pytest.mark.parametrize(("cuda", "seconds"), [(False, 0.1), (False, 1.0), (True, 1.0)])
-def test_a_brief_measurement_takes_a_part_of_a_batch(
-    cuda: bool, seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-
-    def slow(config: RunConfig, folder: None, *, data: DomainDataset, clock: Clock, **_: object) -> list[Record]:
-        seen.append((config.steps, config.hparams["batch_size"], len(data.domains["a"]["in"])))
-        clock.seconds = {"set-up": 0.0, "steps": seconds, "evaluation": 2.0}
-        return [{"step": 0, "domain": None, "split": None, "metric": "step_seconds", "value": 0.1}]
-
-    monkeypatch.setattr(_cost, "run", slow)
-    monkeypatch.setattr(_cost, "takes_cuda", lambda accelerator: cuda)
-    domains = {name: {"in": Split(torch.zeros(200, 1, 28, 28), torch.arange(200) % 2)} for name in "ab"}
-    config = small_config(three_domains(), steps=100, record_every=100, hparams={"batch_size": 64})
-    cost = estimate_run(config, data=DomainDataset("rows", 2, domains), brief=True)
-    assert seen == ([(2, 64, 200)] * 2 if cuda else [(2, 4, 8)] * (2 if seconds < 0.5 else 1))
-    assert cost.step_seconds == pytest.approx(0.1 if cuda else 1.6)
-    assert cost.record_seconds == pytest.approx(1.0 if cuda else 200 / 8)
 
 
 @pytest.mark.parametrize("name", ["erm", "cma", "groupdro"])

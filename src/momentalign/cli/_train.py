@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentalign._format import format_duration, join_names, pluralize
+from momentalign._format import join_names, pluralize
 from momentalign.cli._options import (
     MACHINE,
     TRAINING,
@@ -88,7 +88,7 @@ def train_command(
     compile_: Annotated[
         bool, typer.Option("--compile", help="Compile the network, for long or many runs.", rich_help_panel=MACHINE)
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, print the cost, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the settings, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and evaluate it on the others."""
     check_dataset(dataset, table)
@@ -97,7 +97,7 @@ def train_command(
     from momentalign._validation import check_count
     from momentalign.data import table_spec
     from momentalign.runs import read_records, read_run, saved_records, weights_note
-    from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_notes, run
+    from momentalign.training import augmentation_note, find_position, make_config, preset_notes, run
 
     console = make_console()
     with print_warnings(console):
@@ -124,13 +124,7 @@ def train_command(
         options |= {"checkpoint_every": checkpoint_every}
         options |= {"keep": keep, "train_accuracy": train_accuracy} | ({} if reach is None else {"reach": reach})
         if dry_run:
-            with console.status("Measuring a few steps …"):
-                cost = estimate_run(config, **options)
-            console.print(
-                f"About {format_duration(cost.seconds)}: {format_duration(cost.step_seconds)} per step, "
-                f"{format_duration(cost.record_seconds)} for each of {cost.records} records; "
-                f"{cost.memory_gib:.2g} GiB of memory. Nothing was written."
-            )
+            console.print("Nothing was run.")
             return
         check_writable(out.absolute())
 

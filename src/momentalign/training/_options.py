@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count, check_nonnegative
-from momentalign.algorithms import Algorithm
 from momentalign.runs import Record, RunConfig
 from momentalign.selection import REACH
 from momentalign.training._accuracy_records import values_by_key
@@ -79,7 +78,6 @@ class Options:
         log: Called with messages before the first step: assumptions, where the run resumes, its size.
         loggers: Where records go besides the folder: "csv", "tensorboard", "mlflow", "wandb", by Lightning's loggers.
         clock: Measures set-up, steps, evaluation and files.
-        built: Called with the algorithm once it is built, on every rank.
     """
 
     root: str | Path | None = None
@@ -96,7 +94,6 @@ class Options:
     log: Callable[[str], None] | None = None
     loggers: Sequence[str] = ()
     clock: Clock = field(default_factory=Clock)
-    built: Callable[[Algorithm], None] | None = None
 
     def __post_init__(self) -> None:
         if self.checkpoint_every is not None:
