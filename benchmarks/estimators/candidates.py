@@ -25,7 +25,6 @@ import momentalign
 from benchmarks.estimators.cells import SMALL_DRAWS, Cell, draw_rows, outer_folds, plan_cells
 from benchmarks.estimators.sets import SETS, parse_sets, prepare, read_set
 from benchmarks.records import json_lines
-from momentalign.linear import add_indicators
 from momentalign.sklearn import MomentAlignedClassifier, MomentAlignedRegressor
 
 PLAIN_FACTORS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -94,7 +93,8 @@ def _fit(candidate: Candidate, X: Any, y: Any, domains: Any, *, regression: bool
     kind = MomentAlignedRegressor if regression else MomentAlignedClassifier
     weight = 1.0 if candidate.kind == "aligned" else 0.0
     model = kind(gradient_weight=weight, l2=candidate.factor / len(X), tol=1e-5)
-    features = add_indicators(X, domains) if candidate.kind == "intercepts" else X
+    indicators = np.asarray(domains)[:, None] == np.unique(domains)
+    features = np.hstack([X, indicators]) if candidate.kind == "intercepts" else X
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # plain models have no domains on purpose
         model.fit(features, y, **({"domains": domains} if candidate.kind in ("alike", "aligned") else {}))

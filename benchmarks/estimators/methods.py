@@ -25,7 +25,7 @@ BASELINES = {
     False: {"LogisticRegression": LogisticRegression, "LogisticRegressionCV": LogisticRegressionCV},
     True: {"Ridge": Ridge, "RidgeCV": RidgeCV, "RidgeCV, wide": lambda: RidgeCV(ALPHAS)},
 }
-SEARCHES = {False: MomentAlignedClassifierCV, True: MomentAlignedRegressorCV}
+SEARCHES: dict[bool, Any] = {False: MomentAlignedClassifierCV, True: MomentAlignedRegressorCV}
 TUNED = {False: "LogisticRegressionCV", True: "RidgeCV"}
 """scikit-learn's own search, against which times are given."""
 

@@ -1,14 +1,12 @@
-"""The machine: cores and memory that this process may use, whether bfloat16 works on the CPU, files of this package."""
+"""The machine: cores that this process may use, whether bfloat16 works on the CPU, files of this package."""
 
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
-_CONTAINER = Path("/sys/fs/cgroup")
 
 _BFLOAT16_STEP = """
 import torch
@@ -24,24 +22,6 @@ def available_cores() -> int:
     from joblib import cpu_count  # type: ignore[import-untyped]  # ships no types
 
     return int(cpu_count())
-
-
-def available_memory(meminfo: Path = Path("/proc/meminfo"), container: Path = _CONTAINER) -> int | None:
-    """Bytes that this process may still use: in a container perhaps fewer than the machine has; None if unknown."""
-    found = []
-    with suppress(OSError, ValueError, StopIteration):
-        found.append(1024 * _field(meminfo, "MemAvailable:"))
-    with suppress(OSError, ValueError, StopIteration):  # no container, or "max"
-        limit, used = (int((container / f"memory.{name}").read_text()) for name in ("max", "current"))
-        found.append(limit - used + _field(container / "memory.stat", "inactive_file"))  # which makes room
-    if not found:
-        with suppress(AttributeError, ValueError, OSError):  # Windows
-            found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(found, default=None)
-
-
-def _field(path: Path, name: str) -> int:
-    return next(int(line.split()[1]) for line in path.read_text().splitlines() if line.split()[0] == name)
 
 
 def is_ours(filename: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from momentalign.data import _download
+from momentalign.data import _fetch
 from momentalign.data._sources import SOURCES, SourceFile
 from tests.data.server import Answers, serve
 
@@ -14,7 +14,7 @@ from tests.data.server import Answers, serve
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
     """A web server on this machine, reached without a proxy; nothing waits before it asks again."""
-    monkeypatch.setattr(_download, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(_fetch, "RETRY_SECONDS", 0)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with serve() as answers:

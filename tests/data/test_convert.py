@@ -166,12 +166,12 @@ GOOD = TensorDataset(torch.zeros(2, 3), torch.tensor([0, 1]))
     [
         ([], "at least one pair of a name and a data set"),
         ([("a", GOOD), ("a", GOOD)], "different names, but 'a' occurs twice"),
-        ([("a", Rows([]))], "data set of 'a' should have rows, but is empty"),
-        ([("a", Rows([torch.zeros(3)]))], "Row 0 of 'a' should be a pair of input and class, but is Tensor"),
-        ([("a", Rows([("pixels", 1)]))], "input of row 0 of 'a' should be a tensor or an array, but is a str"),
-        ([("a", Rows([(torch.zeros(3), 1.5)]))], "target of row 0 of 'a' should be a class 0, 1, …, but is 1.5"),
-        ([("a", Rows([(torch.zeros(3), -1)]))], "should be a class 0, 1, …, but is -1"),
-        ([("a", Rows([(torch.zeros(3), 0), (torch.zeros(4), 0)]))], r"row 0 has \(3,\) and row 1 \(4,\)"),
+        ([("a", Rows([]))], "data set of 'a' should have .*empty"),
+        ([("a", Rows([torch.zeros(3)]))], "data set of 'a' should have .* pairs .* unpack"),
+        ([("a", Rows([("pixels", 1)]))], "data set of 'a' should have .* a tensor.*'str'"),
+        ([("a", Rows([(torch.zeros(3), 1.5)]))], "data set of 'a' should have .*'float'"),
+        ([("a", Rows([(torch.zeros(3), -1)]))], "data set of 'a' should have .* the class -1 is negative"),
+        ([("a", Rows([(torch.zeros(3), 0), (torch.zeros(4), 0)]))], r"data set of 'a' should have .* one shape"),
         (
             [("a", GOOD), ("b", Rows([(torch.zeros(4), 0)]))],
             r"same shape in all domains, but have \(3,\) in a, \(4,\) in b",
@@ -193,5 +193,5 @@ def test_streams_have_no_length() -> None:
         def __iter__(self) -> Iterator[Any]:
             return iter([])
 
-    with pytest.raises(TypeError, match="data set of 'a' should have a length, but is a Stream"):
+    with pytest.raises(ValueError, match=r"data set of 'a' should have .*Stream.*len"):
         domain_dataset("d", [("a", Stream())])

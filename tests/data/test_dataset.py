@@ -1,4 +1,3 @@
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,6 @@ def test_rows_may_repeat() -> None:
 
 def test_names_keep_their_order() -> None:
     assert DATA.names == ("Zurich", "Budapest")
-
-
-def test_is_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        DATA.name = "other"  # type: ignore[misc]
 
 
 def test_repr_counts_rows() -> None:

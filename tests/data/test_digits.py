@@ -211,11 +211,11 @@ def test_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"not gzip", "should be a gzipped idx file, but cannot be read"),
-        (gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abc", mtime=0), "its header and its length do not fit"),
-        (gzip.compress(b"\x00\x00\x0d\x01\x00\x00\x00\x01abcd", mtime=0), "its header and its length do not fit"),
-        (gzip.compress(b"", mtime=0), "its header and its length do not fit"),
-        (gzip.compress(b"\x00\x00\x08\x03\x00", mtime=0), "its header and its length do not fit"),
+        (b"not gzip", "should be a gzipped idx file of bytes"),
+        (gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abc", mtime=0), "should be a gzipped idx file of bytes"),
+        (gzip.compress(b"\x00\x00\x0d\x01\x00\x00\x00\x01abcd", mtime=0), "should be a gzipped idx file of bytes"),
+        (gzip.compress(b"", mtime=0), "should be a gzipped idx file of bytes"),
+        (gzip.compress(b"\x00\x00\x08\x03\x00", mtime=0), "should be a gzipped idx file of bytes"),
         (gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abcde", mtime=0)[:-6], "should be a gzipped idx file"),
     ],
     ids=["no gzip", "too short", "no bytes", "empty", "half a header", "cut off"],

@@ -104,7 +104,7 @@ def test_image_files_are_joined(images: ImageFiles) -> None:
 def test_texts_reject_unequal_lengths() -> None:
     with pytest.raises(ValueError, match=r"'second' should have one entry per sentence \(2\), but has 1"):
         Texts(["a", "b"], ["x"])
-    with pytest.raises(ValueError, match=r"'names' should have one entry per sentence \(2\), but has 3"):
+    with pytest.raises(ValueError, match=r"'names' should have one entry per row \(2\), but has 3"):
         Texts(["a", "b"], None, ["1", "2", "3"])
 
 

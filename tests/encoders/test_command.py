@@ -45,8 +45,8 @@ def test_writes_what_diagnose_reads(folder: Path) -> None:
     assert "already" in again.output
 
 
-def test_with_split_and_npz(folder: Path) -> None:
-    out = folder / "features.npz"
+def test_with_split(folder: Path) -> None:
+    out = folder / "features.parquet"
     done = run(folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", out, "--with-split")
     assert done.exit_code == 0, done.output
     splits = read_table(out).splits
@@ -95,7 +95,7 @@ def test_sets_with_groups(
 @pytest.mark.parametrize("batch_size", [1, 64])  # with some rows done before the bad one, and without
 def test_bad_files_are_skipped_on_request(batch_size: int, folder: Path) -> None:
     (folder / "animals" / "day" / "cat" / "1.png").write_bytes(b"no image")
-    arguments = (folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", folder / "features.npz")
+    arguments = (folder / "animals", "--encoder", f"{folder / 'model'}?size=32", "-o", folder / "features.parquet")
     arguments += ("--batch-size", batch_size)
     refused = run(*arguments)
     assert isinstance(refused.exception, ValueError)
@@ -103,13 +103,13 @@ def test_bad_files_are_skipped_on_request(batch_size: int, folder: Path) -> None
     done = run(*arguments, "--skip-bad-files")  # the same place, as the message says
     assert done.exit_code == 0, done.output
     assert "Note: animals: 1 unreadable file skipped: day/cat/1.png" in done.output.replace("\n", " ")
-    assert len(read_table(folder / "features.npz").target) == 11
+    assert len(read_table(folder / "features.parquet").target) == 11
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-o", "features.csv"), r"should end in .parquet or .npz"),
+        (("-o", "features.csv"), r"should end in .parquet"),
         (("--device", "abacus"), "that torch can use (cpu, cuda, cuda:1), but is 'abacus'. Use cpu."),
         (("--encoder", "mnist-cn"), "Did you mean 'mnist-cnn'"),
     ],

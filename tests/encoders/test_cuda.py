@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from momentalign.encoders import MNIST_CNN, ImagePreprocessing, embed, encoder_from_folder
+from momentalign.tables import read_table
 from tests.encoders.models import image_dataset, pixels, save_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -86,6 +87,6 @@ def test_embed(tmp_path: Path) -> None:
     save_model("resnet", tmp_path / "model")
     data = image_dataset(tmp_path / "images", per_class=5)
     encoder = encoder_from_folder(tmp_path / "model")
-    here = np.load(embed(data, encoder, tmp_path / "cpu.npz"))["X"]
-    there = np.load(embed(data, encoder, tmp_path / "cuda.npz", device="cuda", workers=2))["X"]
+    here = read_table(embed(data, encoder, tmp_path / "cpu.parquet")).features.to_numpy()
+    there = read_table(embed(data, encoder, tmp_path / "cuda.parquet", device="cuda", workers=2)).features.to_numpy()
     np.testing.assert_allclose(there, here, rtol=1e-2, atol=1e-2)

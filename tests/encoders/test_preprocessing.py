@@ -184,5 +184,5 @@ def test_bad_settings_are_refused() -> None:
         ValueError, match="'kind' of preprocessing should be one of tensor, table, image, pixels, text, but is 'sound'"
     ):
         preprocessing_from_config({"kind": "sound"})
-    with pytest.raises(ValueError, match="of kind 'image' should have 'mean'"):
-        preprocessing_from_config({"kind": "image", "size": 3})
+    with pytest.raises(ValueError, match=r"of kind 'text' is incomplete .*tokenizer"):
+        preprocessing_from_config({"kind": "text", "length": 9})

@@ -1,7 +1,8 @@
-"""Small classification problems, and the objective of a linear head written with the package's penalties."""
+"""Small problems, and the objective of a linear head written with the package's penalties."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,19 +12,28 @@ from torch import Tensor
 from momentalign import MomentAlignment
 from tests.references import domain_losses
 
+SCALINGS = ("none", "classes", "parameters", "relative")
+
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows of three domains of different sizes, labels out of order; `classes` 1 is the logistic loss of one logit."""
+    """Rows of three domains of different sizes, labels out of order; 0 classes are a regression with two outputs."""
 
     classes: int
     features: NDArray[np.float64]
-    targets: NDArray[np.int64]
+    targets: NDArray[Any]
     domains: NDArray[np.int64]
 
     @property
     def loss(self) -> str:
-        return "logistic" if self.classes == 1 else "cross_entropy"
+        return "cross_entropy" if self.classes else "squared_error"
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self.features, self.targets, self.domains
+
+    def repeated(self, times: NDArray[np.int64]) -> "Problem":
+        return Problem(self.classes, *(np.repeat(column, times, axis=0) for column in self.columns))
 
 
 def make_problem(classes: int, n: int = 60, d: int = 4, domains: int = 3, seed: int = 0) -> Problem:
@@ -34,6 +44,8 @@ def make_problem(classes: int, n: int = 60, d: int = 4, domains: int = 3, seed: 
     targets = rng.integers(0, max(classes, 2), n)
     features = rng.normal(size=(n, d)) + 0.7 * rng.normal(size=(max(classes, 2), d))[targets]
     features += 0.5 * rng.normal(size=(domains, d))[places]
+    if not classes:
+        targets = np.column_stack([targets, features[:, 0]]) + rng.normal(size=(n, 2))
     return Problem(classes, features, targets, labels[places])
 
 
@@ -43,7 +55,7 @@ def reference(
     """Value and gradient through penalty and autograd; for two classes one logit is given, as logits (−z/2, z/2)."""
     leaf = torch.tensor(head, requires_grad=True)
     full = torch.cat([-leaf / 2, leaf / 2]) if problem.classes == 2 else leaf
-    features, targets, domains = map(torch.as_tensor, (problem.features, problem.targets, problem.domains))
+    features, targets, domains = map(torch.as_tensor, problem.columns)
     constant: Tensor = features.new_ones(len(features), 1)
     logits = (torch.cat([features, constant], 1) if bias else features) @ full.T
     penalty = MomentAlignment(dict(weights), loss=problem.loss, scaling=scaling, bias=bias)

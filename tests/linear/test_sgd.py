@@ -77,15 +77,6 @@ def test_the_objective_is_the_mean_loss_of_the_last_epoch() -> None:
     assert head.objective == pytest.approx(np.average(losses[-3:], weights=[25, 25, 10]), rel=1e-12)
 
 
-def test_it_has_neither_l2_nor_intercept_unless_asked_to() -> None:
-    problem = make_problem(2)
-    plain = fit(problem)
-    assert (plain.coef == fit(problem, l2=0.0, bias=False, seed=0).coef).all()
-    assert (plain.coef != fit(problem, l2=1.0).coef).any()
-    assert (plain.intercept == 0).all()
-    assert (fit(problem, bias=True).intercept != 0).all()
-
-
 def test_group_weights_move_to_the_domain_with_the_larger_loss() -> None:
     weights = GroupWeights(0.5, 3)
     losses, domains = torch.tensor([1.0, 3.0, 2.0], dtype=torch.float64), torch.tensor([0, 0, 1])

@@ -1,17 +1,31 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from momentalign.linear import subsample_groups
-from momentalign.sklearn import GroupRobustClassifier, MomentAlignedClassifier
-from tests.sklearn.test_dfr import birds
+from momentalign.linear import split_groups, subsample_groups
+from momentalign.sklearn import DFRClassifier, GroupRobustClassifier, MomentAlignedClassifier
 
 METHODS = ("balanced", "subsampled", "groupdro", "dfr", "cma")
+CS = (1.0, 0.1, 0.01)
+# scikit-learn 1.8 replaced the penalty's name by a ratio.
+L1 = {"l1_ratio": 1.0} if LogisticRegression().penalty == "deprecated" else {"penalty": "l1"}
+
+
+RARE = "bird 0, place 1"
+
+
+def birds(n: int = 300, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows whose second column follows a place that nine rows of ten in a class share, and groups with blanks."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    place = np.where(rng.random(n) < 0.8, y, rng.permutation(y))
+    X = 5 + 3 * rng.normal(size=(n, 4))
+    X[:, 0] += 6 * y
+    X[:, 1] += 9 * place
+    return X, y, np.array([f"bird {a}, place {b}" for a, b in zip(y, place, strict=True)]), place
 
 
 def sizes(groups: np.ndarray) -> np.ndarray:
@@ -95,24 +109,46 @@ def test_every_method_helps_the_worst_group(method: str) -> None:
     assert worst(scaled.fit(X, y, **given)) > worst(plain.fit(X, y)) + 0.03
 
 
+HELD_OUT = {"method": "dfr"}
+TRAINING = {"method": "dfr", "refit_on": "training"}
+
+
 @pytest.mark.parametrize(
-    ("method", "change", "error", "message"),
+    ("options", "change", "error", "message"),
     [
-        ("subsampled", {"groups": lambda g: [None, *g[1:]]}, ValueError, "'groups'.* 1 are missing, first in row 0"),
-        ("subsampled", {"groups": lambda g: ["bird 0, place 0 ", *g[1:]]}, ValueError, "differ by blanks only"),
-        ("subsampled", {"groups": lambda g: g[1:]}, ValueError, r"'groups' .* row of 'X' \(300\)"),
-        ("subsampled", {"groups": lambda g: [*g[1:], "lonely"]}, ValueError, "at least 2 training rows, but 'lonely'"),
-        ("dfr", {"groups": lambda g: [*g[1:], "lonely"]}, ValueError, "at least 2 held-out rows, but 'lonely' has 1"),
-        ("balanced", {"y": lambda g: np.zeros(300)}, ValueError, "at least two classes"),
-        ("subsampled", {"validation": lambda g: g == g[0]}, TypeError, "'validation'"),
-        ("groupdr", {}, ValueError, "Did you mean 'groupdro'"),
+        ({}, {"groups": lambda g: [None, *g[1:]]}, ValueError, "'groups'.* 1 are missing, first in row 0"),
+        ({}, {"groups": lambda g: ["bird 0, place 0 ", *g[1:]]}, ValueError, "differ by blanks only"),
+        ({}, {"groups": lambda g: g[1:]}, ValueError, r"'groups' .* row of 'X' \(300\)"),
+        ({}, {"groups": lambda g: [*g[1:], "lonely"]}, ValueError, "at least 2 training rows, but 'lonely'"),
+        ({}, {"validation": lambda g: g == g[0]}, TypeError, "'validation'"),
+        ({"method": "balanced"}, {"y": lambda g: np.zeros(300)}, ValueError, "at least two classes"),
+        ({"method": "groupdr"}, {}, ValueError, "Did you mean 'groupdro'"),
+        (
+            HELD_OUT,
+            {"groups": lambda g: [*g[1:], "lonely"]},
+            ValueError,
+            "at least 2 held-out rows, but 'lonely' has 1",
+        ),
+        (HELD_OUT, {"validation": lambda g: g != RARE}, ValueError, f"at least 2 held-out rows, but '{RARE}' has 0"),
+        (HELD_OUT, {"validation": lambda g: np.zeros(300, bool)}, ValueError, "at least 2 held-out rows"),
+        (HELD_OUT, {"validation": lambda g: np.arange(300)}, TypeError, "'validation' should be a mask .* int64"),
+        (HELD_OUT, {"validation": lambda g: np.ones(3, bool)}, ValueError, r"'validation' .* row of 'X' \(300\)"),
+        (HELD_OUT, {"y": lambda g: np.append(g[:-1], "third")}, ValueError, "should hold all 5 classes"),
+        (TRAINING, {"validation": lambda g: g == RARE}, ValueError, f"at least 2 training rows, but '{RARE}' has 0"),
+        (TRAINING, {}, ValueError, r"needs rows that are not held out, but all are\. Pass validation=0\.5"),
+        ({"validation": 1}, {}, ValueError, "'validation' should lie between 0 and 1, but is 1"),
+        ({"Cs": []}, {}, ValueError, "'Cs'"),
+        ({"Cs": [0]}, {}, ValueError, "'Cs'"),
+        ({"l2": -1.0}, {}, ValueError, "'l2'"),
+        ({"draws": 0}, {}, ValueError, "'draws'"),
+        ({"refits": 0}, {}, ValueError, "'refits'"),
     ],
 )
-def test_bad_input(method: str, change: dict, error: type[Exception], message: str) -> None:
+def test_bad_input(options: dict, change: dict, error: type[Exception], message: str) -> None:
     X, y, groups, _ = birds()
     arguments = {"y": y, "groups": groups} | {name: make(groups) for name, make in change.items()}
     with pytest.raises(error, match=message):
-        GroupRobustClassifier(method).fit(X, **arguments)
+        GroupRobustClassifier(**options).fit(X, **arguments)
 
 
 def test_what_weakens_a_fit_is_a_warning() -> None:
@@ -168,11 +204,59 @@ def test_rows_of_weight_zero_count_as_left_out(method: str) -> None:
         assert not weighted.validation_[~kept].any()
 
 
-@config_context(enable_metadata_routing=True)
-def test_groups_are_routed() -> None:
-    X, y, groups, place = birds()
-    model = GroupRobustClassifier().set_fit_request(groups=True, domains=True)
-    params = {"groups": groups, "domains": place}
-    assert cross_val_score(make_pipeline(StandardScaler(), model), X, y, params=params).shape == (5,)
-    search = GridSearchCV(model, {"method": ["balanced", "cma"]}).fit(X, y, **params)
-    assert len(search.best_estimator_.groups_) == 4
+def plain_dfr(
+    X: np.ndarray, y: np.ndarray, groups: np.ndarray, held: np.ndarray, training: bool, refits: int
+) -> tuple[float, list[float], np.ndarray, np.ndarray]:
+    """DFR of two classes, step by step."""
+    random = np.random.RandomState(0)
+    codes = np.unique(groups, return_inverse=True)[1]
+    scaler = StandardScaler().fit(X[~held] if not held.all() else X)
+    Z = scaler.transform(X)
+    tune, score = np.flatnonzero(~held), np.flatnonzero(held)
+    if not training:
+        half = split_groups(codes[held], 0.5, random)
+        tune, score = score[half], score[~half]
+    source = np.flatnonzero(~held if training else held)
+
+    def fit(rows: np.ndarray, C: float) -> LogisticRegression:
+        seed = random.randint(2**31 - 1)
+        return LogisticRegression(**L1, C=C, solver="liblinear", random_state=seed).fit(Z[rows], y[rows])
+
+    drawn, worst = tune[subsample_groups(codes[tune], random)], []
+    for C in CS:
+        right = fit(drawn, C).predict(Z[score]) == y[score]
+        worst.append(min(right[codes[score] == code].mean() for code in set(codes)))
+    C = CS[int(np.argmax(worst))]
+    models = [fit(source[subsample_groups(codes[source], random)], C) for _ in range(refits)]
+    logits = np.mean([model.decision_function(Z) for model in models], axis=0)
+    return C, worst, logits, np.mean([model.coef_ for model in models], axis=0) / scaler.scale_
+
+
+@pytest.mark.parametrize(
+    ("refit_on", "masked", "refits"), [("validation", False, 20), ("validation", True, 20), ("training", True, 10)]
+)
+def test_it_is_the_plain_recipe(refit_on: str, masked: bool, refits: int) -> None:
+    X, y, groups, _ = birds()
+    held = np.arange(300) % 3 > 0 if masked else np.ones(300, dtype=bool)
+    C, worst, logits, coef = plain_dfr(X, y, groups, held, refit_on == "training", refits)
+    dfr = DFRClassifier(CS, refit_on=refit_on).fit(X, y, groups=groups, validation=held if masked else None)
+    assert dfr.C_ == C
+    np.testing.assert_allclose(dfr.scores_, worst)
+    np.testing.assert_allclose(dfr.coef_, coef, atol=1e-10)
+    np.testing.assert_allclose(dfr.decision_function(X), logits, atol=1e-10)
+    robust = GroupRobustClassifier("dfr", Cs=CS, refit_on=refit_on)
+    robust.fit(X, y, groups=groups, validation=held if masked else None)
+    np.testing.assert_array_equal(robust.coef_, dfr.coef_)
+    assert robust.C_ == C
+
+
+def test_several_classes_and_a_fraction() -> None:
+    X, y, groups, _ = birds(900, classes=3)
+    dfr = DFRClassifier(CS, validation=0.5, refits=3).fit(X, y, groups=groups)
+    assert dfr.coef_.shape == (3, 4)
+    assert dfr.validation_.sum() == pytest.approx(450, abs=9)
+    assert dfr.score(X, y) > 0.4
+    again = DFRClassifier(CS, validation=0.5, refits=3).fit(X, y, groups=groups)
+    np.testing.assert_array_equal(dfr.coef_, again.coef_)
+    other = DFRClassifier(CS, validation=0.5, refits=3, random_state=1).fit(X, y, groups=groups)
+    assert (dfr.coef_ != other.coef_).any()

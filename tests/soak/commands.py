@@ -11,7 +11,7 @@ from PIL import Image
 
 from momentalign._files import is_leftover
 
-_VOLATILE = ("started", "finished", "sha256", "records", "versions")
+_VOLATILE = ("started", "finished", "versions")
 """Keys of JSON files that depend on the time."""
 _MEASURED = ("step_seconds", "memory_gib", "peak_memory_gib")
 """Metrics that are measured."""
@@ -93,7 +93,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "embed": Command(
         ("embed", "INPUTS/three.csv", "--encoder", "RESULTS/train/out", "--batch-size", "50", "-o", "OUT"),
-        out="out.npz",
+        out="out.parquet",
         reads=("train",),
     ),
     "sweep": Command((*SWEEP, "-o", "OUT"), checks=(("table", "OUT", "-o", "answer.csv"),)),

@@ -3,11 +3,13 @@ import itertools
 import pandas as pd
 import pytest
 
+from momentalign._datasets import walk_links
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.report import accuracy_table, write_report
 from momentalign.selection import read_runs, select
 from momentalign.sweep import make_plan, make_probe_plan
 from momentalign.sweep._jobs import Job, execute
+from tests.encoders.models import write_images
 from tests.runs.fake_sweep import record, write_run
 
 DOMAINS = ("+90%", "+80%", "-90%")
@@ -232,3 +234,15 @@ def test_probes_of_a_table_with_other_columns(grouped, tmp_path):
     pd.read_csv(grouped).rename(columns={"y": "bird", "split": "part"}).to_csv(path, index=False, sep=";")
     plan = make_probe_plan([f"{path}?target=bird&split=part&sep=;"], ["erm"], trials=1, hparams=1)
     assert {run.dataset for run in plan.runs} == {f"{path}?target=bird&split=part&sep=;"}
+
+
+def test_a_folder_is_read_once_for_all_runs(tmp_path, monkeypatch):
+    write_images(tmp_path / "animals")
+    walks = []
+    monkeypatch.setattr(
+        "momentalign.data._folders.walk_links", lambda folder: walks.append(folder) or walk_links(folder)
+    )
+    options = {"trials": 2, "hparams": 3, "encoder": "mnist-cnn"}
+    plan = make_plan([str(tmp_path / "animals")], ["erm", "cma"], rules=["oracle"], **options)
+    assert len(plan.runs) == 24
+    assert len(walks) == 4  # the folders of two classes in two domains

@@ -3,8 +3,6 @@
 import gzip
 import io
 import json
-import os
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,40 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from momentalign._table_spec import table_spec
-from momentalign.tables import fit_encoder, read_frame, read_table
+from momentalign.tables import fit_encoder, read_table
 
 ROWS = {"x": [1.0, 2.0, 3.0, 4.0], "y": ["a", "b", "a", "b"], "domain": ["s", "s", "t", "t"]}
-_ENCRYPTED = 0x1
 
 
 def npz(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
-
-
-def encrypted_npz() -> bytes:
-    """A zip whose members have the flag of a password."""
-    content = bytearray(npz(X=np.zeros((2, 2)), y=np.zeros(2), domain=np.zeros(2)))
-    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        at = content.find(signature)
-        while at >= 0:
-            content[at + offset] |= _ENCRYPTED
-            at = content.find(signature, at + 1)
-    return bytes(content)
-
-
-def claims_too_much() -> bytes:
-    """An array of a few bytes whose header says that it has 2^60."""
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file,
-        {"descr": "<f8", "fortran_order": False, "shape": (1 << 30, 1 << 30)},  # type: ignore[arg-type]
-    )
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as zipped:
-        zipped.writestr("X.npy", file.getvalue())
-    return archive.getvalue()
 
 
 def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> bytes:
@@ -64,7 +37,6 @@ def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> byte
     [
         ("t.csv", b"", "is empty"),
         ("t.csv", b"\n\r\n  \n", "is empty"),
-        ("t.csv", b"x,y,domain\n1,a,s\n\0\0\0\n", "should be text in UTF-8"),
         ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16-le"), "should be text in UTF-8"),
         ("t.csv", "x,y,domain\n1,a,s\n".encode("utf-16"), r"is in UTF-16\. Use --encoding utf-16\."),
         ("t.csv.gz", gzip.compress("x,y,domain\n1,a,s\n".encode("utf-16"), mtime=0), "Use --encoding utf-16"),
@@ -78,12 +50,10 @@ def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> byte
         ("t.csv.gz", gzip.compress(b"x,y,domain\n1,a,s\n" * 99, mtime=0)[:-12], "could not be read"),
         ("t.csv.gz", b"x,y,domain\n1,a,s\n", "could not be read"),
         ("t.npz", b"not a zip", "not an npz archive"),
-        ("t.npz", encrypted_npz(), "password"),
-        ("t.npz", claims_too_much(), "could not be read"),
-        ("t.npz", npz(X=np.array([[{}, 1]], dtype=object)), "holds Python objects, which are not loaded"),
+        ("t.npz", npz(X=np.array([[{}, 1]], dtype=object)), "Object arrays"),
         ("t.npz", npz(X=np.array([["a", "b"]])), "should hold numbers"),
         ("t.npz", npz(X=np.ones((2, 2), dtype=complex)), "should hold numbers"),
-        ("t.npz", npz(X=np.ones((2, 2)), y=np.array([{}, 1], dtype=object)), "which are not loaded"),
+        ("t.npz", npz(X=np.ones((2, 2)), y=np.array([{}, 1], dtype=object)), "Object arrays"),
         ("t.npz", npz(X=np.ones((2, 2)), y=np.ones(3), domain=np.ones(2)), "one entry per row"),
         ("t.npz", npz(a=np.ones(2)), "should have a matrix 'X'"),
         ("t.npz", npz(X=np.ones((2, 2)))[:-30], "t.npz"),
@@ -92,10 +62,8 @@ def parquet(metadata: dict[bytes, bytes], table: pa.Table | None = None) -> byte
         ("t.parquet", parquet({b"momentalign": b"5"}), "metadata 'momentalign'"),
         ("t.parquet", parquet({b"momentalign": b"{"}), "metadata 'momentalign'"),
         ("t.parquet", parquet({b"momentalign": b"\xff\xfe"}), "metadata 'momentalign'"),
-        ("t.parquet", parquet({b"momentalign": b"[" * 100_000}), "metadata 'momentalign'"),
         ("t.parquet", parquet({b"momentalign": json.dumps({"classes": 5}).encode()}), "list of names as 'classes'"),
         ("t.parquet", parquet({b"momentalign": json.dumps({"domains": [5]}).encode()}), "list of names as 'domains'"),
-        ("t.parquet", parquet({b"pandas": b"[]"}), "could not be read"),
         ("t.parquet", parquet({b"pandas": b'{"columns": 5}'}), "could not be read"),
         ("t.parquet", parquet({}, pa.table([[1], [2]], names=["x", "x"])), "'x' occurs twice"),
     ],
@@ -108,24 +76,10 @@ def test_damaged_and_odd_files_are_one_sentence(name: str, content: bytes, messa
     assert str(raised.value).startswith(name)
 
 
-def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.tables._csv_files._LONGEST_HEADER", 1000)
-    with gzip.open(tmp_path / "t.csv.gz", "wb") as file:
-        file.write(b"a" * 5000)
-    with pytest.raises(ValueError, match="does not end"):
-        read_frame(tmp_path / "t.csv.gz")
-
-
 def test_a_folder_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "t.csv").mkdir()
     with pytest.raises(ValueError, match=r"^t\.csv should be a \.csv, .* or \.npz file, but is a folder\.$"):
         read_table(tmp_path / "t.csv")
-
-
-def test_a_pipe_is_no_table(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "t.csv")
-    with pytest.raises(ValueError, match=r"should be a \.csv"):
-        read_frame(tmp_path / "t.csv")
 
 
 def test_a_named_index_is_a_column(tmp_path: Path) -> None:
@@ -289,11 +243,3 @@ def test_wrong_separators_and_encodings(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / name, **options)
-
-
-@pytest.mark.parametrize("start", [b"x,y,domain\n", b""])
-def test_a_small_file_that_expands_without_bound(start: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("momentalign.tables._csv_files._MOST_EXPANDED", 2**20)
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(start + b"\n" * 2**22))
-    with pytest.raises(ValueError, match=r"expands to more than .* MiB, \d+ times its size\. .* unpack it with gunzip"):
-        read_table(tmp_path / "t.csv.gz")

@@ -1,4 +1,3 @@
-import errno
 import math
 from pathlib import Path
 from typing import Any
@@ -7,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors import torch as torch_files
 
 from momentalign import CMA
 from momentalign.algorithms import Algorithm, Batch, algorithm_names
@@ -42,7 +43,8 @@ def test_records_of_a_run(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run")["rows"] == rows
     assert last == [record for record in records if record["step"] == 19]
     assert read_run(tmp_path / "run")["status"] == "finished"
-    assert not (tmp_path / "run" / "checkpoint" / "state.json").exists()
+    files = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert files == ["model.safetensors", "records.jsonl", "run.json"]
 
 
 def test_accuracy_and_gaps_are_the_trained_networks(tmp_path: Path) -> None:
@@ -225,6 +227,7 @@ def test_nothing_is_written_where_nothing_is_to_be(tmp_path: Path, monkeypatch: 
     run(small_config(data, steps=5), None, data=data)
     assert not list(tmp_path.iterdir())
     run(small_config(data, steps=5), tmp_path / "run", data=data, save=False)
+    assert read_run(tmp_path / "run")["weights"] is None
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["records.jsonl", "run.json"]
 
 
@@ -266,25 +269,24 @@ def test_what_ends_a_run_is_written_down(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import momentalign.training._checkpoint as checkpoint
-
     data, config = three_domains(), small_config(three_domains())
     run(config, tmp_path / "whole", data=data)
-    real, calls = checkpoint.write_tensors, []
+    real, calls = torch_files.save_file, []
 
-    def full(path: Path, tensors: object) -> None:
+    def full(tensors: object, path: Path, metadata: object) -> None:
         calls.append(path)
-        if len(calls) > 4:  # two files a checkpoint: the third checkpoint, of step 8
+        if len(calls) > 2:  # the third checkpoint, of step 8
             path.write_bytes(b"half")
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, tensors)  # type: ignore[arg-type]
+            raise SafetensorError("I/O error: No space left on device (os error 28)")
+        real(tensors, path, metadata)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checkpoint, "write_tensors", full)
+    monkeypatch.setattr(torch_files, "save_file", full)
     with pytest.raises(OSError, match=r"is full. Free some space and run the same command again: it resumes at step 5"):
         run(config, tmp_path / "run", data=data, checkpoint_every=1)
     assert read_run(tmp_path / "run")["status"] == "failed"
-    assert not (tmp_path / "run" / "checkpoint.tmp").exists()
-    monkeypatch.setattr(checkpoint, "write_tensors", real)
+    files = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert files == ["checkpoint.safetensors", "records.jsonl", "run.json"]
+    monkeypatch.setattr(torch_files, "save_file", real)
     run(config, tmp_path / "run", data=data)
     assert_same_weights(tmp_path / "run", tmp_path / "whole")
     assert numbers(tmp_path / "run") == numbers(tmp_path / "whole")

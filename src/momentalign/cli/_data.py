@@ -41,18 +41,17 @@ _Name = Annotated[str, typer.Argument(help="Name of a data set; 'momentalign dat
 @data.command("list", cls=Command)
 def list_command(root: RootOption = None) -> None:
     """List all data sets: whether they are on disk, their download size and how their files are checked."""
-    from momentalign.data import EMBEDDED, data_folder, dataset_names, find_source, is_complete, read_lock_file
+    from momentalign.data import EMBEDDED, data_folder, dataset_names, find_source, is_complete
 
     console = make_console()
     table = names_table("name", "on disk", "download", "checksums", "terms")
-    recorded = set(read_lock_file(root))
     for name in dataset_names():
         if name in EMBEDDED:
             table.add_row(name, "yes", "none", "none needed", "part of scikit-learn")
             continue
-        key, source = find_source(name)
+        source = find_source(name)[1]
         on_disk = "yes" if is_complete(name, root) else "no"
-        table.add_row(name, on_disk, _size(source.gigabytes), _describe_checks(key, source, recorded), source.terms)
+        table.add_row(name, on_disk, _size(source.gigabytes), _describe_checks(source), source.terms)
     console.print(table)
     console.print(f"Data folder: {data_folder(root)}")
     console.print("A folder domain/class/image or a table with columns y and domain is a data set too: give its path.")
@@ -89,7 +88,7 @@ def fetch_command(
         console.print(f"{name}: {files}, about {_size(source.gigabytes)}, into {folder}.")
         console.print(f"Terms: {source.terms}. Page: {source.page}")
         for file in source.files:
-            check = "checksum known" if file.checksum else "checksum recorded at the first download"
+            check = "checksum known" if file.checksum else "no checksum published"
             console.print(f"  {file.base_name}: {pluralize(len(file.urls), 'address')}, {check}")
     if dry_run:
         return
@@ -101,7 +100,7 @@ def fetch_command(
 @data.command("verify", cls=Command)
 def verify_command(name: _Name, root: RootOption = None) -> None:
     """Compare a data set's files with their checksums and its numbers of rows with the published ones."""
-    from momentalign.data import EMBEDDED, dataset_path, has_checksums, verify
+    from momentalign.data import EMBEDDED, checksum_list, dataset_path, verify
 
     console = make_console()
     if name in EMBEDDED:
@@ -113,10 +112,10 @@ def verify_command(name: _Name, root: RootOption = None) -> None:
         shown = problems[:20] + ([f"… and {len(problems) - 20} more."] if len(problems) > 20 else [])
         raise ValueError("\n".join([f"{name} does not match.", *shown]))
     folder = dataset_path(name, root)
-    if has_checksums(name, root):
+    if checksum_list(folder).exists():
         console.print(f"Checksums and structure match: {folder}")
     else:
-        console.print(f"The structure matches; there are no checksums, because it was not fetched: {folder}")
+        console.print(f"Structure and published checksums match; not fetched, so without a list of files: {folder}")
 
 
 @data.command("path", cls=Command)
@@ -169,13 +168,9 @@ def groups_command(
     console.print(f"Saved the group set to {made.path}. Next: {following}")
 
 
-def _describe_checks(key: str, source: "Source", recorded: set[str]) -> str:
-    unpublished = [file for file in source.files if file.checksum is None]
-    if not unpublished:
-        return "published"
-    locked = all(f"{key}/{file.base_name}" in recorded for file in unpublished)
-    first_use = "recorded at first download" if locked else "trust on first use"
-    return first_use if len(unpublished) == len(source.files) else f"published, {first_use}"
+def _describe_checks(source: "Source") -> str:
+    known = sum(file.checksum is not None for file in source.files)
+    return "published" if known == len(source.files) else f"{known} of {len(source.files)} published"
 
 
 def _size(gigabytes: float) -> str:

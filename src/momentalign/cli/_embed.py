@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from momentalign._format import format_duration
 from momentalign._machine import available_cores
 from momentalign._table_spec import spec_path
 from momentalign.cli._options import DatasetArgument, DeviceOption, ReadingOptions, find_device, option_groups
@@ -26,16 +25,14 @@ def embed_command(
             show_default="pixels for small images",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Feature file: .parquet or .npz.")] = Path(
-        "features.parquet"
-    ),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Feature file: .parquet.")] = Path("features.parquet"),
     batch_size: Annotated[int, typer.Option(help="Rows per batch.", min=1)] = 64,
     device: DeviceOption = "auto",
     with_split: Annotated[
         bool, typer.Option("--with-split", help="Add the in and out splits of trial 0 of the protocol.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Load encoder and data, print the cost, and stop.")
+        bool, typer.Option("--dry-run", help="Load encoder and data, print what would be done, and stop.")
     ] = False,
 ) -> None:
     """Save the features of a data set from a fixed encoder to a file that probe and diagnose read."""
@@ -44,7 +41,7 @@ def embed_command(
     from momentalign.data import load_dataset, table_spec
     from momentalign.encoders import Embedding, build_encoder, is_untrained
 
-    check_output(out, (".parquet", ".npz"), inputs=[Path(spec_path(dataset)).expanduser()])
+    check_output(out, (".parquet",), inputs=[Path(spec_path(dataset)).expanduser()])
     device = find_device(device)
     console = make_console()
     with print_warnings(console):
@@ -73,7 +70,6 @@ def embed_command(
             device=device,
             workers=workers,
             splits=True if with_split else None,
-            fewer_rows=skip_bad_files or False,
         )
     print_lines(console, model.notes)
     width = model.num_features
@@ -86,8 +82,7 @@ def embed_command(
         return
     resumed = f" Resuming after {embedding.done} rows." if embedding.done else ""
     size = 4 * embedding.rows * width / 2**20
-    seconds = embedding.seconds_left()
-    console.print(f"About {format_duration(seconds)} on {device}, and {size:.0f} MiB in {out}.{resumed}")
+    console.print(f"About {size:.0f} MiB in {out}, computed on {device}.{resumed}")
     if dry_run:
         return
     done = embedding.done

@@ -92,8 +92,8 @@ def train_command(
 ) -> None:
     """Train a network on some domains and evaluate it on the others."""
     check_dataset(dataset, table)
+    from momentalign._model_file import MODEL, check_version, read_about
     from momentalign._outputs import check_writable
-    from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.data import table_spec
     from momentalign.runs import read_records, read_run, saved_records, weights_note
@@ -142,10 +142,11 @@ def train_command(
         console.print(score_table(records, config.test_domains))
         fallen = None if diverged else annealing_note(history, config.test_domains, config.hparams)
         print_lines(console, [splits_note(records, config.test_domains), fallen])
-        if not (out / "checkpoint" / "model.safetensors").exists():
+        if not (out / MODEL).exists():
+            check_version(out)
             console.print(f"{out} has records but no weights. Remove it and run the same command again to save them.")
             return
-        read_model(out)  # raises with advice if the weights are damaged
+        read_about(out / MODEL)  # raises with advice if it is damaged
         if saved is not None:
             print_lines(console, [weights_note(saved, config.steps)])
             if saved["keep"] != keep or (reach is not None and saved.get("reach") != reach):

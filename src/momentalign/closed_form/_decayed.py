@@ -141,9 +141,9 @@ class _Sorted(NamedTuple):
     def sums(self, past: Tensor | None, decay: float, left: Tensor) -> tuple[Tensor, Tensor]:
         """Means of left ⊗ x over each domain added to its decayed past, which is written to, and their deviations."""
         s = self.X.new_zeros(len(self.sizes), *left.shape[1:], self.X.shape[1]) if past is None else past
-        parts = zip(s.flatten(1, -2).unbind(), self.by_domain(left.flatten(1)), self.by_domain(self.X), strict=True)
-        for block, k, x in parts:
-            block.addmm_(k.T, x, beta=decay, alpha=1 / max(len(k), 1))
+        factors = map(self.by_domain, (left.flatten(1), self.X))
+        for block, k, x, n in zip(s.flatten(1, -2).unbind(), *factors, self.sizes, strict=True):
+            block.addmm_(k.T, x, beta=decay, alpha=1 / max(n, 1))
         absent = [e for e, n in enumerate(self.sizes) if not n]
         if not absent:
             return s, s - s.mean(0)
@@ -186,9 +186,11 @@ def _second(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same for Hessians, by the blocks of the pairs of classes a < b; the diagonal blocks are sums of them."""
     X, P, C = batch.X, batch.P, batch.P.shape[1]
-    a, b = torch.triu_indices(C, C, 1) if C > 2 else torch.arange(2)[:, None]
-    Pa, Pb = (P[:, a], P[:, b]) if C > 2 else P.split(1, 1)
-    c = Pa * Pb
+    if C > 2:
+        a, b = torch.triu_indices(C, C, 1)
+        c = P[:, a] * P[:, b]
+    else:
+        c = P[:, :1] * P[:, 1:]
     along = c[:, :, None] * X[:, None]
     s, delta = batch.sums(past, decay, along)
     factor = 2 if C > 2 else 4
@@ -201,10 +203,11 @@ def _second(
         batch.times(diagonal.view(len(s), -1, X.shape[1]), weight, through.flatten(1))
         along.baddbmm_(incident.T.expand(len(X), -1, -1), through)
         dX[:, None].baddbmm_(c[:, None], along, alpha=2)
+        dc = torch.linalg.vecdot(along, X[:, None])
+        dP.index_add_(1, a, dc * P[:, b]).index_add_(1, b, dc * P[:, a])
     else:
         dX.addcmul_(along[:, 0], c, value=2)
-    dc = torch.linalg.vecdot(along, X[:, None])
-    dP.index_add_(1, a, dc * Pb).index_add_(1, b, dc * Pa)
+        dP.addcmul_(torch.linalg.vecdot(along, X[:, None]), P.flip(1))
     return value, s, delta
 
 

@@ -9,7 +9,6 @@ from momentalign._datasets import EMBEDDED
 from momentalign._seeds import seed_hash
 from momentalign._table_spec import table_spec
 from momentalign.data._batches import DomainBatchSampler
-from momentalign.data._checksums import ByteProgress, read_lock_file
 from momentalign.data._convert import domain_dataset, table_dataset
 from momentalign.data._dataset import DomainDataset, Split, holdout_indices, split_in_out
 from momentalign.data._digits import (
@@ -21,13 +20,20 @@ from momentalign.data._digits import (
     rotate,
     rotate_domains,
 )
-from momentalign.data._download import DownloadError
-from momentalign.data._fetch import fetch, has_checksums, verify
+from momentalign.data._fetch import ByteProgress, DownloadError, fetch, verify
 from momentalign.data._folders import read_image_folder, without_bad_files
 from momentalign.data._group_sets import GroupSet, draw_group_splits, make_group_set
 from momentalign.data._items import ImageFiles, Items, TableRows, Texts
 from momentalign.data._load import dataset_names, load_dataset
-from momentalign.data._sources import Source, SourceFile, data_folder, dataset_path, find_source, is_complete
+from momentalign.data._sources import (
+    Source,
+    SourceFile,
+    checksum_list,
+    data_folder,
+    dataset_path,
+    find_source,
+    is_complete,
+)
 
 __all__ = [
     "EMBEDDED",
@@ -47,6 +53,7 @@ __all__ = [
     "Split",
     "TableRows",
     "Texts",
+    "checksum_list",
     "color_domains",
     "data_folder",
     "dataset_names",
@@ -55,13 +62,11 @@ __all__ = [
     "draw_group_splits",
     "fetch",
     "find_source",
-    "has_checksums",
     "holdout_indices",
     "is_complete",
     "load_dataset",
     "make_group_set",
     "read_image_folder",
-    "read_lock_file",
     "rotate",
     "rotate_domains",
     "seed_hash",

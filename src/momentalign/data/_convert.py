@@ -111,40 +111,15 @@ def domain_dataset(
 
 
 def _read(domain: str, dataset: Dataset[Any]) -> Split:
-    length = getattr(dataset, "__len__", None)
-    if length is None:
-        raise TypeError(f"The data set of {domain!r} should have a length, but is a {type(dataset).__name__}.")
-    if length() == 0:
-        raise ValueError(f"The data set of {domain!r} should have rows, but is empty.")
-    inputs: list[Tensor] = []
-    targets: list[int] = []
-    for index in range(length()):
-        row = dataset[index]
-        if not isinstance(row, tuple | list) or len(row) != 2:
-            raise ValueError(
-                f"Row {index} of {domain!r} should be a pair of input and class, but is {type(row).__name__}."
-            )
-        if not isinstance(row[0], Tensor | np.ndarray):
-            raise ValueError(
-                f"The input of row {index} of {domain!r} should be a tensor or an array, but is a "
-                f"{type(row[0]).__name__}. Give the data set a transform that makes one."
-            )
-        values = torch.as_tensor(row[0])
-        inputs.append(values.float() if values.is_floating_point() else values)
-        if inputs[-1].shape != inputs[0].shape:
-            raise ValueError(
-                f"Rows of {domain!r} should have one shape, but row 0 has {tuple(inputs[0].shape)} and row {index} "
-                f"{tuple(inputs[-1].shape)}."
-            )
-        targets.append(_class(row[1], index, domain))
-    return Split(torch.stack(inputs), torch.tensor(targets, dtype=torch.long))
-
-
-def _class(value: Any, index: int, domain: str) -> int:
     try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ValueError(f"The target of row {index} of {domain!r} should be a class 0, 1, …, but is {value!r}.")
-    return number
+        rows = [dataset[index] for index in range(len(dataset))]  # type: ignore[arg-type]
+        inputs = torch.stack([torch.as_tensor(values) for values, _ in rows])
+        targets = torch.tensor([operator.index(label) for _, label in rows])
+        if targets.min() < 0:
+            raise ValueError(f"the class {targets.min()} is negative")
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"The data set of {domain!r} should have a length, and as rows pairs of a tensor of one shape and a class "
+            f"0, 1, …: {error}."
+        ) from None
+    return Split(inputs.float() if inputs.is_floating_point() else inputs, targets)

@@ -1,6 +1,7 @@
 """Data sets with named domains, named splits and optional groups."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -66,7 +67,6 @@ class Split:
         return f"Split({len(self)} {what})"
 
 
-@dataclass(frozen=True, eq=False, init=False)
 class DomainDataset:
     """Named domains, each a mapping from the names of its splits to their rows.
 
@@ -96,15 +96,6 @@ class DomainDataset:
         (('0', '1'), 'table')
     """
 
-    name: str
-    num_classes: int
-    domains: Mapping[str, Mapping[str, Split]]
-    classes: tuple[str, ...]
-    group_names: tuple[str, ...] | None
-    training_recipe: str
-    notes: tuple[str, ...]
-    recipe_is_chosen: bool
-
     def __init__(
         self,
         name: str,
@@ -118,22 +109,12 @@ class DomainDataset:
         classes = tuple(str(k) for k in range(num_classes)) if classes is None else tuple(classes)
         if len(classes) != num_classes:
             raise ValueError(f"'classes' should have {num_classes} names, one a class, but has {len(classes)}.")
-        recipe_is_chosen = training_recipe is not None
-        if training_recipe is None:
-            training_recipe = _recipe(domains)
-        check_choice("training_recipe", training_recipe, TRAINING_RECIPES)
-        values = {
-            "name": name,
-            "num_classes": num_classes,
-            "domains": domains,
-            "classes": classes,
-            "group_names": None if group_names is None else tuple(group_names),
-            "training_recipe": training_recipe,
-            "notes": tuple(notes),
-            "recipe_is_chosen": recipe_is_chosen,
-        }
-        for field, value in values.items():
-            object.__setattr__(self, field, value)  # the class is frozen
+        self.recipe_is_chosen = training_recipe is not None
+        self.training_recipe = check_choice("training_recipe", training_recipe or _recipe(domains), TRAINING_RECIPES)
+        self.name, self.num_classes, self.domains = name, num_classes, domains
+        self.classes = classes
+        self.group_names = None if group_names is None else tuple(group_names)
+        self.notes = tuple(notes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -176,13 +157,10 @@ class DomainDataset:
 
     def map_splits(self, change: Callable[[Split], Split]) -> "DomainDataset":
         """The same data set with changed rows, split by split."""
-        domains = {
+        other = copy(self)
+        other.domains = {
             domain: {split: change(rows) for split, rows in splits.items()} for domain, splits in self.domains.items()
         }
-        other = DomainDataset(
-            self.name, self.num_classes, domains, self.classes, self.group_names, self.training_recipe, self.notes
-        )
-        object.__setattr__(other, "recipe_is_chosen", self.recipe_is_chosen)
         return other
 
     def __repr__(self) -> str:

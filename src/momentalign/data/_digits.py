@@ -3,6 +3,7 @@
 import gzip
 import math
 import zlib
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -181,10 +182,12 @@ def rotate(images: Tensor, degrees: float) -> Tensor:
 
 def embedded_digits() -> tuple[Tensor, Tensor]:
     """The 1,797 digits of 8×8 pixels that scikit-learn bundles: images in [0, 1] and labels."""
-    from sklearn.datasets import load_digits  # slow to import
-
-    digits = load_digits()
-    return torch.from_numpy(digits.images).float() / 16, torch.from_numpy(digits.target)
+    spec = find_spec("sklearn")  # importing it would take as long as a short run
+    assert spec is not None
+    assert spec.origin is not None
+    rows = np.loadtxt(Path(spec.origin).parent / "datasets/data/digits.csv.gz", delimiter=",", dtype=np.float32)
+    images, labels = torch.from_numpy(rows).split([64, 1], 1)
+    return images.reshape(-1, 8, 8) / 16, labels[:, 0].long()
 
 
 def mnist_digits(folder: Path) -> tuple[Tensor, Tensor]:
@@ -207,12 +210,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         raise FileNotFoundError(f"{path} does not exist. Run 'momentalign data fetch mnist', or put it there.")
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} should be a gzipped idx file, but cannot be read: {error}.") from None
-    # Two zero bytes, the type (8 is unsigned bytes), the number of dimensions, then the dimensions.
-    dimensions = content[3] if len(content) > 3 and content[:3] == b"\x00\x00\x08" else 0
-    header = 4 + 4 * dimensions
-    shape = np.frombuffer(content[4:header], ">u4").astype(int) if len(content) >= header else np.zeros(0, int)
-    if dimensions == 0 or len(content) != header + int(shape.prod()):
-        raise ValueError(f"{path} should be an idx file of bytes, but its header and its length do not fit.")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+        # Two zero bytes, the type (8 is unsigned bytes), the number of dimensions, then the dimensions.
+        header = 4 + 4 * content[3]
+        return np.frombuffer(content, np.uint8, offset=header).reshape(np.frombuffer(content[4:header], ">u4"))
+    except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
+        raise ValueError(f"{path} should be a gzipped idx file of bytes, but cannot be read: {error}.") from None

@@ -1,31 +1,45 @@
-"""Fetch a data set into the data folder (download, check, unpack, move), and verify it there."""
+"""Fetch a data set into the data folder (download, compare checksums, unpack, rename), and verify it there."""
 
 import contextlib
+import gzip
+import hashlib
+import http.client
+import lzma
+import re
 import shutil
+import ssl
+import tarfile
+import time
+import urllib.error
+import urllib.request
 import warnings
-from collections.abc import Iterator, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from momentalign._datasets import DATASET_NAMES
+from momentalign._files import atomic_write, is_disk_full
 from momentalign._format import join_first, join_names
-from momentalign.data._archives import extract, is_archive
-from momentalign.data._checksums import (
-    DOWNLOADS,
-    LOCK_FILE,
-    LOCK_GUARD,
-    ByteProgress,
-    check_manifest,
-    compare_checksum,
-    no_progress,
-    read_lock_file,
-    record_download,
-    write_manifest,
-)
-from momentalign.data._download import DownloadError, download
 from momentalign.data._load import load_dataset
-from momentalign.data._sources import Source, SourceFile, data_folder, dataset_path, find_source, manifest_path
+from momentalign.data._sources import Source, SourceFile, checksum_list, data_folder, dataset_path, find_source
+
+ByteProgress = Callable[[str, int, int | None], None]
+"""Called with the action, the number of bytes done, and the total if known."""
+
+RETRY_SECONDS = 2.0
+_ATTEMPTS = 4
+_TIMEOUT_SECONDS = 30
+_BLOCK_BYTES = 1 << 20
+# zipfile raises RuntimeError for passwords and unknown compression methods.
+_BROKEN = (shutil.ReadError, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError,
+           EOFError, RuntimeError)  # fmt: skip
+
+
+class DownloadError(OSError):
+    """No mirror gave the file."""
 
 
 def fetch(
@@ -51,135 +65,186 @@ def fetch(
 
     Raises:
         DownloadError: A file could not be downloaded; the message says where to put it manually.
-        ValueError: A checksum does not match, or another process is fetching the same data set.
+        ValueError: An archive is broken or of something else, or another process is fetching the same data set.
     """
-    progress = progress or no_progress
     name, source = find_source(name)
-    root = data_folder(root)
-    folder = root / source.folder
+    folder = dataset_path(name, root)
     if not source.missing(folder):
         return folder
-    given = [_given(Path(path), source) for path in archives]
-    lock = root / DOWNLOADS / f"{name}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
+    given = _given([Path(path).expanduser() for path in archives], source)
+    downloads = data_folder(root) / ".downloads" / name
+    downloads.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(lock, timeout=0):
-            try:
-                if source.missing(folder):  # another process may have been faster
-                    _fetch(name, source, root, given, progress, keep=keep)
-            finally:
-                _tidy(lock)
+        with FileLock(downloads / "lock", timeout=0):
+            if source.missing(folder):  # another process may have been faster
+                _fetch(name, source, folder, downloads, given, progress or _no_progress)
+                if not keep:
+                    shutil.rmtree(downloads, ignore_errors=True)
     except Timeout:
-        raise ValueError(f"Another process is fetching {name} into {root}. Wait for it to finish.") from None
+        raise ValueError(f"Another process is fetching {name} into {folder.parent}. Wait for it to finish.") from None
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        raise OSError(
+            f"No space left in {folder.parent}. Free some, or choose another folder with '--root' or MOMENTALIGN_DATA, "
+            "and run the same command again: it resumes the download."
+        ) from None
+    with contextlib.suppress(OSError):  # other downloads are in it
+        downloads.parent.rmdir()
     return folder
 
 
 def verify(name: str, root: str | Path | None = None, progress: ByteProgress | None = None) -> list[str]:
-    """Compare a data set with its published and recorded checksums, and count its rows.
+    """Compare a data set with its published checksums and those of :func:`fetch`, and count its rows.
 
     Returns the problems, one sentence each. Arguments are those of :func:`fetch`.
     """
-    progress = progress or no_progress
     name, source = find_source(name)
     folder = dataset_path(name, root)
     if missing := source.missing(folder):
         lacks = "does not exist" if not folder.exists() else f"lacks {join_names(missing)}"
         return [f"{folder} {lacks}. Run 'momentalign data fetch {name}'."]
-    problems = [compare_checksum(path, checksum, progress) for path, checksum in _known_files(folder, source)]
-    manifest = manifest_path(name, root)
-    if manifest.exists():
-        problems += check_manifest(folder, manifest, progress)
-    return [*(problem for problem in problems if problem is not None), *_wrong_counts(name, root, source)]
+    checksums = [*_published(folder, source), *_listed(folder)]
+    total, done = sum(path.stat().st_size for path, _ in checksums if path.is_file()), 0
+    problems = []
+    for path, checksum in checksums:
+        problems += [problem] if (problem := _mismatch(path, checksum)) else []
+        done += path.stat().st_size if path.is_file() else 0
+        (progress or _no_progress)(f"checking {name}", done, total)
+    return [*problems, *_wrong_counts(name, root, source)]
 
 
-def has_checksums(name: str, root: str | Path | None = None) -> bool:
-    """Whether all files of a data set on disk have a recorded or published checksum."""
-    source = find_source(name)[1]
-    known = list(_known_files(dataset_path(name, root), source))
-    return manifest_path(name, root).exists() or len(known) == len(source.files)
+def _no_progress(action: str, done: int, total: int | None) -> None:
+    """Ignore progress."""
 
 
-def _tidy(lock: Path) -> None:
-    """Remove the lock, and the folder of downloads unless it holds any."""
-    with contextlib.suppress(OSError):  # some systems keep a lock while it is held
-        lock.unlink()
-    with contextlib.suppress(OSError):
-        if {path.name for path in lock.parent.iterdir()} <= {LOCK_GUARD}:
-            shutil.rmtree(lock.parent)
+def _given(paths: Sequence[Path], source: Source) -> dict[SourceFile, Path]:
+    """Local files by the file of the source that each replaces: the one of its name, else the whole source."""
+    known = {file.base_name: file for file in source.files}
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"'--from' should name a file, but {path} is none.")
+        if path.name not in known and not _is_archive(path):
+            names = ", ".join(known)
+            raise ValueError(f"{path} should be a zip or tar archive by its name, or one of {names}, but is neither.")
+        if path.name in known and (problem := _mismatch(path, known[path.name].checksum)):
+            warnings.warn(f"{problem} It is used nevertheless, because you gave it.", stacklevel=3)
+    return {known.get(path.name, SourceFile(path.name, ())): path for path in paths}
 
 
 def _fetch(
-    name: str, source: Source, root: Path, given: list[tuple[SourceFile, Path]], progress: ByteProgress, *, keep: bool
+    name: str, source: Source, folder: Path, downloads: Path, given: dict[SourceFile, Path], progress: ByteProgress
 ) -> None:
     """Fetch what is missing; the caller holds the lock."""
-    folder = root / source.folder
-    downloads = root / DOWNLOADS / name
-    files = list(given)
-    if all(file in source.files for file, _ in files):
-        wanted = [file for file in source.files if file not in [own for own, _ in given]]
-        files += [(file, _downloaded(name, file, root, downloads, progress)) for file in wanted]
-    staging = root / DOWNLOADS / f"{name}.unpacking"
-    _remove(staging)
+    paths = dict(given)
+    if given.keys() <= set(source.files):
+        for file in source.files:
+            paths.setdefault(file, downloads / file.base_name)
+            if file not in given:
+                _download(name, source, file, paths[file], progress)
+    staging = downloads / "unpacked"
+    shutil.rmtree(staging, ignore_errors=True)  # of a killed process
     try:
-        staging.mkdir(parents=True)
-        for file, path in files:
-            if is_archive(path):
-                extract(path, staging, progress)
+        for file, path in paths.items():
+            progress(f"unpacking {path.name}", 0, None)
+            (staging / file.name).parent.mkdir(parents=True, exist_ok=True)
+            if _is_archive(path):
+                _unpack(path, staging)
             else:
-                (staging / file.name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, staging / file.name)
         if source.prepare is not None:
             source.prepare(staging)
         inside = _find(staging, source)
-        write_manifest(inside, manifest_path(name, root), progress)
-        _move(inside, folder)
+        files = sorted(path for path in inside.rglob("*") if path.is_file())
+        lines = [f"{_digest(path, 'sha256')}  {path.relative_to(inside).as_posix()}\n" for path in files]
+        atomic_write(checksum_list(folder), "".join(lines))
+        if not folder.exists():
+            inside.rename(folder)
+        else:  # what is missing
+            for entry in inside.iterdir():
+                if not (folder / entry.name).exists():
+                    entry.rename(folder / entry.name)
     finally:
-        _remove(staging)
-    if not keep:
-        _remove(downloads)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
-def _downloaded(name: str, file: SourceFile, root: Path, downloads: Path, progress: ByteProgress) -> Path:
-    """Path of a file of the source, downloaded if necessary, its checksum recorded."""
-    target = downloads / file.base_name
-    key = f"{name}/{target.name}"
-    known = read_lock_file(root).get(key)
-    expected = file.checksum or (f"sha256:{known['sha256']}" if known else None)
+def _download(name: str, source: Source, file: SourceFile, target: Path, progress: ByteProgress) -> None:
+    """Download a file from the first of its mirrors that gives it, unless it is there already."""
     if target.exists():  # from an interrupted attempt, or put there manually
-        if expected and (problem := compare_checksum(target, expected, progress)):
+        if problem := _mismatch(target, file.checksum):
             raise ValueError(f"{name}: {problem} Remove it and run 'momentalign data fetch {name}'.")
-        if known is None:
-            record_download(root, key, target, "put there manually", progress)
-        return target
+        return
+    part = target.with_name(f"{target.name}.part")
+    if file.checksum is None:  # nothing would tell whether two parts belong together
+        part.unlink(missing_ok=True)
+    failures = []
+    for url in file.urls:
+        resumed = part.exists()
+        failure = _get(url, part, file.checksum, progress)
+        if failure and resumed and not part.exists():  # it was a part of another file: once more from the start
+            failure = _get(url, part, file.checksum, progress)
+        if failure is None:
+            part.rename(target)
+            return
+        failures.append(f"  {url}: {failure}")
+    raise DownloadError(
+        "\n".join([f"{target.name} could not be downloaded.", *failures])
+        + f"\nDownload it manually ({source.page}) and either save it as {target} and run the same command again, or "
+        f"run 'momentalign data fetch {name} --from FILE'."
+    )
+
+
+def _get(url: str, part: Path, checksum: str | None, progress: ByteProgress) -> str | None:
+    """Append the rest of a file to `part`, in several attempts; returns why it failed.
+
+    A file of another checksum is removed.
+    """
+    reason = ""
+    for attempt in range(_ATTEMPTS):
+        time.sleep(RETRY_SECONDS * attempt)
+        have = part.stat().st_size if part.exists() else 0
+        headers = {"User-Agent": "momentalign", "Accept-Encoding": "identity", "Range": f"bytes={have}-"}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT_SECONDS) as got:
+                if "html" in got.headers.get_content_type():
+                    return "answered with a web page instead of the file"
+                have = have if got.status == 206 else 0
+                length = got.headers.get("Content-Length")
+                total = have + int(length) if length else None
+                with part.open("ab" if have else "wb") as file:
+                    while block := got.read(_BLOCK_BYTES):
+                        have += file.write(block)
+                        progress(part.stem, have, total)
+            if total is None or have >= total:
+                if problem := _mismatch(part, checksum):
+                    part.unlink()
+                return problem
+            reason = f"the connection broke after {have} of {total} bytes"
+        except urllib.error.HTTPError as error:
+            reason = f"HTTP {error.code} {error.reason}"
+            if error.code == 416:  # nothing after what we have: it is not a part of this file, or empty
+                part.unlink(missing_ok=True)
+            elif error.code != 429 and error.code < 500:
+                return reason
+        except urllib.error.URLError as error:
+            return str(error.reason)
+        except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
+            reason = str(error) or type(error).__name__
+    return reason
+
+
+def _is_archive(path: Path) -> bool:
+    return path.name.lower().endswith(tuple(end for _, ends, _ in shutil.get_unpack_formats() for end in ends))
+
+
+def _unpack(archive: Path, folder: Path) -> None:
     try:
-        url = download(file.urls, target, checksum=expected, progress=progress)
-    except DownloadError as error:
-        hint = (
-            f"Download it manually ({find_source(name)[1].page}) and either save it as {target} and run the same "
-            f"command again, or run 'momentalign data fetch {name} --from FILE'."
-        )
-        if known and not file.checksum:
-            hint += (
-                f" Its checksum was recorded on {known['date']} in {root / LOCK_FILE}; remove it to trust a new one."
-            )
-        raise DownloadError(f"{error}\n{hint}") from None
-    record_download(root, key, target, url, progress)
-    return target
-
-
-def _given(path: Path, source: Source) -> tuple[SourceFile, Path]:
-    """A local file, with the file of the source that it replaces: the one of its name, else the whole source."""
-    path = path.expanduser()
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise FileNotFoundError(f"'--from' should name a file, but {path} {what}.")
-    file = next((file for file in source.files if file.base_name == path.name), None)
-    if file is not None and file.checksum and (problem := compare_checksum(path, file.checksum)):
-        warnings.warn(f"{problem} It is used nevertheless, because you gave it.", stacklevel=3)
-    if file is None and not is_archive(path):
-        known = ", ".join(file.base_name for file in source.files)
-        raise ValueError(f"{path} should be a zip or tar archive, or one of {known}, but is neither.")
-    return file or SourceFile(path.name, ()), path
+        if archive.suffix.lower() == ".zip":  # which never leaves the folder
+            shutil.unpack_archive(archive, folder)
+        else:
+            shutil.unpack_archive(archive, folder, filter="data")
+    except _BROKEN as error:
+        raise ValueError(f"{archive} cannot be unpacked ({type(error).__name__}: {error}). Fetch it again.") from None
 
 
 def _find(staging: Path, source: Source) -> Path:
@@ -190,28 +255,32 @@ def _find(staging: Path, source: Source) -> Path:
             if not source.missing(candidate):
                 return candidate
         level = sorted(path for folder in level for path in folder.iterdir() if path.is_dir())
-    expected = ", ".join(source.contents)
     present = join_first(sorted(path.name for path in staging.iterdir())) or "nothing"
-    raise ValueError(f"The files should contain {expected} in one folder, but do not. Found: {present}.")
+    raise ValueError(
+        f"The files should contain {', '.join(source.contents)} in one folder, but do not. Found: {present}."
+    )
 
 
-def _move(inside: Path, folder: Path) -> None:
-    """Move a complete folder, or its entries that are missing, to the data folder."""
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        inside.replace(folder)
-        return
-    for entry in sorted(inside.iterdir()):
-        if not (folder / entry.name).exists():
-            entry.replace(folder / entry.name)
+def _digest(path: Path, algorithm: str) -> str:
+    """Hexadecimal checksum of a file; after "gunzip-" of a gzip file's content, which mirrors may pack differently."""
+    with gzip.open(path) if algorithm.startswith("gunzip-") else path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm.removeprefix("gunzip-")).hexdigest()
 
 
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+def _mismatch(path: Path, expected: str | None) -> str | None:
+    """What is wrong with a file that should have one of the checksums "sha256:1f3a…|md5:6bbc…"; None if nothing is."""
+    if not path.is_file():
+        return f"{path} is missing."
+    try:
+        found = [f"{kind}:{_digest(path, kind)}" for kind in re.findall(r"([\w-]+):", expected or "")]
+    except (EOFError, gzip.BadGzipFile) as error:
+        return f"{path} should be a gzip file, but cannot be unpacked: {error}."
+    if expected is None or not set(found).isdisjoint(expected.split("|")):
+        return None
+    return f"The checksum of {path} is {'|'.join(found)}, expected {expected}."
 
 
-def _known_files(folder: Path, source: Source) -> Iterator[tuple[Path, str]]:
+def _published(folder: Path, source: Source) -> Iterator[tuple[Path, str]]:
     """Files on disk with a published checksum, and that checksum; none for archives that were unpacked."""
     for file in source.files:
         path = folder / file.base_name
@@ -221,6 +290,14 @@ def _known_files(folder: Path, source: Source) -> Iterator[tuple[Path, str]]:
             yield path.with_suffix(""), file.checksum.removeprefix("gunzip-")
 
 
+def _listed(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Files and checksums that `fetch` listed, in the format of sha256sum."""
+    if checksum_list(folder).exists():
+        for line in checksum_list(folder).read_text(encoding="utf-8").splitlines():
+            digits, _, name = line.partition("  ")
+            yield folder / name, f"sha256:{digits}"
+
+
 def _wrong_counts(name: str, root: str | Path | None, source: Source) -> list[str]:
     """Domains or splits whose number of rows is not the published one."""
     if name not in DATASET_NAMES:  # MNIST's files alone are not a data set
@@ -228,15 +305,16 @@ def _wrong_counts(name: str, root: str | Path | None, source: Source) -> list[st
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about classes that a domain lacks
-            dataset = load_dataset(name, root=root)
+            data = load_dataset(name, root=root)
     except (ValueError, OSError) as error:
         return [str(error)]
-    problems = []
-    for part, expected in source.rows.items():
-        if part in dataset.names:
-            count = sum(len(rows) for rows in dataset.domains[part].values())
-        else:
-            count = sum(len(splits[part]) for splits in dataset.domains.values())
-        if count != expected:
-            problems.append(f"{name} should have {expected} rows in {part}, but has {count}.")
-    return problems
+    counts: dict[str, int] = {}
+    for domain, splits in data.domains.items():
+        for split, rows in splits.items():
+            for part in (domain, split):
+                counts[part] = counts.get(part, 0) + len(rows)
+    return [
+        f"{name} should have {expected} rows in {part}, but has {counts.get(part, 0)}."
+        for part, expected in source.rows.items()
+        if counts.get(part, 0) != expected
+    ]

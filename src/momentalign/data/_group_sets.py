@@ -1,10 +1,11 @@
 """Group sets made from other data: classes correlated with domains in the training rows."""
 
-import shutil
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from momentalign._types import Integers
 from momentalign._validation import check_names
 from momentalign.data._items import ImageFiles
 from momentalign.data._load import load_dataset
-from momentalign.tables import Table, label_names, read_table
+from momentalign.tables import label_names, read_table
 
 _TABLE = "features.parquet"
 
@@ -60,7 +61,7 @@ def make_group_set(
 
     Args:
         name: A data set of image files, by name or folder, or a table as in :func:`load_dataset`.
-        out: Folder to make: images in `domain/class/` with `groups.csv`, or `features.parquet`.
+        out: Folder to make, with `groups.csv`, which lists the images where they are, or `features.parquet`.
         classes: Two or more classes.
         domains: As many domains.
         share: Above 0 and below 1; 1 over the number of domains is no correlation.
@@ -89,8 +90,8 @@ def make_group_set(
     if not 0 < holdout < 0.5:
         raise ValueError(f"'holdout' should be above 0 and below 0.5, but is {holdout}.")
     group_names = tuple(f"{label}, {domain}" for label in classes for domain in domains)
-    source: _TableRows | _ImageRows
-    source = _TableRows.read(str(name)) if is_table(spec_path(str(name))) else _ImageRows.read(name, root)
+    from_table = is_table(spec_path(str(name)))
+    source = _read_table(str(name)) if from_table else _read_images(name, root)
     y, e = _codes(source, "class", classes), _codes(source, "domain", domains)
     chosen = np.flatnonzero((y >= 0) & (e >= 0))
     splits = draw_group_splits(
@@ -100,8 +101,8 @@ def make_group_set(
     groups = y[chosen] * len(domains) + e[chosen]
     counts = np.stack([np.bincount(groups[splits == code], minlength=len(group_names)) for code in range(3)], axis=1)
     with new_folder(folder) as made:
-        written = source.write(made, chosen[order], np.array(SPLIT_NAMES)[splits[order]])
-    return GroupSet(folder / written, group_names, counts)
+        source.write(made, chosen[order], np.array(SPLIT_NAMES)[splits[order]])
+    return GroupSet(folder / _TABLE if from_table else folder, group_names, counts)
 
 
 def draw_group_splits(
@@ -147,86 +148,69 @@ def draw_group_splits(
     return splits
 
 
-class _ImageRows:
-    """Image files of a data set, with class and domain of each."""
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows to choose from: "class" and "domain" of each, and what writes some of them with their splits."""
 
-    def __init__(self, name: str, files: Sequence[Path], labels: dict[str, list[str]]) -> None:
-        self.name, self.files, self.labels = name, files, labels
+    name: str
+    labels: Mapping[str, NDArray[Any]]
+    write: Callable[[Path, Integers, NDArray[np.str_]], None]
 
-    @classmethod
-    def read(cls, name: str | Path, root: str | Path | None) -> "_ImageRows":
-        with warnings.catch_warnings():
-            # Classes and domains that are not chosen may lack rows; those that are chosen are checked.
-            warnings.simplefilter("ignore", UserWarning)
-            data = load_dataset(name, root=root)
-        if data.group_names is not None:
-            raise ValueError(f"{data.name} has groups already. Use it as it is, or start from another data set.")
-        files: list[Path] = []
-        labels: dict[str, list[str]] = {"class": [], "domain": []}
-        for domain, splits in data.domains.items():
-            found: list[tuple[Path, str]] = []
-            for rows in splits.values():
-                if not isinstance(rows.inputs, ImageFiles):
-                    raise ValueError(
-                        f"A group set is made of image files or of a table ({', '.join(TABLE_SUFFIXES)}), but "
-                        f"{data.name} is neither."
-                    )
-                names = [rows.inputs.root / file for file in rows.inputs.names]
-                found += zip(names, (data.classes[k] for k in rows.targets.tolist()), strict=True)
-            for file, label in sorted(found):
-                files.append(file)
-                labels["class"].append(label)
-                labels["domain"].append(domain)
-        return cls(data.name, files, labels)
 
-    def write(self, folder: Path, rows: Integers, splits: NDArray[np.str_]) -> str:
-        """Copy the images; returns the path of the data set below the folder."""
-        lines = [("file", "class", "domain", "split")]
-        taken = set()
-        for row, split in zip(rows.tolist(), splits.tolist(), strict=True):
-            label, domain = self.labels["class"][row], self.labels["domain"][row]
-            name = f"{domain}/{label}/{self.files[row].name}"
-            if name in taken:  # files of subfolders may share a name
-                name = f"{domain}/{label}/{row}-{self.files[row].name}"
-            taken.add(name)
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self.files[row], target)
-            lines.append((name, label, domain, split))
+def _read_images(name: str | Path, root: str | Path | None) -> _Rows:
+    with warnings.catch_warnings():
+        # Classes and domains that are not chosen may lack rows; those that are chosen are checked.
+        warnings.simplefilter("ignore", UserWarning)
+        data = load_dataset(name, root=root)
+    if data.group_names is not None:
+        raise ValueError(f"{data.name} has groups already. Use it as it is, or start from another data set.")
+    rows: list[tuple[str, str, str]] = []
+    for domain, splits in data.domains.items():
+        found: list[tuple[str, str, str]] = []
+        for part in splits.values():
+            if not isinstance(part.inputs, ImageFiles):
+                raise ValueError(
+                    f"A group set is made of image files or of a table ({', '.join(TABLE_SUFFIXES)}), but {data.name} "
+                    "is neither."
+                )
+            folder = part.inputs.root.resolve()
+            for file, label in zip(part.inputs.names, part.targets.tolist(), strict=True):
+                found.append((str(folder / file), data.classes[label], domain))
+        rows += sorted(found)
+    files, labels, domains = (np.array(column) for column in zip(*rows, strict=True))
+
+    def write(folder: Path, chosen: Integers, splits: NDArray[np.str_]) -> None:
+        columns = [[os.path.relpath(file, folder.resolve()) for file in files[chosen]]]  # a moved tree stays whole
+        columns += [column[chosen].tolist() for column in (labels, domains)]
+        lines = [("file", "class", "domain", "split"), *zip(*columns, splits.tolist(), strict=True)]
         (folder / GROUPS_FILE).write_text(csv_text(lines), encoding="utf-8", newline="")
-        return "."
+
+    return _Rows(data.name, {"class": labels, "domain": domains}, write)
 
 
-class _TableRows:
-    """Rows of a table with classes."""
+def _read_table(name: str) -> _Rows:
+    require("pyarrow", "Parquet files need", extra="cli")
+    table = read_table(name)
+    if taken := {"y", "domain", "split", "group"} & set(table.features.columns):
+        raise ValueError(
+            f"{table.path.name} should not have a feature named '{min(taken)}', which is what a group set calls a "
+            "column of its own. Rename it."
+        )
+    labels, domains = np.asarray(label_names(table.target)), np.asarray(table.domains)
 
-    def __init__(self, name: str, table: Table) -> None:
-        self.name, self.table = name, table
-        self.labels = {"class": label_names(table.target), "domain": table.domains}
+    def write(folder: Path, chosen: Integers, splits: NDArray[np.str_]) -> None:
+        groups = [f"{label}, {domain}" for label, domain in zip(labels[chosen], domains[chosen], strict=True)]
+        frame = table.features.iloc[chosen]
+        frame.assign(y=labels[chosen], domain=domains[chosen], split=splits, group=groups).to_parquet(
+            folder / _TABLE, index=False
+        )
 
-    @classmethod
-    def read(cls, name: str) -> "_TableRows":
-        require("pyarrow", "Parquet files need", extra="cli")
-        table = read_table(name)
-        if taken := {"y", "domain", "split", "group"} & set(table.features.columns):
-            raise ValueError(
-                f"{table.path.name} should not have a feature named '{min(taken)}', which is what a group set calls a "
-                "column of its own. Rename it."
-            )
-        return cls(table.path.name, table)
-
-    def write(self, folder: Path, rows: Integers, splits: NDArray[np.str_]) -> str:
-        """Write the rows; returns the path of the data set below the folder."""
-        labels, domains = self.labels["class"][rows], self.labels["domain"][rows]
-        groups = [f"{label}, {domain}" for label, domain in zip(labels, domains, strict=True)]
-        frame = self.table.features.iloc[rows].assign(y=labels, domain=domains, split=splits, group=groups)
-        frame.to_parquet(folder / _TABLE, index=False)
-        return _TABLE
+    return _Rows(table.path.name, {"class": labels, "domain": domains}, write)
 
 
-def _codes(source: _TableRows | _ImageRows, what: str, names: Sequence[str]) -> Integers:
+def _codes(source: _Rows, what: str, names: Sequence[str]) -> Integers:
     """Index of each row's class or domain in `names`, −1 for others."""
-    labels = np.asarray(source.labels[what])
+    labels = source.labels[what]
     known = sorted(set(labels.tolist()))
     for name in names:
         if name not in known:

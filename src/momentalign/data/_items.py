@@ -1,16 +1,18 @@
 """Rows that are not tensors yet: image files to decode, texts to tokenise, table rows to encode."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from momentalign._extras import require
+
+_T = TypeVar("_T")
 
 
 class Items(ABC):
@@ -70,8 +72,8 @@ class ImageFiles(Items):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate files below the first part's root."""
-        return cls([part.root / name for part in parts for name in part.names], parts[0].root)
+        """Concatenate files of one root."""
+        return cls.from_names([name for part in parts for name in part.names], parts[0].root)
 
     def decode(self, index: int, size: int) -> Tensor:
         """Read one image as RGB and resize it bilinearly to uint8 of shape (3, size, size)."""
@@ -98,17 +100,17 @@ class ImageFiles(Items):
 
     def decode_all(self, size: int) -> Tensor:
         """Decode every file in parallel, shape (n, 3, size, size)."""
-        _pillow()
-        with ThreadPoolExecutor() as pool:  # the decoders release the GIL
-            images = list(pool.map(lambda index: self.decode(index, size), range(len(self))))
+        images = self._each(lambda index: self.decode(index, size))
         return torch.stack(images) if images else torch.empty(0, 3, size, size, dtype=torch.uint8)
 
     def readable(self) -> Tensor:
         """Decode every file in parallel; return the row numbers of those that can be decoded."""
+        return torch.tensor(self._each(self._is_readable), dtype=torch.bool).nonzero().squeeze(1)
+
+    def _each(self, function: Callable[[int], _T]) -> list[_T]:
         _pillow()  # a missing library should not make every file look bad
         with ThreadPoolExecutor() as pool:  # the decoders release the GIL
-            good = list(pool.map(self._is_readable, range(len(self))))
-        return torch.tensor(good, dtype=torch.bool).nonzero().squeeze(1)
+            return list(pool.map(function, range(len(self))))
 
     def _is_readable(self, index: int) -> bool:
         try:
@@ -136,11 +138,9 @@ class Texts(Items):
     ) -> None:
         self.first = list(first)
         self.second = None if second is None else list(second)
-        self.names = [str(k) for k in range(len(self.first))] if names is None else list(names)
-        for name, column in (("second", self.second), ("names", self.names)):
-            if column is not None and len(column) != len(self.first):
-                n = len(self.first)
-                raise ValueError(f"'{name}' should have one entry per sentence ({n}), but has {len(column)}.")
+        self.names = _names(names, len(first))
+        if self.second is not None and len(self.second) != len(first):
+            raise ValueError(f"'second' should have one entry per sentence ({len(first)}), but has {len(self.second)}.")
 
     def rows(self, indices: Tensor) -> Self:
         order = indices.tolist()
@@ -170,10 +170,7 @@ class TableRows(Items):
 
     def __init__(self, frame: Any, names: Sequence[str] | None = None) -> None:
         self.frame = frame
-        digits = len(str(len(frame)))  # equal lengths sort as the numbers do
-        self.names = [f"{k:0{digits}d}" for k in range(len(frame))] if names is None else list(names)
-        if len(self.names) != len(frame):
-            raise ValueError(f"'names' should have one entry per row ({len(frame)}), but has {len(self.names)}.")
+        self.names = _names(names, len(frame))
 
     def rows(self, indices: Tensor) -> Self:
         order = indices.tolist()
@@ -192,6 +189,14 @@ class TableRows(Items):
         kinds = "\0".join(f"{name}\0{kind}" for name, kind in self.frame.dtypes.items())
         values: bytes = pandas.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes()
         return kinds.encode() + values
+
+
+def _names(names: Sequence[str] | None, number: int) -> list[str]:
+    """Names of rows, by default their positions, which sort as the numbers do."""
+    names = [f"{k:0{len(str(number))}d}" for k in range(number)] if names is None else list(names)
+    if len(names) != number:
+        raise ValueError(f"'names' should have one entry per row ({number}), but has {len(names)}.")
+    return names
 
 
 def _open(path: Path) -> Any:

@@ -96,9 +96,9 @@ def is_complete(name: str, root: str | Path | None = None) -> bool:
     return not find_source(name)[1].missing(dataset_path(name, root))
 
 
-def manifest_path(name: str, root: str | Path | None = None) -> Path:
-    """File beside a data set's folder with the checksums recorded when it was fetched."""
-    return data_folder(root) / f"{find_source(name)[1].folder}.sha256"
+def checksum_list(folder: Path) -> Path:
+    """File beside a data set's folder with the checksums of its files, in the format of sha256sum."""
+    return folder.with_name(f"{folder.name}.sha256")
 
 
 def sort_camera_traps(folder: Path) -> None:
@@ -107,34 +107,26 @@ def sort_camera_traps(folder: Path) -> None:
     An image with several of the animals is copied to each of their folders, as in DomainBed. Images that the labels
     name but the archive lacks are skipped: the labels cover far more than the archive.
     """
-    labels = sorted(folder.glob("*.json"))
     images = folder / _TERRA_IMAGES
-    if len(labels) != 1 or not images.is_dir():
-        contents = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
-        raise ValueError(
-            f"{folder} should contain the folder {_TERRA_IMAGES} and one .json file of labels. Found: {contents}."
-        )
-    try:
-        content = read_json(labels[0])
-        names = {category["id"]: category["name"] for category in content["categories"]}
-        animals = defaultdict(set)
-        for annotation in content["annotations"]:
-            animals[annotation["image_id"]].add(names[annotation["category_id"]])
-        pictures = [(image["id"], str(image["location"]), image["file_name"]) for image in content["images"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{labels[0].name} should be labels in COCO's format for camera traps, but cannot be read "
-            f"({type(error).__name__}: {error})."
-        ) from None
-    present = {path.name for path in images.iterdir()}
-    for identifier, location, file in pictures:
-        if location in _TERRA_LOCATIONS and file in present:
-            for animal in sorted(animals[identifier] & _TERRA_CLASSES):
-                target = folder / f"location_{location}" / animal
-                target.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(images / file, target / file)
-    shutil.rmtree(images)
-    labels[0].unlink()
+    for labels in folder.glob("*.json") if images.is_dir() else ():
+        try:
+            content = read_json(labels)
+            names = {category["id"]: category["name"] for category in content["categories"]}
+            animals = defaultdict(set)
+            for annotation in content["annotations"]:
+                animals[annotation["image_id"]].add(names[annotation["category_id"]])
+            pictures = [(image["id"], str(image["location"]), image["file_name"]) for image in content["images"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{labels.name} should be labels of camera traps in COCO's format: {error!r}.") from None
+        present = {path.name for path in images.iterdir()}
+        for identifier, location, file in pictures:
+            if location in _TERRA_LOCATIONS and file in present:
+                for animal in animals[identifier] & _TERRA_CLASSES:
+                    target = folder / f"location_{location}" / animal
+                    target.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(images / file, target / file)
+        shutil.rmtree(images)
+        labels.unlink()
 
 
 def _read_sources() -> dict[str, Source]:

@@ -13,8 +13,7 @@ from momentalign.encoders._build import (
     is_untrained,
     name_encoder,
 )
-from momentalign.encoders._embed import Embedding, embed
-from momentalign.encoders._feature_files import read_plan
+from momentalign.encoders._embed import Embedding, embed, read_plan
 from momentalign.encoders._images import AUGMENTATIONS, DecodedImages, ImagePreprocessing, PixelPreprocessing
 from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
 from momentalign.encoders._reading import read_rows

@@ -1,39 +1,28 @@
 """Build encoders by name or folder."""
 
 import re
-import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from momentalign._format import suggest
-from momentalign._saved import MODEL, checkpoint_of, read_values
+from momentalign._model_file import model_path, read_about
 from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows, data_folder
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
 from momentalign.encoders._hub import fetch_model
 from momentalign.encoders._images import ImagePreprocessing
-from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
-from momentalign.encoders._run import encoder_from_run
+from momentalign.encoders._networks import MLP, SmallNetwork
+from momentalign.encoders._run import ENCODERS, encoder_from_run
 from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import text_from_folder
-from momentalign.encoders._timm import convert_timm, is_timm
 from momentalign.encoders._vision import takes_images, vision_from_folder
-
-_SMALL = 16
-"""Image size below which MNIST_CNN has a quarter of its width."""
-
-_FIXED = ("pixels",)
-"""Small networks without weights."""
 
 _PARTS = re.compile(r"(hf:|hf-config:|)([^?]*)(.*)", re.DOTALL)
 """Kind, name or folder, and option of an encoder."""
-
-_SIDES = {"mnist-cnn": (8, 64), "pixels": (1, 16)}
-"""Least and largest side that image files have by default; in between they keep theirs."""
 
 
 def build_encoder(
@@ -111,9 +100,9 @@ def is_small_network(spec: str, root: str | Path | None = None) -> bool:
     """
     if spec.partition("?")[0] in _SMALL_NETWORKS:
         return True
-    description = checkpoint_of(_folder(_parts(spec)[1], root)) / MODEL
+    folder = _folder(_parts(spec)[1], root)
     try:
-        return description.is_file() and read_values(description)["encoder"]["kind"] in _SMALL_NETWORKS
+        return _is_run(folder) and read_about(model_path(folder))["encoder"]["kind"] in _SMALL_NETWORKS
     except (ValueError, KeyError, TypeError):  # building the encoder reports what is wrong
         return False
 
@@ -121,11 +110,11 @@ def is_small_network(spec: str, root: str | Path | None = None) -> bool:
 def is_untrained(spec: str) -> bool:
     """Whether `spec` names a network without weights of its own, which are random before training."""
     name = spec.partition("?")[0]
-    return name in _SMALL_NETWORKS and name not in _FIXED
+    return name in _SMALL_NETWORKS and _SMALL_NETWORKS[name].is_random
 
 
 def encoder_from_folder(folder: str | Path, *, weights: bool = True, size: int | None = None) -> Encoder:
-    """Load a vision or text encoder from a folder in Hugging Face format, or a plain vision transformer in timm's.
+    """Load a vision or text encoder from a folder in Hugging Face format, or a vision encoder in timm's.
 
     Args:
         folder: With `config.json`, and usually `model.safetensors` and the files of the preprocessing.
@@ -147,6 +136,10 @@ def _folder(path: str, root: str | Path | None) -> Path:
     return inside if path and inside.is_dir() else Path(path).expanduser()
 
 
+def _is_run(folder: Path) -> bool:
+    return (folder / "run.json").is_file()
+
+
 def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset, root: str | Path | None) -> Encoder:
     kind, path, _ = _parts(spec)
     if kind + path in _SMALL_NETWORKS:
@@ -154,7 +147,7 @@ def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset, 
     size = _size_suffix(spec)
     folder = _folder(path, root)
     if folder.is_dir():
-        if (checkpoint_of(folder) / MODEL).is_file():
+        if _is_run(folder):
             return encoder_from_run(folder)
         return _from_folder(folder, weights=kind != "hf-config:", size=size, source=spec)
     if kind == "hf:" and not path.startswith(("/", ".", "~")):
@@ -171,15 +164,21 @@ def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset, 
 
 def _small_network(spec: str, inputs: Tensor | Items, dataset: DomainDataset) -> Encoder:
     name, size = _parts(spec)[1], _size_suffix(spec)
-    if isinstance(inputs, ImageFiles) and name in _SIDES:
-        least, most = _SIDES[name]
+    network = _SMALL_NETWORKS[name]
+    if isinstance(inputs, ImageFiles) and network.sides is not None:
+        least, most = network.sides
         side = size or min(max(least, dataset.image_side or most), most)
         if side < least:
             raise ValueError(f"Encoder '{name}' takes images of {least} × {least} at least, not '{spec}'.")
-        return _SMALL_NETWORKS[name]((3, side, side), side)
+        return network.for_rows((3, side, side), side)
     if size is not None:
         raise ValueError(f"'?size=' sets the size of image files, but {dataset.name} has none. Use '{name}'.")
-    return _SMALL_NETWORKS[name](_row_shape(name, inputs), None)
+    takes_files = network.sides is not None
+    if isinstance(inputs, Items) or inputs.ndim - 1 not in ((3,) if takes_files else (1, 3)):
+        kind = inputs.kind if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
+        files, numbers = "image files, or tensors (channels, height, width)", "rows of numbers, or images as tensors"
+        raise ValueError(f"Encoder '{spec}' takes {files if takes_files else numbers}, but the rows are {kind}.")
+    return network.for_rows(tuple(inputs.shape[1:]), None)
 
 
 def _table_encoder(dataset: DomainDataset, training: Sequence[Split] | None) -> Encoder:
@@ -203,10 +202,6 @@ def _table(parts: Sequence[Split]) -> TableRows:
 
 
 def _from_folder(folder: Path, *, weights: bool, size: int | None, source: str) -> Encoder:
-    if (folder / hf.CONFIG_FILE).is_file() and is_timm(hf.read_config(folder / hf.CONFIG_FILE)):
-        with tempfile.TemporaryDirectory() as target:
-            convert_timm(folder, Path(target), weights=weights)
-            return _from_folder(Path(target), weights=weights, size=size, source=source)
     architecture = hf.read_architecture(folder)
     if takes_images(architecture):
         return vision_from_folder(folder, architecture, weights=weights, size=size, source=source)
@@ -227,22 +222,4 @@ def _size_suffix(spec: str) -> int | None:
     return int(value)
 
 
-def _row_shape(spec: str, inputs: Tensor | Items) -> tuple[int, ...]:
-    sizes = (1, 3) if spec == "mlp" else (3,)
-    if isinstance(inputs, Items) or inputs.ndim - 1 not in sizes:
-        kind = inputs.kind if isinstance(inputs, Items) else f"of shape {tuple(inputs.shape[1:])}"
-        wanted = (
-            "rows of numbers, or images as tensors"
-            if spec == "mlp"
-            else "image files, or tensors (channels, height, width)"
-        )
-        raise ValueError(f"Encoder '{spec}' takes {wanted}, but the rows are {kind}.")
-    return tuple(inputs.shape[1:])
-
-
-# Shape of a row, size that image files are resized to -> encoder.
-_SMALL_NETWORKS: Mapping[str, Callable[[tuple[int, ...], int | None], Encoder]] = {
-    "mnist-cnn": lambda shape, size: MNIST_CNN(shape[0], 16 if max(shape[1:]) < _SMALL else 64, size),
-    "mlp": lambda shape, size: MLP(shape[0]) if len(shape) == 1 else MLP(shape, width=128),
-    "pixels": lambda shape, size: Pixels(shape, files=size is not None),
-}
+_SMALL_NETWORKS = {kind: network for kind, network in ENCODERS.items() if issubclass(network, SmallNetwork)}

@@ -14,7 +14,16 @@ from momentalign._json import read_json
 
 CONFIG_FILE = "config.json"
 _ADAPTER_FILE = "adapter_config.json"
-_NOT_ARCHITECTURE = ("_name_or_path", "architectures", "id2label", "label2id", "dtype", "torch_dtype")
+_NOT_ARCHITECTURE = (
+    "_name_or_path",
+    "architectures",
+    "id2label",
+    "label2id",
+    "dtype",
+    "torch_dtype",
+    "label_names",
+    "num_classes",
+)
 """Origin, classes of another task, and precision, which this package chooses."""
 _LOADS_CODE: dict[str, tuple[Any, ...]] = {
     "auto_map": ({},),
@@ -74,9 +83,11 @@ def read_architecture(folder: Path) -> Any:
 def architecture_from_dict(values: Mapping[str, Any], source: str) -> Any:
     """Build the library's configuration object from the values of a `config.json`; errors name `source`."""
     library = transformers()
-    kind = values.get("model_type")
+    kind = values.get("model_type", "timm_wrapper" if "architecture" in values else None)
     if kind is None:
         raise ValueError(f"{source} should name a 'model_type', as models in Hugging Face format do, but does not.")
+    if kind == "timm_wrapper":
+        require("timm", "Encoders in timm's format need", extra="timm")
     _check_no_code(values, source)
     settings = {name: value for name, value in values.items() if name not in (*_NOT_ARCHITECTURE, "model_type")}
     try:
@@ -107,11 +118,11 @@ def _check_no_code(values: Mapping[str, Any], source: str) -> None:
                 _check_no_code(part, source)
 
 
-def describe_encoder(kind: str, encoder: Any) -> dict[str, Any]:
+def describe_encoder(encoder: Any) -> dict[str, Any]:
     """Configuration of an encoder around a model of the library, in values that JSON can hold."""
     architecture = json.loads(encoder.model.config.to_json_string(use_diff=False))
     return {
-        "kind": kind,
+        "kind": encoder.kind,
         "source": encoder.source,
         "features": encoder.features,
         "num_features": encoder.num_features,

@@ -73,7 +73,7 @@ class ImagePreprocessing(Preprocessing):
         std: Standard deviation of each channel, for pixels in [0, 1].
 
     Attributes:
-        augmentation: `"domainbed"`, `"no-flip"` or `"none"`; no part of :meth:`config`, since only training needs it.
+        augmentation: `"domainbed"`, `"no-flip"` or `"none"`.
         capturable: False, since the host draws the order of the colour changes.
 
     Example:
@@ -82,6 +82,7 @@ class ImagePreprocessing(Preprocessing):
         tensor([1., 1.])
     """
 
+    kind = "image"
     capturable = False
 
     def __init__(
@@ -92,10 +93,13 @@ class ImagePreprocessing(Preprocessing):
                 f"'mean' and 'std' should be three numbers each, 'std' positive, but are {mean} and {std}."
             )
         self.size, self.mean, self.std = check_count("size", size, 1), tuple(mean), tuple(std)
-        self.augmentation = "domainbed"
+        self.shape, self.augmentation = (3, size, size), "domainbed"
         self._augment: ImageAugmentation | None = None
         # Copied to each device once: a copy at every step would synchronise, and could not be captured.
         self._constants: dict[torch.device, tuple[Tensor, Tensor]] = {}
+
+    def coerce(self, inputs: Sequence[str | Path]) -> Items:
+        return _image_files(inputs)
 
     def open(self, inputs: Tensor | Items) -> Tensor | Dataset[Tensor]:
         """Return a lazy data set of bytes (3, size, size) for image files, and tensors unchanged.
@@ -139,8 +143,11 @@ class ImagePreprocessing(Preprocessing):
         with torch.autocast(raw.device.type, enabled=False):
             return self._normalise(self._augment(raw.float() / 255), pixel=1.0)
 
+    def example(self, number: int) -> Tensor:
+        return (255 * super().example(number)).byte()
+
     def config(self) -> dict[str, Any]:
-        return {"kind": "image", "size": self.size, "mean": list(self.mean), "std": list(self.std)}
+        return {"kind": self.kind, "size": self.size, "mean": list(self.mean), "std": list(self.std)}
 
     def _normalise(self, images: Tensor, pixel: float) -> Tensor:
         if images.device not in self._constants:
@@ -161,16 +168,27 @@ class PixelPreprocessing(TensorPreprocessing):
         (3, 28, 28)
     """
 
+    kind = "pixels"
+    is_small = True
+
     def __init__(self, size: int) -> None:
         self.size = check_count("size", size, 1)
         super().__init__((3, size, size))
+
+    def coerce(self, inputs: Sequence[str | Path]) -> Items:
+        return _image_files(inputs)
 
     def open(self, inputs: Tensor | Items) -> Tensor | Dataset[Tensor]:
         """Return a lazy data set of bytes (3, size, size) for image files, and tensors of that shape unchanged."""
         return DecodedImages(inputs, self.size) if isinstance(inputs, ImageFiles) else super().open(inputs)
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "pixels", "size": self.size}
+        return {"kind": self.kind, "size": self.size}
+
+
+def _image_files(paths: Sequence[str | Path]) -> ImageFiles:
+    absolute = [Path(path).absolute() for path in paths]
+    return ImageFiles(absolute, Path(absolute[0].anchor))
 
 
 class DecodedImages(Dataset[Tensor]):
@@ -203,7 +221,7 @@ def read_image_settings(
     A crop in the file gives the size to resize to, so that no part of an image is cut off, as in DomainBed. Without the
     file the size is the architecture's own, else 224, and the normalisation ImageNet's. `size` overrides the size.
     """
-    settings = _read_settings(folder)
+    settings = _read_settings(folder, architecture)
     if settings is None:
         own = getattr(architecture, "image_size", None)
         assumed = size or (own if isinstance(own, int) else _DEFAULT_SIZE)
@@ -216,7 +234,9 @@ def read_image_settings(
     return ImagePreprocessing(size or _image_size(settings, architecture, folder), mean, std), ()
 
 
-def _read_settings(folder: Path) -> dict[str, Any] | None:
+def _read_settings(folder: Path, architecture: Any) -> dict[str, Any] | None:
+    if timm := getattr(architecture, "pretrained_cfg", None):
+        return {"size": timm["input_size"][-1], "image_mean": timm["mean"], "image_std": timm["std"]}
     if (folder / "preprocessor_config.json").is_file():
         return read_config(folder / "preprocessor_config.json")
     if (folder / "processor_config.json").is_file():  # newer models of images and texts keep both parts in one file

@@ -1,9 +1,10 @@
 """The small networks of this package, trained from scratch: DomainBed's MNIST_CNN, an MLP, and plain pixels."""
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +16,30 @@ from momentalign.encoders._fused_norm import can_fuse, relu_group_norm
 from momentalign.encoders._images import PixelPreprocessing
 from momentalign.encoders._table import TablePreprocessing
 
+_SMALL = 16
+"""Image size below which MNIST_CNN has a quarter of its width."""
 
-class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed protocol)
+
+class SmallNetwork(Encoder):
+    """A network that is trained from scratch, for rows of whatever shape a data set has.
+
+    Attributes:
+        sides: Least and largest side that image files have by default, in between they keep theirs; None if it takes no
+            image files.
+        is_random: Whether its weights are random before training.
+    """
+
+    capturable = True
+    sides: ClassVar[tuple[int, int] | None] = None
+    is_random: ClassVar[bool] = True
+
+    @classmethod
+    @abstractmethod
+    def for_rows(cls, shape: tuple[int, ...], size: int | None) -> Self:
+        """Build one for rows of a shape; `size` is the side that image files are resized to, if they are files."""
+
+
+class MNIST_CNN(SmallNetwork):  # noqa: N801  (the name it has in the DomainBed protocol)
     """Four 3×3 convolutions, each followed by ReLU and then GroupNorm, and a global average pool.
 
     The second convolution has stride 2 and doubles the channels. Images are at least 8×8. The norm after the ReLU is
@@ -35,7 +58,8 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         (torch.Size([5, 32]), 32)
     """
 
-    capturable = True
+    kind = "mnist-cnn"
+    sides = (8, 64)
 
     def __init__(self, in_channels: int, width: int = 64, size: int | None = None) -> None:
         if width <= 0 or width % 8:
@@ -44,7 +68,7 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         self.in_channels, self.width, self.size = in_channels, width, size
         self.num_features = 2 * width
         self.preprocessing = image_rows((in_channels, None, None), size)
-        self.source = "mnist-cnn"
+        self.source = self.kind
         self.layers = nn.Sequential(
             *_block(in_channels, width),
             *_block(width, self.num_features, stride=2),
@@ -53,6 +77,10 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )
+
+    @classmethod
+    def for_rows(cls, shape: tuple[int, ...], size: int | None) -> Self:
+        return cls(shape[0], 16 if max(shape[1:]) < _SMALL else 64, size)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute the features of images, shape (n, in_channels, height, width), in either memory format."""
@@ -75,11 +103,11 @@ class MNIST_CNN(Encoder):  # noqa: N801  (the name it has in the DomainBed proto
         return images
 
     def config(self) -> dict[str, Any]:
-        config = {"kind": "mnist-cnn", "in_channels": self.in_channels, "width": self.width}
+        config = {"kind": self.kind, "in_channels": self.in_channels, "width": self.width}
         return config if self.size is None else {**config, "size": self.size}
 
 
-class Pixels(Encoder):
+class Pixels(SmallNetwork):
     """No network: the features of an image are its pixels, scaled to [0, 1].
 
     Args:
@@ -92,21 +120,27 @@ class Pixels(Encoder):
         torch.Size([5, 128])
     """
 
-    capturable = True
+    kind = "pixels"
+    sides = (1, 16)
+    is_random = False
 
     def __init__(self, shape: Sequence[int], files: bool = False) -> None:
         super().__init__()
         self.shape, self.files = tuple(shape), files
         self.num_features = math.prod(self.shape)
         self.preprocessing = image_rows(self.shape, self.shape[-1] if files else None)
-        self.source = "pixels"
+        self.source = self.kind
+
+    @classmethod
+    def for_rows(cls, shape: tuple[int, ...], size: int | None) -> Self:
+        return cls(shape, files=size is not None)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Flatten images, shape (n, channels, height, width)."""
         return inputs.flatten(1)
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "pixels", "shape": list(self.shape), "files": self.files}
+        return {"kind": self.kind, "shape": list(self.shape), "files": self.files}
 
 
 def image_rows(shape: Sequence[int | None], size: int | None) -> TensorPreprocessing:
@@ -114,7 +148,7 @@ def image_rows(shape: Sequence[int | None], size: int | None) -> TensorPreproces
     return TensorPreprocessing(shape) if size is None else PixelPreprocessing(size)
 
 
-class MLP(Encoder):
+class MLP(SmallNetwork):
     """Linear layers, each followed by ReLU.
 
     Args:
@@ -129,7 +163,7 @@ class MLP(Encoder):
         torch.Size([5, 32])
     """
 
-    capturable = True
+    kind = "mlp"
 
     def __init__(
         self,
@@ -145,9 +179,13 @@ class MLP(Encoder):
         self.in_features, self.width, self.depth = in_features, width, depth
         self.num_features = width
         self.preprocessing: Preprocessing = preprocessing or TensorPreprocessing(shape)
-        self.source = "mlp"
+        self.source = self.kind
         sizes = pairwise([math.prod(shape), *[width] * depth])
         self.layers = nn.Sequential(*(layer for a, b in sizes for layer in (nn.Linear(a, b), nn.ReLU())))
+
+    @classmethod
+    def for_rows(cls, shape: tuple[int, ...], size: int | None) -> Self:
+        return cls(shape[0]) if len(shape) == 1 else cls(shape, width=128)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute the features of rows of numbers, shape (n, in_features), or of images."""
@@ -155,10 +193,21 @@ class MLP(Encoder):
 
     def config(self) -> dict[str, Any]:
         in_features = self.in_features if isinstance(self.in_features, int) else list(self.in_features)
-        config: dict[str, Any] = {"kind": "mlp", "in_features": in_features, "width": self.width, "depth": self.depth}
-        if isinstance(self.preprocessing, TablePreprocessing):
-            config["preprocessing"] = self.preprocessing.config()
-        return config
+        config: dict[str, Any] = {
+            "kind": self.kind,
+            "in_features": in_features,
+            "width": self.width,
+            "depth": self.depth,
+        }
+        own = self.preprocessing.config()
+        return config if own["kind"] == TensorPreprocessing.kind else {**config, "preprocessing": own}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Build the same encoder with random weights."""
+        table = config.get("preprocessing")
+        preprocessing = None if table is None else TablePreprocessing.from_config(table)
+        return cls(config["in_features"], config["width"], config["depth"], preprocessing)
 
 
 def _block(in_channels: int, out_channels: int, stride: int = 1) -> tuple[nn.Module, ...]:

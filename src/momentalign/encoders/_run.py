@@ -1,38 +1,26 @@
 """Encoders from their configurations, and from the folders of runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from momentalign._saved import MODEL, read_model
+from momentalign._model_file import model_path, read_model
 from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
 from momentalign.encoders._images import ImagePreprocessing, PixelPreprocessing
 from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
 from momentalign.encoders._table import TablePreprocessing
-from momentalign.encoders._text import TextPreprocessing, text_from_config
-from momentalign.encoders._vision import HuggingFaceVision, vision_from_config
+from momentalign.encoders._text import HuggingFaceText, TextPreprocessing
+from momentalign.encoders._vision import HuggingFaceVision
 
 _PREFIX = "encoder."
-_T = TypeVar("_T")
+_T = TypeVar("_T", Encoder, Preprocessing)
 
-_ENCODERS: dict[str, Callable[[dict[str, Any]], Encoder]] = {
-    "mnist-cnn": lambda config: MNIST_CNN(config["in_channels"], config["width"], config.get("size")),
-    "pixels": lambda config: Pixels(config["shape"], config["files"]),
-    "mlp": lambda config: MLP(
-        config["in_features"],
-        config["width"],
-        config["depth"],
-        TablePreprocessing.from_config(config["preprocessing"]) if "preprocessing" in config else None,
-    ),
-    "huggingface-vision": vision_from_config,
-    "huggingface-text": text_from_config,
+ENCODERS: dict[str, type[Encoder]] = {
+    kind.kind: kind for kind in (MNIST_CNN, MLP, Pixels, HuggingFaceVision, HuggingFaceText)
 }
-_PREPROCESSING: dict[str, Callable[[dict[str, Any]], Preprocessing]] = {
-    "tensor": lambda config: TensorPreprocessing(config["shape"]),
-    "table": TablePreprocessing.from_config,
-    "image": lambda config: ImagePreprocessing(config["size"], config["mean"], config["std"]),
-    "pixels": lambda config: PixelPreprocessing(config["size"]),
-    "text": lambda config: TextPreprocessing(config["tokenizer"], tuple(config["padding"]), config["length"]),
+_PREPROCESSING: dict[str, type[Preprocessing]] = {
+    kind.kind: kind
+    for kind in (TensorPreprocessing, TablePreprocessing, ImagePreprocessing, PixelPreprocessing, TextPreprocessing)
 }
 
 
@@ -43,7 +31,7 @@ def encoder_from_config(config: Mapping[str, Any]) -> Encoder:
         >>> encoder_from_config(MNIST_CNN(2, width=16).config()).num_features
         32
     """
-    return _from_config(_ENCODERS, config, "an encoder")
+    return _from_config(ENCODERS, config, "an encoder")
 
 
 def preprocessing_from_config(config: Mapping[str, Any]) -> Preprocessing:
@@ -61,9 +49,10 @@ def encoder_from_run(folder: str | Path) -> Encoder:
         ValueError: The folder has no trained model, or one that does not fit its description.
     """
     folder = Path(folder)
-    description, weights = read_model(folder)
+    path = model_path(folder)
+    description, weights = read_model(path)
     if not isinstance(description.get("encoder"), dict):
-        raise ValueError(f"{MODEL} in {folder} should describe an 'encoder', but does not.")
+        raise ValueError(f"{path} should describe an 'encoder', but does not.")
     encoder = encoder_from_config(description["encoder"])
     own = {name.removeprefix(_PREFIX): tensor for name, tensor in weights.items() if name.startswith(_PREFIX)}
     try:
@@ -72,9 +61,7 @@ def encoder_from_run(folder: str | Path) -> Encoder:
         written = description["encoder"].get("transformers")
         hint = f" It was written with transformers {written}." if written else ""
         first = " ".join(str(error).split("\n")[:2]).replace("\t", "")
-        raise ValueError(
-            f"The weights in {folder} do not fit the encoder that {MODEL} describes: {first}{hint}"
-        ) from None
+        raise ValueError(f"The weights in {path} do not fit the encoder that it describes: {first}{hint}") from None
     encoder.source, encoder.notes = str(folder), ()
     if isinstance(encoder, HuggingFaceVision):
         encoder.keep_statistics = True  # pretrained now, even if the run started from random weights
@@ -82,11 +69,13 @@ def encoder_from_run(folder: str | Path) -> Encoder:
     return encoder
 
 
-def _from_config(known: Mapping[str, Callable[[dict[str, Any]], _T]], config: Mapping[str, Any], what: str) -> _T:
+def _from_config(known: Mapping[str, type[_T]], config: Mapping[str, Any], what: str) -> _T:
     kind = str(config.get("kind"))
     if kind not in known:
         raise ValueError(f"'kind' of {what} should be one of {', '.join(known)}, but is '{kind}'.")
     try:
-        return known[kind](dict(config))
-    except KeyError as error:
-        raise ValueError(f"The description of {what} of kind '{kind}' should have {error}, but does not.") from None
+        return known[kind].from_config(config)
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"The description of {what} of kind '{kind}' is incomplete or of another version: {error}."
+        ) from None

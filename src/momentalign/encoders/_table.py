@@ -26,8 +26,10 @@ class TablePreprocessing(Preprocessing):
         encoder: Learned on the training rows, without projection.
     """
 
+    kind = "table"
+
     def __init__(self, encoder: TableEncoder) -> None:
-        self.encoder, self.width = encoder, encoder.width
+        self.encoder, self.width, self.shape = encoder, encoder.width, (encoder.width,)
         self.mean, self.scale = torch.from_numpy(encoder.mean), torch.from_numpy(encoder.scale)
         self._cached: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
@@ -36,6 +38,11 @@ class TablePreprocessing(Preprocessing):
         """Learn from training rows; also returns notes on the encoding, one sentence each."""
         encoder, _, notes = fit_encoder(rows.frame)
         return cls(encoder), notes
+
+    def coerce(self, inputs: Any) -> Items:
+        if not hasattr(inputs, "columns"):
+            raise TypeError(f"'inputs' should be a data frame for this model, but is a {type(inputs).__name__}.")
+        return TableRows(inputs)
 
     def open(self, inputs: Tensor | Items) -> Tensor:
         """Encode rows, not yet standardised, shape (n, width); a tensor of encoded rows is returned as it is."""
@@ -50,8 +57,10 @@ class TablePreprocessing(Preprocessing):
             )
         return inputs
 
-    def describe_rows(self, inputs: TableRows, rows: str) -> list[str]:
-        """Sentences on filled values and ignored categories of the rows called `rows`."""
+    def describe_rows(self, inputs: Items, rows: str) -> list[str]:
+        """Sentences on filled values and ignored categories."""
+        if not isinstance(inputs, TableRows):
+            return []
         affected = [
             column
             for column in self.encoder.columns
@@ -71,7 +80,7 @@ class TablePreprocessing(Preprocessing):
 
     def config(self) -> dict[str, Any]:
         return {
-            "kind": "table",
+            "kind": self.kind,
             "columns": [asdict(column) for column in self.encoder.columns],
             "mean": self.mean.tolist(),
             "scale": self.scale.tolist(),

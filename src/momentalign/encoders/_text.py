@@ -1,8 +1,9 @@
 """Text encoders in Hugging Face format, BERT and similar, and their tokenizers."""
 
 import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -33,10 +34,17 @@ class TextPreprocessing(Preprocessing):
         length: Tokens per row; the longer text of a pair is truncated first.
     """
 
-    def __init__(self, tokenizer: str, padding: tuple[int, str], length: int = _LENGTH) -> None:
+    kind = "text"
+
+    def __init__(self, tokenizer: str, padding: Sequence[Any], length: int = _LENGTH) -> None:
         if length < 4:
             raise ValueError(f"'length' should be at least 4, a pair's special tokens and one more, but is {length}.")
-        self.tokenizer, self.padding, self.length = tokenizer, padding, length
+        self.tokenizer, self.padding, self.length, self.shape = tokenizer, tuple(padding), length, (3, length)
+
+    def coerce(self, inputs: Any) -> Items:
+        if not all(isinstance(text, str) for text in inputs):
+            raise TypeError("'inputs' should be sentences, or a tensor of tokens (n, 3, length).")
+        return Texts(inputs)
 
     def open(self, inputs: Tensor | Items) -> Tensor:
         """Tokenize texts; a tensor from an earlier call is returned unchanged.
@@ -65,8 +73,11 @@ class TextPreprocessing(Preprocessing):
         """Drop the columns that are padding in every row, which leaves the features the same; synchronises on a GPU."""
         return raw[:, :, : max(1, int(raw[:, 2].sum(1).max()))] if len(raw) else raw
 
+    def example(self, number: int) -> Tensor:
+        return torch.ones(number, 3, self.length, dtype=torch.int32)
+
     def config(self) -> dict[str, Any]:
-        return {"kind": "text", "length": self.length, "padding": list(self.padding), "tokenizer": self.tokenizer}
+        return {"kind": self.kind, "length": self.length, "padding": list(self.padding), "tokenizer": self.tokenizer}
 
     def _build_tokenizer(self) -> Any:
         tokenizer = require("tokenizers", "Texts need", extra="train").Tokenizer.from_str(self.tokenizer)
@@ -86,6 +97,7 @@ class HuggingFaceText(Encoder):
         features: "pooler" or "cls", as above.
     """
 
+    kind = "huggingface-text"
     preprocessing: TextPreprocessing
 
     def __init__(
@@ -117,7 +129,14 @@ class HuggingFaceText(Encoder):
         return features
 
     def config(self) -> dict[str, Any]:
-        return hf.describe_encoder("huggingface-text", self)
+        return hf.describe_encoder(self)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Build the same encoder with random weights."""
+        architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
+        preprocessing = TextPreprocessing.from_config(config["preprocessing"])
+        return cls(_random_model(architecture), preprocessing, config["features"], source=config["source"])
 
 
 def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, source: str = "") -> HuggingFaceText:
@@ -139,15 +158,6 @@ def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, s
         return HuggingFaceText(model, preprocessing, source=source)
     notes = ("The features are the first token's: the weights have no pooled output.",)
     return HuggingFaceText(model, preprocessing, "cls", source=source, notes=notes)
-
-
-def text_from_config(config: dict[str, Any]) -> HuggingFaceText:
-    """Build a text encoder with random weights from its :meth:`HuggingFaceText.config`."""
-    architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
-    stored = config["preprocessing"]
-    index, name = stored["padding"]
-    preprocessing = TextPreprocessing(stored["tokenizer"], (index, name), stored["length"])
-    return HuggingFaceText(_random_model(architecture), preprocessing, config["features"], source=config["source"])
 
 
 def _random_model(architecture: Any) -> Any:

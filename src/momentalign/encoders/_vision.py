@@ -1,6 +1,6 @@
 """Vision encoders in Hugging Face format: ViT, DINOv2, CLIP's image tower, ResNet, MobileNetV2 and similar."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -51,6 +51,7 @@ class HuggingFaceVision(Encoder):
         keep_statistics: Whether batch normalisation keeps its running statistics.
     """
 
+    kind = "huggingface-vision"
     preprocessing: ImagePreprocessing
     capturable = True
 
@@ -87,7 +88,16 @@ class HuggingFaceVision(Encoder):
 
     def config(self) -> dict[str, Any]:
         statistics = {"keep_statistics": self.keep_statistics} if self._batch_norms() else {}
-        return hf.describe_encoder("huggingface-vision", self) | statistics
+        return hf.describe_encoder(self) | statistics
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Build the same encoder with random weights."""
+        architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
+        preprocessing = ImagePreprocessing.from_config(config["preprocessing"])
+        keep = config.get("keep_statistics", False)
+        model, source = _random_model(architecture), config["source"]
+        return cls(model, preprocessing, config["features"], keep_statistics=keep, source=source)
 
     def _batch_norms(self) -> list[nn.Module]:
         return [module for module in self.model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
@@ -108,19 +118,6 @@ def vision_from_folder(
     unused = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     hf.check_complete(folder, missing - unused)
     return encoder
-
-
-def vision_from_config(config: dict[str, Any]) -> HuggingFaceVision:
-    """Build a vision encoder with random weights from its :meth:`HuggingFaceVision.config`."""
-    architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
-    settings = {name: value for name, value in config["preprocessing"].items() if name != "kind"}
-    return HuggingFaceVision(
-        _random_model(architecture),
-        ImagePreprocessing(**settings),
-        config["features"],
-        keep_statistics=config.get("keep_statistics", False),
-        source=config["source"],
-    )
 
 
 def takes_images(architecture: Any) -> bool:

@@ -2,12 +2,11 @@
 
 from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._dfr import PUBLISHED_CS, PUBLISHED_REFITS, DFRFit, fit_dfr
-from momentalign.linear._domain_intercepts import add_indicators, drop_indicators
 from momentalign.linear._group_dro import GroupWeights, fit_group_dro, solve_group_dro
 from momentalign.linear._head import LinearHead, rescale
-from momentalign.linear._least_squares import AlignedLeastSquares, fit_least_squares, fit_least_squares_path
+from momentalign.linear._least_squares import AlignedLeastSquares
 from momentalign.linear._objective import Objective
-from momentalign.linear._path import HeadCallback, fit_head, fit_path, fit_towards, solve_path
+from momentalign.linear._path import HeadCallback, fit_head, fit_path, solve_path
 from momentalign.linear._penalty_objective import PenaltyObjective
 from momentalign.linear._reweighting import (
     balance_weights,
@@ -34,18 +33,13 @@ __all__ = [
     "PenaltyObjective",
     "Solution",
     "SortedRows",
-    "add_indicators",
     "balance_weights",
-    "drop_indicators",
     "fit_dfr",
     "fit_group_dro",
     "fit_head",
-    "fit_least_squares",
-    "fit_least_squares_path",
     "fit_path",
     "fit_sgd",
     "fit_subsampled",
-    "fit_towards",
     "rescale",
     "solve_group_dro",
     "solve_path",

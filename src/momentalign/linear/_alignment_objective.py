@@ -8,32 +8,22 @@ and a few numbers per row. Time of one evaluation at order 2: two passes of n·d
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # ships no types
 
 from momentalign._types import Array
-from momentalign.linear._losses import BinaryLoss, HeadLoss, LossState, SoftmaxLoss
-from momentalign.linear._objective import Objective
+from momentalign.linear._losses import LossState
+from momentalign.linear._objective import Objective, one_blas_thread
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Preconditioner
-from momentalign.linear._spreads import Spread, make_spread, second_moments
+from momentalign.linear._spreads import Spread, make_spread
 from momentalign.penalties import term_name
 
 _ORDERS = {term_name(order): order for order in (1, 2)}
 _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 
-_DENSE, _SQUARE = 1024, 4096
-"""Parameters up to which curvature is one exact matrix; features up to which it is one d × d matrix for all logits."""
-
 _DENSE_SQUARES = 256
-"""The former where the squares of all domains' matrices are needed as well."""
-
-_WIDE = 512
-"""Number of features from which BLAS may use several threads."""
+"""Parameters up to which curvature is one exact matrix where the squares of all domains' are needed as well."""
 
 
 class AlignmentObjective(Objective):
@@ -47,136 +37,37 @@ class AlignmentObjective(Objective):
         classes: Number of classes.
         l2: λ.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
-        loss: `"cross_entropy"`, or `"logistic"`: two classes measured as one logit.
     """
 
-    def __init__(
-        self, rows: SortedRows, classes: int, *, l2: float, scaling: str = "none", loss: str = "cross_entropy"
-    ) -> None:
-        self.rows, self.l2, self.scaling = rows, l2, scaling
-        self.loss: HeadLoss = (
-            SoftmaxLoss(classes) if classes > 2 else BinaryLoss(classes=2 if loss == "cross_entropy" else 1)
-        )
-        self.shape = (self.loss.outputs, rows.X.shape[1])
+    def __init__(self, rows: SortedRows, classes: int, *, l2: float, scaling: str = "none") -> None:
+        super().__init__(rows, classes, l2=l2)
+        self.scaling = scaling
         self._lengths = rows.lengths if scaling == "relative" else np.empty(0)
-        self._spreads: dict[int, Spread] = {}
-        self.weights: dict[int, float] = {}
-        self.scales: dict[int, float] = {}
+        self._spreads: dict[str, Spread] = {}
+        self._scales: dict[str, float] = {}
 
     def set_weights(self, weights: Mapping[str, float]) -> None:
-        one = self.rows.number == 1  # nothing to align
-        self.weights = {_ORDERS[name]: weight for name, weight in weights.items() if weight and not one}
-        for order in self.weights:
-            if order not in self._spreads:
-                self._spreads[order] = make_spread(order, self.loss, self.rows)
-
-    def __call__(self, head: Array) -> tuple[float, Array]:
-        W, shares = head.reshape(self.shape), self.rows.shares / self.rows.number
-        penalised = W[:, :-1] if self.rows.bias else W
-        with one_blas_thread(self.shape[1]):
-            state = self._state(head)
-            value = float(shares @ state.losses) + 0.5 * self.l2 * float(np.vdot(penalised, penalised))
-            by_logits = state.residuals * shares[:, None]
-            for r, (term, T) in self._terms(state).items():
-                value += self.weights[r] * term
-                by_logits += self.loss.pullback(r, state, self.weights[r] * T)
-            gradient: Array = by_logits.T @ self.rows.X
-        gradient[:, : penalised.shape[1]] += self.l2 * penalised
-        return value, gradient.ravel()
+        super().set_weights(weights if self.rows.number > 1 else {})  # one domain has nothing to align
+        for name in self.weights.keys() - self._spreads.keys():
+            self._spreads[name] = make_spread(_ORDERS[name], self.loss, self.rows)
 
     def terms(self, head: Array) -> dict[str, float]:
-        return {term_name(order): term for order, (term, _) in self._terms(self._state(head)).items()}
+        return {name: term for name, term, _ in self._terms(self._state(head))}
 
-    def domain_losses(self, head: Array) -> Array:
-        """Mean loss of each domain, shape (K,)."""
-        losses: Array = np.add.reduceat(self.rows.shares * self._state(head).losses, self.rows.starts[:-1])
-        return losses
+    def _penalise(self, state: LossState) -> tuple[float, Array]:
+        value, by_logits = 0.0, np.zeros_like(state.residuals)
+        for name, term, T in self._terms(state):
+            value += self.weights[name] * term
+            by_logits += self.loss.pullback(_ORDERS[name], state, self.weights[name] * T)
+        return value, by_logits
 
-    def subset(self, size: int) -> "AlignmentObjective | None":
-        step = len(self.rows.X) // size
-        if step < 4:
-            return None
-        return AlignmentObjective(self.rows.thinned(step), max(self.loss.classes, 2), l2=self.l2)
-
-    def coordinates(self, head: Array) -> Preconditioner:
-        r"""Gauss-Newton coordinates, :math:`\bar H + \lambda I + 2\frac{w_1}{s_1}\frac1K\sum_e (H_e - \bar H)^2`."""
-        if not self.weights.get(1):
-            return self.precondition(self.curvatures(head, pooled=True)[0], 0.0)
-        mean, squares, K = np.zeros(()), np.zeros(()), self.rows.number
-        for H, square in self._curvatures(head):
-            mean, squares = mean + H / K, squares + square / K
-        # What rounding may have made negative in the difference of squares.
-        rounding = len(mean) * np.finfo(np.float64).eps * float(np.square(mean).sum())
-        spread = squares - (mean @ mean if mean.ndim == 2 else mean**2)
-        spread = spread + (rounding * np.eye(len(mean)) if mean.ndim == 2 else rounding)
-        units = self.loss.metric(1, np.ones(self.loss.outputs))[0]
-        return self.precondition(mean, 2.0 * units * self.weights[1] / self.scales[1] * spread)
-
-    def precondition(self, mean: Array, penalty: Array | float) -> Preconditioner:
-        """Coordinates from the loss's mean curvature, as :meth:`curvatures` has it, and the penalties' curvature."""
-        C, d = self.shape
-        diagonal = np.full((len(mean) // d, d), self.l2)
-        if self.rows.bias:
-            diagonal[:, -1] = 0.0
-        P = mean + (np.diag(diagonal.ravel()) if mean.ndim == 2 else diagonal.ravel()) + penalty
-        if C > 1 and mean.shape == (C * d, C * d):
-            # Adding one vector to all logits' heads changes no probability: no curvature there, and no step goes there.
-            P = P + np.kron(np.full((C, C), 1.0 / C), np.eye(d) * (np.trace(mean) / len(mean)))
-        return Preconditioner(P)
-
-    def curvatures(self, head: Array, *, pooled: bool = False) -> Array:
-        """Hessians of the domains' losses, (K, od, od); mean diagonal blocks (K, d, d), or (K, d), for large heads.
-
-        Pooled: their mean over domains, with K = 1.
-        """
-        return np.stack([H for H, _ in self._curvatures(head, pooled=pooled)])
-
-    def _curvatures(self, head: Array, *, pooled: bool = False) -> Iterator[tuple[Array, Array | float]]:
-        """One of :meth:`curvatures` after the other; where the gradients are aligned with its square."""
-        outputs, d = self.shape
-        squares = not pooled and 1 in self.weights
-        with one_blas_thread(d):
-            S = self.loss.coordinates(2, self._state(head)) * self.rows.shares[:, None]
-            dense = outputs * d <= (_DENSE_SQUARES if squares and outputs > 1 else _DENSE)
-            if pooled:
-                S /= self.rows.number
-            if not dense and outputs > 1:
-                # The trace of A is twice the sum over pairs of p_a p_b.
-                S = S.sum(1, keepdims=True) * (2.0 / outputs)
-            for part in [slice(None)] if pooled else self.rows.parts:
-                X, own = self.rows.X[part], S[part]
-                if not dense and d > _SQUARE:
-                    diagonal = np.einsum("n,nd,nd->d", own[:, 0], X, X)
-                    yield diagonal, diagonal**2
-                    continue
-                moments = second_moments(X, own)
-                H = self._assembled(moments) if dense else moments[0]
-                if not squares or dense or len(X) > d:
-                    yield H, H @ H if squares else 0.0
-                else:
-                    Y = X * np.sqrt(own)
-                    yield H, Y.T @ (Y @ Y.T @ Y)
-
-    def _assembled(self, moments: Array) -> Array:
-        """The Hessian (od, od) from the pairs' second moments (q, d, d)."""
-        outputs, d = self.shape
-        if outputs == 1:
-            single: Array = moments[0]
-            return single
-        a, b = np.triu_indices(outputs, 1)
-        H = np.zeros((outputs, outputs, d, d))
-        H[a, b] = H[b, a] = -moments
-        every = np.arange(outputs)
-        H[every, every] = -H.sum(0)
-        return H.transpose(0, 2, 1, 3).reshape(outputs * d, outputs * d)
-
-    def _terms(self, state: LossState) -> dict[int, tuple[float, Array]]:
-        """The terms by order and their derivatives by the coordinates (n, q); sets :attr:`scales`."""
+    def _terms(self, state: LossState) -> Iterator[tuple[str, float, Array]]:
+        """Names of the terms, the terms, and their derivatives by the coordinates (n, q); sets the scales."""
         classes, dimension = self.loss.classes, self.shape[1]
-        found = {}
-        for r in self.weights:
+        for name in self.weights:
+            r = _ORDERS[name]
             S = self.loss.coordinates(r, state)
-            spread, T = self._spreads[r](S)
+            spread, T = self._spreads[name](S)
             if self.scaling == "relative":
                 shares = self.rows.shares * self._lengths**r / self.rows.number
                 by_energy = self.loss.metric(r, S) * shares[:, None]
@@ -189,26 +80,30 @@ class AlignmentObjective(Objective):
             else:
                 units = {"none": 1, "classes": classes**r, "parameters": (dimension * classes) ** 2}
                 scale = float(units[self.scaling])
-            self.scales[r] = scale
-            found[r] = (spread / scale, T / scale)
-        return found
+            self._scales[name] = scale
+            yield name, spread / scale, T / scale
 
-    def _state(self, head: Array) -> LossState:
-        return self.loss.state(self.rows.X @ head.reshape(self.shape).T, self.rows.targets)
-
-
-def one_blas_thread(dimension: int) -> AbstractContextManager[Any]:
-    """Keep BLAS to one thread while blocks of few features are multiplied.
-
-    A product of a megabyte takes a fraction of a millisecond. Handing half of it to another thread costs about as much
-    as it saves on an idle machine, and ten times as much on a busy one.
-    """
-    if dimension >= _WIDE:
-        return nullcontext()
-    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return context
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+    def coordinates(self, head: Array) -> Preconditioner:
+        r"""Gauss-Newton coordinates, :math:`\bar H + \lambda I + 2\frac{w_1}{s_1}\frac1K\sum_e (H_e - \bar H)^2`."""
+        if "gradient" not in self.weights:
+            return super().coordinates(head)
+        mean, squares, (outputs, d), K = np.zeros(()), np.zeros(()), self.shape, self.rows.number
+        with one_blas_thread(d):
+            S = self._pair_weights(head, _DENSE_SQUARES)
+            for part in self.rows.parts:
+                X, own = self.rows.X[part], S[part]
+                H = self._hessian(X, own)
+                if H.ndim == 1:
+                    square = H**2
+                elif len(X) > d or len(H) > d:
+                    square = H @ H
+                else:
+                    Y = X * np.sqrt(own)
+                    square = Y.T @ (Y @ Y.T @ Y)
+                mean, squares = mean + H / K, squares + square / K
+        # What rounding may have made negative in the difference of squares.
+        rounding = len(mean) * np.finfo(np.float64).eps * float(np.square(mean).sum())
+        matrix = mean.ndim == 2
+        spread = squares - (mean @ mean if matrix else mean**2) + rounding * (np.eye(len(mean)) if matrix else 1.0)
+        units = float(self.loss.metric(1, np.ones(outputs))[0])
+        return self._precondition(mean, 2.0 * units * self.weights["gradient"] / self._scales["gradient"] * spread)

@@ -1,10 +1,12 @@
 """Deep feature reweighting: L1 logistic regressions on group-balanced subsamples, averaged."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -73,33 +75,27 @@ def fit_dfr(
         half = split_groups(groups[source], 0.5, random)
         tuned, scored = source[half], source[~half]
 
-    def fit(rows: NDArray[np.intp], C: float) -> tuple[Array, Array, int]:
+    # scikit-learn 1.8 replaced the penalty's name by a ratio.
+    renamed = LogisticRegression().get_params()["penalty"] == "deprecated"
+    l1: dict[str, Any] = {"l1_ratio": 1.0} if renamed else {"penalty": "l1"}
+
+    def fit(rows: NDArray[np.intp], C: float) -> LinearHead:
         seed = int(random.randint(2**31 - 1))
-        return _fit_l1(X[rows], targets[rows], weights[rows], classes, C=C, max_iter=max_iter, random_state=seed)
+        model = LogisticRegression(**l1, C=C, solver="liblinear", max_iter=max_iter, random_state=seed)
+        check_subsample(targets[rows], classes)
+        fits = [
+            clone(model).fit(X[rows], targets[rows] == label, sample_weight=weights[rows])
+            for label in ([1] if classes == 2 else range(classes))
+        ]
+        coef, intercept = (np.concatenate([getattr(fit, name) for fit in fits]) for name in ("coef_", "intercept_"))
+        return LinearHead(coef, intercept, np.nan, max(int(fit.n_iter_.max()) for fit in fits), True)
 
     drawn = tuned[subsample_groups(groups[tuned], random)]
     scores = []
     for C in Cs:
-        coef, intercept, _ = fit(drawn, C)
-        right = LinearHead(coef, intercept, 0.0, 0, True).predict(X[scored]) == targets[scored]
+        right = fit(drawn, C).predict(X[scored]) == targets[scored]
         scores.append(min(float(right[groups[scored] == group].mean()) for group in np.unique(groups[scored])))
     chosen = float(Cs[int(np.argmax(scores))])
-    fits = [fit(source[subsample_groups(groups[source], random)], chosen) for _ in range(refits)]
-    coef = np.mean([fit[0] for fit in fits], axis=0) / scaler.scale_
-    intercept = np.mean([fit[1] for fit in fits], axis=0) - coef @ scaler.mean_
-    head = LinearHead(coef, intercept, np.nan, max(fit[2] for fit in fits), True)
-    return DFRFit(head, chosen, np.array(scores))
-
-
-def _fit_l1(X: Array, targets: Integers, weights: Array, classes: int, **options: Any) -> tuple[Array, Array, int]:
-    """Coefficients, intercepts and iterations of L1 logistic regressions: one for two classes, else one for each."""
-    check_subsample(targets, classes)
-    # scikit-learn 1.8 replaced the penalty's name by a ratio.
-    renamed = LogisticRegression().get_params()["penalty"] == "deprecated"
-    model = LogisticRegression(**({"l1_ratio": 1.0} if renamed else {"penalty": "l1"}), solver="liblinear", **options)
-    fits = []
-    for label in [1] if classes == 2 else range(classes):
-        model.fit(X, targets == label, sample_weight=weights)
-        fits.append((model.coef_[0], model.intercept_[0], int(np.max(model.n_iter_))))
-    coefs, intercepts, iterations = zip(*fits, strict=True)
-    return np.stack(coefs), np.array(intercepts), max(iterations)
+    head = LinearHead.mean([fit(source[subsample_groups(groups[source], random)], chosen) for _ in range(refits)])
+    coef = head.coef / scaler.scale_
+    return DFRFit(replace(head, coef=coef, intercept=head.intercept - coef @ scaler.mean_), chosen, np.array(scores))

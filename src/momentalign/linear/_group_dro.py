@@ -3,12 +3,12 @@ r"""Group DRO of a linear head: domains weighted by their losses.
 .. math:: \min_\theta\max_{q\in\Delta} \sum_e q_e L_e(\theta) + \tfrac{\lambda}{2}\|\theta\|^2
 
 The published method moves q by exponentiated weights, :math:`q_e \propto q_e\exp(\eta L_e)`, while SGD moves the head:
-:class:`GroupWeights`. The full-batch solver solves for the head at every q, and moves q by the same rule with a step
-that grows while the value rises and shrinks where it does not. The value at q is concave, so this converges to the
-saddle point, which is the same for every η. SLSQP goes most of the way first. The solver stops when the duality gap,
-the worst loss less the weighted one, is below a tolerance.
+:class:`GroupWeights`. The full-batch solver solves for the head at every q. The value at q is concave, with the losses
+as its gradient, and SLSQP maximises it: the saddle point, which is the same for every η. The solver stops when the
+duality gap, the worst loss less the weighted one, is below a tolerance.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,14 +18,11 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from momentalign._types import Array, Integers
-from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
+from momentalign.linear._objective import Objective
 from momentalign.linear._path import HeadCallback, solve_path
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, solve, warn_if_stopped
-
-_QUADRATIC_MOVES = 100
-"""Most iterations of SLSQP before the exponentiated rule takes over."""
 
 
 def solve_group_dro(
@@ -34,72 +31,47 @@ def solve_group_dro(
     """Minimise the worst domain's loss; returns the solution, whose iterations are moves of q, and q (K,).
 
     `tol` is the duality gap relative to the loss of a head of zeros; `watch` is called with the worst loss and the head
-    after every accepted move.
+    after every move.
     """
-    objective = AlignmentObjective(rows, classes, l2=l2)
+    objective = Objective(rows, classes, l2=l2)
     zero = np.zeros(objective.shape[0] * objective.shape[1])
     # Finer than elsewhere: the domains' losses move by the first order of what is left of the gradient, not the second.
     size, gap = 1e-3 * tol * float(np.abs(objective(zero)[1]).max()), tol * float(np.log(classes))
-    q = np.full(rows.number, 1.0 / rows.number)
-    (plain,) = solve_path(objective, [{}], tol=size, max_iter=max_iter)
-    head, losses = plain.head, objective.domain_losses(plain.head)
-    step = 1.0 / float(np.log(classes))
-    if watch is not None:
-        watch(float(losses.max()), head)
-
-    def best_response(weights: Array, start: Array) -> tuple[Solution, Array]:
-        """The head at fixed weights of the domains, e weighing q_e instead of 1/K, and the domains' losses."""
-        shares = rows.shares * np.repeat(weights * rows.number, np.diff(rows.starts))
-        weighted = AlignmentObjective(replace(rows, shares=shares), classes, l2=l2)
-        solution = solve(weighted, start, weighted.coordinates, tol=size, max_iter=max_iter)
-        return solution, objective.domain_losses(solution.head)
-
-    moves = 0
+    q, moves = np.full(rows.number, 1.0 / rows.number), 0
+    (solution,) = solve_path(objective, [{}], tol=size, max_iter=max_iter)
+    losses = objective.domain_losses(solution.head)
 
     def negative_value(weights: Array) -> tuple[float, Array]:
-        nonlocal head, losses, moves
-        solution, losses = best_response(_on_simplex(weights), head)
-        head, moves = solution.head, moves + 1
+        """Minus the least objective at fixed weights of the domains, e weighing q_e instead of 1/K."""
+        nonlocal q, solution, losses, moves
+        q, moves = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum(), moves + 1
+        weighted = Objective(replace(rows, shares=rows.shares * np.repeat(q * rows.number, rows.sizes)), classes, l2=l2)
+        solution = solve(weighted, solution.head, weighted.coordinates, tol=size, max_iter=max_iter)
+        losses = objective.domain_losses(solution.head)
+        if losses.max() - q @ losses <= gap:
+            raise StopIteration
         return -solution.value, -losses
 
+    def report(*_: Array) -> None:
+        if watch is not None:
+            watch(float(losses.max()), solution.head)
+
+    report()
     if losses.max() - q @ losses > gap:
-        # Quadratic models of the value take a tenth of the moves; the rule below finishes what they leave.
-        result = minimize(
-            negative_value,
-            q,
-            jac=True,
-            method="SLSQP",
-            bounds=[(0.0, 1.0)] * rows.number,
-            constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0, "jac": np.ones_like},
-            callback=None if watch is None else lambda _: watch(float(losses.max()), head),
-            # Near the maximum the value changes by the square of the gap.
-            options={"maxiter": min(max_iter, _QUADRATIC_MOVES), "ftol": 1e-4 * gap},
-        )
-        q = _on_simplex(result.x)
-        solution, losses = best_response(q, head)
-        head, moves = solution.head, min(moves + 1, max_iter)
-    for iteration in range(moves, max_iter):
-        if losses.max() - q @ losses <= gap:
-            return Solution(head, float(losses.max()), iteration, True), q
-        trial = q * np.exp(step * (losses - losses.max()))
-        trial /= trial.sum()
-        solution, trial_losses = best_response(trial, head)
-        # Concave along the move: the slope's sign at its end tells whether the maximum has been passed.
-        ahead = float((trial - q) @ trial_losses)
-        if ahead >= -0.5 * abs(float((trial - q) @ losses)):
-            q, head, losses, step = trial, solution.head, trial_losses, step * 2.0
-            if watch is not None:
-                watch(float(losses.max()), head)
-        else:
-            step *= 0.25
-    return Solution(head, float(losses.max()), max_iter, False), q
-
-
-def _on_simplex(weights: Array) -> Array:
-    """Weights as rounding leaves them, made positive with sum one: a weight of zero could not grow again."""
-    clipped = np.maximum(weights, 1e-9)
-    normalised: Array = clipped / clipped.sum()
-    return normalised
+        with suppress(StopIteration):
+            minimize(
+                negative_value,
+                q,
+                jac=True,
+                method="SLSQP",
+                bounds=[(0.0, 1.0)] * rows.number,
+                constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0, "jac": np.ones_like},
+                callback=report,
+                # Near the maximum the value changes by the square of the gap, which is what ends the search.
+                options={"maxiter": max_iter, "ftol": 1e-10 * gap},
+            )
+        report()
+    return Solution(solution.head, float(losses.max()), moves, bool(losses.max() - q @ losses <= gap)), q
 
 
 def fit_group_dro(

@@ -1,7 +1,8 @@
 """A fitted linear head, and its calibration by one number."""
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,6 @@ class LinearHead:
         n_iter: Iterations of the solver, those without penalties included; steps of SGD.
         converged: Whether the gradient came below the tolerance, or the objective as low as float64 can tell. SGD has
             no tolerance: whether its losses stayed finite.
-        order_weights: Weight of each order.
     """
 
     coef: Array
@@ -34,17 +34,19 @@ class LinearHead:
     objective: float
     n_iter: int
     converged: bool
-    order_weights: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, solution: Solution, shape: tuple[int, int], *, bias: bool, order_weights: dict[int, float] | None = None
-    ) -> "LinearHead":
+    def of(cls, solution: Solution, shape: tuple[int, int], *, bias: bool) -> "LinearHead":
         """Split a solution of `shape` into coefficients and intercepts, the last column."""
         W = solution.head.reshape(shape)
         coef, intercept = (W[:, :-1], W[:, -1]) if bias else (W, np.zeros(len(W)))
-        outcome = (solution.value, solution.iterations, solution.converged)
-        return cls(coef.copy(), intercept.copy(), *outcome, order_weights or {})
+        return cls(coef.copy(), intercept.copy(), *solution[1:])
+
+    @classmethod
+    def mean(cls, heads: "Sequence[LinearHead]") -> "LinearHead":
+        """Mean of heads, which has no objective of its own."""
+        coef, intercept = (np.mean([getattr(head, name) for head in heads], axis=0) for name in ("coef", "intercept"))
+        return cls(coef, intercept, np.nan, max(head.n_iter for head in heads), all(head.converged for head in heads))
 
     def logits(self, features: NDArray[np.floating]) -> Array:
         """Logits of all classes, shape (n, C); of two classes the first has logit 0."""

@@ -15,8 +15,9 @@ from momentalign._types import Array, Integers
 
 
 class LossState(NamedTuple):
-    """Losses (n,), residuals (n, o), and P (n, C), or of one logit the variance and the skew (n, 2)."""
+    """Logits (n, o), losses (n,), residuals (n, o), and P (n, C), or of one logit variance and skew (n, 2)."""
 
+    logits: Array
     losses: Array
     residuals: Array
     parts: Array
@@ -25,15 +26,11 @@ class LossState(NamedTuple):
 class BinaryLoss:
     """Two classes and one logit, the difference of the two.
 
-    Args:
-        classes: 2 measures derivatives as the cross-entropy of two logits does, each order r by 2^r more than the
-            logistic loss of one logit, which is 1.
+    Derivatives are measured as those of two logits, each order r by 2^r more than of the one.
     """
 
     outputs = pairs = 1
-
-    def __init__(self, classes: int) -> None:
-        self.classes = classes
+    classes = 2
 
     def state(self, Z: Array, targets: Integers) -> LossState:
         """Losses, residuals and parts."""
@@ -44,9 +41,8 @@ class BinaryLoss:
         losses = np.log1p(small) + np.maximum(-margin, 0.0)
         total = 1.0 + small
         residuals = -sign * np.where(margin >= 0, small, 1.0) / total
-        return LossState(
-            losses[:, 0], residuals, np.hstack([small / np.square(total), np.copysign((1.0 - small) / total, -Z)])
-        )
+        parts = np.hstack([small / np.square(total), np.copysign((1.0 - small) / total, -Z)])
+        return LossState(Z, losses[:, 0], residuals, parts)
 
     def coordinates(self, order: int, state: LossState) -> Array:
         """S of an order; not negative at order 2."""
@@ -54,7 +50,7 @@ class BinaryLoss:
 
     def metric(self, order: int, S: Array) -> Array:
         """S M, over the last axis."""
-        return S * float(self.classes**order)
+        return S * 2.0**order
 
     def pullback(self, order: int, state: LossState, T: Array) -> Array:
         """Derivative by the logits (n, o) of a function whose derivative by S is T."""
@@ -86,7 +82,7 @@ class SoftmaxLoss:
         # The likely class's residual is minus the others' sum: 1 − p would lose its digits.
         residuals[rows, targets] = 0.0
         residuals[rows, targets] = -residuals.sum(1)
-        return LossState(losses, residuals, P)
+        return LossState(Z, losses, residuals, P)
 
     def coordinates(self, order: int, state: LossState) -> Array:
         """S of an order; not negative at order 2."""

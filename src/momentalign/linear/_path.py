@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array, check_consistent_length
 
 from momentalign._types import Array, Integers
-from momentalign._validation import SCALINGS, check_choice, check_column, check_count, check_weight
+from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
 from momentalign.linear._alignment_objective import AlignmentObjective
 from momentalign.linear._head import LinearHead
+from momentalign.linear._least_squares import AlignedLeastSquares
 from momentalign.linear._objective import Objective
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Solution, ValueAndGradient, solve, warn_if_stopped
@@ -53,28 +54,33 @@ def solve_path(
     """
     l2s = [objective.l2] * len(settings) if l2 is None else list(l2)
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    solved: list[tuple[Mapping[str, float], float, Array]] = []
+
+    def fit(setting: Mapping[str, float], value: float) -> Solution:
+        if solved:
+            start = min(solved, key=lambda other: _distance(other[:2], (setting, value)))[2]
+        else:
+            start = np.zeros(math.prod(objective.shape))
+            subset = None if watch is not None else objective.subset(max(_SUBSET, 20 * objective.shape[1]))
+            if subset is not None:
+                start = solve(subset, start, subset.coordinates, **limits).head
+        solution = solve(_watched(objective, watch), start, objective.coordinates, **limits)
+        solved.append((setting, value, solution.head))
+        return solution
+
     plain: dict[float, Solution] = {}
-    for value in sorted(set(l2s), reverse=True):
-        # From the smallest head to the largest: the last solution is nearer than zero is.
-        objective.l2, start = value, plain[min(plain)].head if plain else np.zeros(math.prod(objective.shape))
+    for objective.l2 in sorted(set(l2s), reverse=True):  # from the smallest head to the largest
         objective.set_weights({})
-        subset = None if plain or watch is not None else objective.subset(max(_SUBSET, 20 * objective.shape[1]))
-        if subset is not None:
-            start = solve(subset, start, subset.coordinates, **limits).head
-        plain[value] = solve(_watched(objective, watch), start, objective.coordinates, **limits)
-    solved: list[tuple[Mapping[str, float], float, Array]] = [({}, value, plain[value].head) for value in plain]
+        plain[objective.l2] = fit({}, objective.l2)
     solutions: dict[int, Solution] = {}
     for index in sorted(range(len(settings)), key=lambda index: (sum(settings[index].values()), -l2s[index])):
-        setting, objective.l2 = settings[index], l2s[index]
-        objective.set_weights(setting)
+        objective.l2 = l2s[index]
+        objective.set_weights(settings[index])
         solutions[index] = before = plain[objective.l2]
         if objective.weights:
-            here = (setting, objective.l2)
-            start = min(solved, key=lambda other: _distance(other[:2], here))[2]
-            solution = solve(_watched(objective, watch), start, objective.coordinates, **limits)
-            solved.append((*here, solution.head))
-            solutions[index] = solution._replace(
-                iterations=before.iterations + solution.iterations, converged=before.converged and solution.converged
+            found = fit(settings[index], objective.l2)
+            solutions[index] = found._replace(
+                iterations=before.iterations + found.iterations, converged=before.converged and found.converged
             )
         if tick is not None:
             tick()
@@ -83,16 +89,16 @@ def solve_path(
 
 def fit_head(
     features: NDArray[np.floating],
-    targets: Integers,
+    targets: NDArray[Any],
     domains: Integers | None = None,
     order_weights: Mapping[int, float] | None = None,
     **options: Any,
 ) -> LinearHead:
-    r"""Fit one linear classifier: :func:`fit_path` for a single setting.
+    r"""Fit one linear model: :func:`fit_path` for a single setting.
 
     Args:
         features: Shape (n, d).
-        targets: Class indices 0 … C − 1, shape (n,).
+        targets: As :func:`fit_path` takes them.
         domains: Any integers, shape (n,); None is one domain.
         order_weights: Weight of each order, `{1: w1, 2: w2}`; None aligns nothing.
         **options: Those of :func:`fit_path`.
@@ -105,13 +111,16 @@ def fit_head(
         >>> head = fit_head(features, targets, np.array([0, 1, 0, 1]), {1: 1.0}, l2=0.1)
         >>> head.coef.shape, head.converged
         ((1, 1), True)
+        >>> head = fit_head(features[:3], np.array([[1.0], [3.0], [5.0]]), loss="squared_error", l2=0.0)
+        >>> head.coef.round(6).item(), head.intercept.round(6).item()
+        (2.0, 1.0)
     """
     return fit_path(features, targets, domains, [order_weights or {}], **options)[0]
 
 
 def fit_path(
     features: NDArray[np.floating],
-    targets: Integers,
+    targets: NDArray[Any],
     domains: Integers | None,
     order_weights: Sequence[Mapping[int, float]],
     *,
@@ -124,20 +133,22 @@ def fit_path(
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> list[LinearHead]:
-    r"""Fit a linear classifier for every setting of the alignment weights; see :func:`solve_path`.
+    r"""Fit a linear model for every setting of the alignment weights; see :func:`solve_path`.
+
+    Regressions read the rows once; each setting costs a few products of d × d.
 
     Args:
         features: Shape (n, d).
-        targets: Class indices 0 … C − 1, shape (n,).
+        targets: Class indices 0 … C − 1, shape (n,); for the squared error real numbers, shape (n, o).
         domains: Any integers, shape (n,); None is one domain.
-        order_weights: A dictionary `{1: w1, 2: w2}` for each setting.
+        order_weights: A dictionary `{1: w1, 2: w2}` for each setting; the squared error has order 1 alone.
         classes: C, where the targets do not contain the last class.
         sample_weight: Weight of each row in its domain's mean, shape (n,).
         l2: Weight of half the squared norm of the coefficients: one for all settings, or one for each.
         scaling: `"none"`, `"classes"`, `"parameters"` or `"relative"`.
-        loss: `"cross_entropy"`, or `"logistic"`: two classes whose derivatives are those of one logit.
+        loss: `"cross_entropy"` or `"squared_error"`.
         bias: Whether the head has one.
-        tol: Largest entry of the gradient at a solution.
+        tol: Largest entry of the gradient at a solution, for the squared error relative to that at zero.
         max_iter: Maximum number of iterations of each setting, and of the fit without penalties.
 
     Returns:
@@ -146,101 +157,40 @@ def fit_path(
     Example:
         >>> features, targets = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
         >>> heads = fit_path(features, targets, np.array([0, 1, 0, 1]), [{}, {1: 1.0}, {1: 10.0}], l2=0.1)
-        >>> [head.order_weights for head in heads]
-        [{}, {1: 1.0}, {1: 10.0}]
+        >>> [head.coef.round(2).item() for head in heads]
+        [1.51, 1.01, 0.55]
     """
     check_choice("scaling", scaling, SCALINGS)
-    check_choice("loss", loss, ("cross_entropy", "logistic"))
+    check_choice("loss", loss, ("cross_entropy", "squared_error"))
     check_count("max_iter", max_iter, 1)
-    orders = [
+    settings = [
         {order: check_weight(f"order_weights[{order}]", weight) for order, weight in setting.items()}
         for setting in order_weights
     ]
-    if unknown := {order for setting in orders for order in setting} - {1, 2}:
-        raise ValueError(f"'order_weights' should have orders 1 and 2, but has {min(unknown)}.")
-    l2s = check_l2s(l2, len(orders))
-    if features.ndim != 2 or 0 in features.shape:
-        raise ValueError(f"'features' should have shape (n, d) with n and d at least 1, but has {features.shape}.")
-    for name, column in (("targets", targets), ("domains", domains), ("sample_weight", sample_weight)):
-        if column is not None:
-            check_column(name, column.shape, len(features), "features")
-    number = max(int(targets.max()) + 1, 2) if classes is None else classes
-    if loss == "logistic" and number > 2:
-        raise ValueError(f"loss 'logistic' takes two classes, but there are {number}. Use loss='cross_entropy'.")
-    rows = SortedRows.sort(features, targets, domains, sample_weight, bias=bias)
-    objective = AlignmentObjective(rows, number, l2=0.0, scaling=scaling, loss=loss)
-    settings = [{term_name(order): weight for order, weight in setting.items()} for setting in orders]
-    solutions = solve_path(objective, settings, l2=l2s, tol=tol, max_iter=max_iter)
+    orders = (1,) if loss == "squared_error" else (1, 2)
+    if unknown := {order for setting in settings for order in setting} - {*orders}:
+        raise ValueError(f"'order_weights' should have orders {orders} for loss '{loss}', but has {min(unknown)}.")
+    l2s = [check_weight("l2", value) for value in (l2 if isinstance(l2, Sequence) else [l2] * len(settings))]
+    if len(l2s) != len(settings):
+        raise ValueError(f"'l2' should be a number, or one for each of {len(settings)} settings, but has {len(l2s)}.")
+    # Shapes alone: values are the caller's to check.
+    check_array(features, dtype=None, ensure_all_finite=False)
+    check_consistent_length(features, targets, domains, sample_weight)
+    if loss == "squared_error":
+        rows = SortedRows.sort(features, targets.astype(np.float64), domains, sample_weight, bias=bias)
+        squares = AlignedLeastSquares(rows, scaling=scaling)
+        shape, solutions = squares.shape, []
+        for setting, value in zip(settings, l2s, strict=True):
+            squares.set_weights(setting.get(1, 0.0), value)
+            solutions.append(squares.fit(tol=tol, max_iter=max_iter))
+    else:
+        number = max(int(targets.max()) + 1, 2) if classes is None else classes
+        rows = SortedRows.sort(features, targets, domains, sample_weight, bias=bias)
+        objective = AlignmentObjective(rows, number, l2=0.0, scaling=scaling)
+        named = [{term_name(order): weight for order, weight in setting.items()} for setting in settings]
+        shape, solutions = objective.shape, solve_path(objective, named, l2=l2s, tol=tol, max_iter=max_iter)
     warn_if_stopped(all(solution.converged for solution in solutions), max_iter)
-    return [
-        LinearHead.of(solution, objective.shape, bias=bias, order_weights=setting)
-        for solution, setting in zip(solutions, orders, strict=True)
-    ]
-
-
-def fit_towards(
-    head: LinearHead,
-    features: NDArray[np.floating],
-    targets: Integers,
-    *,
-    sample_weight: Array | None = None,
-    l2: float = 1e-3,
-    bias: bool = True,
-    tol: float = 1e-4,
-    max_iter: int = 1000,
-) -> LinearHead:
-    r"""Refit a head on other rows or weights, with L2 towards where it was.
-
-    Minimises the weighted mean cross-entropy plus half of `l2` times the squared distance from `head`, intercepts
-    included.
-
-    Args:
-        head: Its classes are those of the fit.
-        features: Shape (n, d).
-        targets: Class indices, shape (n,).
-        sample_weight: Shape (n,).
-        l2: Large values return `head`.
-        bias: Whether to refit the intercepts; if not, they stay as they are.
-        tol: Largest entry of the gradient at the solution.
-        max_iter: Maximum number of iterations.
-
-    Returns:
-        The refitted head.
-
-    Example:
-        >>> head = LinearHead(np.array([[1.0]]), np.array([0.0]), 0.0, 0, True)
-        >>> fit_towards(head, np.array([[0.0], [1.0]]), np.array([1, 0]), l2=1e6).coef.round(2)
-        array([[1.]])
-    """
-    # The column of ones counts as a feature: distances include the intercepts'.
-    rows = replace(SortedRows.sort(features, targets, None, sample_weight, bias=True), bias=False)
-    classes, before = max(len(head.coef), 2), np.column_stack([head.coef, head.intercept])
-    columns = before.shape[1] - (not bias)
-    start = before[:, :columns].ravel()
-    objective = AlignmentObjective(rows, classes, l2=0.0)
-    fitted = AlignmentObjective(replace(rows, X=rows.X[:, :columns]), classes, l2=l2)
-
-    def whole(point: Array) -> Array:
-        return np.column_stack([point.reshape(-1, columns), before[:, columns:]]).ravel()
-
-    def function(point: Array) -> tuple[float, Array]:
-        (value, gradient), change = objective(whole(point)), point - start
-        return value + 0.5 * l2 * float(change @ change), gradient.reshape(before.shape)[
-            :, :columns
-        ].ravel() + l2 * change
-
-    solution = solve(function, start, fitted.coordinates, tol=tol, max_iter=max_iter)
-    warn_if_stopped(solution.converged, max_iter)
-    return LinearHead.of(solution._replace(head=whole(solution.head)), before.shape, bias=True)
-
-
-def check_l2s(l2: float | Sequence[float], settings: int) -> list[float]:
-    """Check one L2 for all settings, or one for each; return one for each."""
-    if not isinstance(l2, Sequence):
-        return [check_weight("l2", l2)] * settings
-    if len(l2) != settings:
-        raise ValueError(f"'l2' should be a number, or one for each of the {settings} settings, but has {len(l2)}.")
-    return [check_weight("l2", value) for value in l2]
+    return [LinearHead.of(solution, shape, bias=bias) for solution in solutions]
 
 
 def _watched(objective: Objective, watch: HeadCallback | None) -> ValueAndGradient:
@@ -262,7 +212,6 @@ def _watched(objective: Objective, watch: HeadCallback | None) -> ValueAndGradie
 
 def _distance(one: tuple[Mapping[str, float], float], other: tuple[Mapping[str, float], float]) -> float:
     """Distance of two settings: weights in decades above a thousandth, and L2 in decades above a millionth."""
-    (weights, l2), (other_weights, other_l2) = one, other
-    names = sorted({*weights, *other_weights})
-    decades = [math.log10((weights.get(name, 0.0) + 1e-3) / (other_weights.get(name, 0.0) + 1e-3)) for name in names]
-    return sum(abs(value) for value in decades) + abs(math.log10((l2 + 1e-6) / (other_l2 + 1e-6)))
+    (weights, l2), (others, other_l2) = one, other
+    pairs = [(weights.get(name, 0.0) + 1e-3, others.get(name, 0.0) + 1e-3) for name in {*weights, *others}]
+    return sum(abs(math.log10(a / b)) for a, b in [*pairs, (l2 + 1e-6, other_l2 + 1e-6)])

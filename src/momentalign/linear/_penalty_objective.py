@@ -1,7 +1,7 @@
 """Any penalty with a vector per domain as an objective of full-batch fits, through torch in float64."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from momentalign._types import Array
 from momentalign.closed_form import HeadRows, SoftmaxResiduals
-from momentalign.linear._alignment_objective import AlignmentObjective
+from momentalign.linear._losses import LossState
 from momentalign.linear._objective import Objective
 from momentalign.linear._rows import SortedRows
 from momentalign.linear._solver import Preconditioner
@@ -27,7 +27,7 @@ class PenaltyObjective(Objective):
     """A penalty by its :meth:`~momentalign.penalties.VectorPenalty.vectors`, with gradients by autograd.
 
     Two classes have one row of the head, the difference of theirs, as for :class:`AlignmentObjective`; the penalty is
-    evaluated with two logits. Without weights the loss is evaluated in NumPy.
+    evaluated with two logits.
 
     Args:
         rows: Features, class indices 0 … C − 1, shares.
@@ -41,57 +41,37 @@ class PenaltyObjective(Objective):
             raise NotImplementedError(f"{penalty} has no form that is linear in the number of rows.")
         if penalty.loss != "cross_entropy":
             raise ValueError(f"Full-batch fits take penalties of loss 'cross_entropy', but got {penalty.loss!r}.")
-        self.plain = AlignmentObjective(rows, classes, l2=l2)
-        self.rows, self.shape, self.penalty = rows, self.plain.shape, penalty
-        self.weights: dict[str, float] = {}
+        super().__init__(rows, classes, l2=l2)
+        self.penalty = penalty
         self._all = _tensors(rows)
         self._few = _tensors(rows.thinned(max(1, len(rows.X) // _FEW)))
 
-    @property
-    def l2(self) -> float:
-        """Weight of half the squared norm of the coefficients."""
-        return self.plain.l2
-
-    @l2.setter
-    def l2(self, value: float) -> None:
-        self.plain.l2 = value
-
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        self.weights = {name: weight for name, weight in weights.items() if weight}
-
-    def __call__(self, head: Array) -> tuple[float, Array]:
-        if not self.weights:
-            return self.plain(head)
-        W = torch.from_numpy(head.reshape(self.shape).copy()).requires_grad_()
-        with one_torch_thread():
-            rows = _evaluate(self._all, W)
-            penalised = W[:, :-1] if self.rows.bias else W
-            value = (rows.residuals.losses @ rows.E).mean() + 0.5 * self.l2 * penalised.square().sum()
-            vectors = self.penalty.vectors(rows)
-            for name, weight in self.weights.items():
-                value = value + weight * rows.mean_square(vectors[name])
-            (gradient,) = torch.autograd.grad(value, W)
-        return value.item(), gradient.numpy().ravel()
-
     def terms(self, head: Array) -> dict[str, float]:
         with torch.no_grad(), one_torch_thread():
-            rows = _evaluate(self._all, torch.from_numpy(head.reshape(self.shape)))
+            rows = _head_rows(self._all, torch.from_numpy(self._state(head).logits))
             return {name: rows.mean_square(values).item() for name, values in self.penalty.vectors(rows).items()}
 
-    def subset(self, size: int) -> AlignmentObjective | None:
-        return self.plain.subset(size)
+    def _penalise(self, state: LossState) -> tuple[float, Array]:
+        Z = torch.from_numpy(state.logits).requires_grad_()
+        with one_torch_thread():
+            rows = _head_rows(self._all, Z)
+            vectors = self.penalty.vectors(rows)
+            terms = [weight * rows.mean_square(vectors[name]) for name, weight in self.weights.items()]
+            value = torch.stack(terms).sum()
+            (by_logits,) = torch.autograd.grad(value, Z)
+        return value.item(), by_logits.numpy()
 
     def coordinates(self, head: Array) -> Preconditioner:
         """Gauss-Newton coordinates; large heads, and heads without weights, take the loss's curvature alone."""
-        H = self.plain.curvatures(head, pooled=True)[0]
+        H = self.curvature(head)
         dense = H.shape == (head.size, head.size)
-        return self.plain.precondition(H, self.curvature(head) if dense and self.weights else 0.0)
+        return self._precondition(H, self.penalty_curvature(head) if dense and self.weights else 0.0)
 
-    def curvature(self, head: Array) -> Array:
+    def penalty_curvature(self, head: Array) -> Array:
         """Gauss-Newton curvature J'J of the weighted terms, (od, od), from some of the rows."""
 
         def stacked(W: Tensor) -> Tensor:
-            vectors = self.penalty.vectors(_evaluate(self._few, W.reshape(self.shape)))
+            vectors = self.penalty.vectors(_head_rows(self._few, self._few[0] @ W.reshape(self.shape).T))
             scales = {name: (2.0 * weight / len(vectors[name])) ** 0.5 for name, weight in self.weights.items()}
             return torch.cat([scale * vectors[name].flatten() for name, scale in scales.items()])
 
@@ -118,15 +98,13 @@ def one_torch_thread() -> Iterator[None]:
 
 def _tensors(rows: SortedRows) -> _Rows:
     """The rows as tensors; X without a copy."""
-    sizes = np.diff(rows.starts)
-    E = np.zeros((len(rows.X), len(sizes)))
-    E[np.arange(len(E)), np.repeat(np.arange(len(sizes)), sizes)] = rows.shares
+    domains = np.repeat(np.arange(rows.number), rows.sizes)
+    E = np.where(domains[:, None] == np.arange(rows.number), rows.shares[:, None], 0.0)
     return torch.from_numpy(rows.X), torch.from_numpy(E), torch.from_numpy(np.asarray(rows.targets, dtype=np.int64))
 
 
-def _evaluate(rows: _Rows, W: Tensor) -> HeadRows:
+def _head_rows(rows: _Rows, Z: Tensor) -> HeadRows:
     """Rows with their logits: two also for a head of one row."""
     X, E, targets = rows
-    Z = X @ W.T
-    logits = torch.cat([-0.5 * Z, 0.5 * Z], 1) if len(W) == 1 else Z
+    logits = torch.cat([-0.5 * Z, 0.5 * Z], 1) if Z.shape[1] == 1 else Z
     return HeadRows.of(X, E, SoftmaxResiduals(logits, targets))

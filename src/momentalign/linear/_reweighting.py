@@ -1,6 +1,5 @@
 """Weights and draws of rows that balance the groups."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,8 +93,7 @@ def fit_subsampled(
         heads.append(
             fit_head(features[rows], targets[rows], sample_weight=weights, l2=strength, classes=classes, **options)
         )
-    coef, intercept = (np.mean([getattr(head, name) for head in heads], axis=0) for name in ("coef", "intercept"))
-    return replace(heads[0], coef=coef, intercept=intercept, n_iter=max(head.n_iter for head in heads))
+    return LinearHead.mean(heads)
 
 
 def check_subsample(targets: Integers, classes: int) -> None:

@@ -50,19 +50,15 @@ class SortedRows:
         # Block by block: indexing in one go would hold a third copy of the data for a moment.
         for start in range(0, len(order), 4096):
             X[start : start + 4096, : features.shape[1]] = features[order[start : start + 4096]]
-        _, starts = np.unique(labels[order], return_index=True)
-        bounds = np.append(starts, len(order)).astype(np.int64)
-        weights = np.ones(len(order)) if sample_weight is None else sample_weight[order]
-        totals = np.add.reduceat(weights, starts)
-        return cls(X, targets[order], weights / np.repeat(totals, np.diff(bounds)), bounds, bias)
+        weights: Array = (np.ones(len(labels)) if sample_weight is None else sample_weight)[order].astype(np.float64)
+        sizes = np.bincount(np.cumsum(np.diff(labels[order], prepend=labels[order[:1]]) != 0))
+        return cls(X, targets[order], *_shares(weights, sizes), bias)
 
     def thinned(self, step: int) -> Self:
         """Every `step`-th row of each domain, at least one of each."""
-        kept = [np.arange(first, end, step) for first, end in zip(self.starts[:-1], self.starts[1:], strict=True)]
-        index, sizes = np.concatenate(kept), [len(rows) for rows in kept]
-        starts = np.append(0, np.cumsum(sizes))
-        totals = np.add.reduceat(self.shares[index], starts[:-1])
-        shares = self.shares[index] / np.repeat(totals, sizes)
+        kept = [np.arange(part.start, part.stop, step) for part in self.parts]
+        index = np.concatenate(kept)
+        shares, starts = _shares(self.shares[index], np.array([len(rows) for rows in kept]))
         return replace(self, X=self.X[index], targets=self.targets[index], shares=shares, starts=starts)
 
     @property
@@ -77,11 +73,20 @@ class SortedRows:
         return lengths
 
     @property
+    def sizes(self) -> Integers:
+        """Number of rows of each domain."""
+        return np.diff(self.starts)
+
+    @property
     def parts(self) -> list[slice]:
         """Rows of each domain."""
-        return [
-            slice(start, end) for start, end in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
-        ]
+        return list(map(slice, self.starts[:-1].tolist(), self.starts[1:].tolist()))
+
+
+def _shares(weights: Array, sizes: Integers) -> tuple[Array, Integers]:
+    """Weights (n,) divided by their domain's sum, and where the domains start, from the number of rows of each."""
+    starts = np.append(0, np.cumsum(sizes))
+    return weights / np.repeat(np.add.reduceat(weights, starts[:-1]), sizes), starts
 
 
 def blocks(rows: int, dimension: int) -> Iterator[slice]:

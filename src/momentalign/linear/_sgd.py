@@ -69,37 +69,30 @@ def fit_sgd(
     head = torch.empty(classes, X.shape[1] + bias, dtype=torch.float64)
     head.uniform_(-bound, bound, generator=order if head_seed is None else torch.Generator().manual_seed(head_seed))
     head.requires_grad_()
-    step, total = 0, 0.0
-
-    def current() -> Array:
-        result: Array = _logit_difference(head.detach()).numpy()
-        return result
-
-    def outcome(mean_loss: float, *, finite: bool) -> LinearHead:
-        result = current()
-        return LinearHead.of(Solution(result, mean_loss, step, finite), result.shape, bias=bias)
-
+    batches = (batch for _ in range(epochs) for batch in torch.randperm(len(X), generator=order).split(batch_size))
+    losses: list[float] = []
+    sizes: list[int] = []
     with one_torch_thread():
-        for _ in range(epochs):
-            total = 0.0
-            for batch in torch.randperm(len(X), generator=order).split(batch_size):
-                coef = head[:, : X.shape[1]]
-                logits = X[batch] @ coef.T + (head[:, -1] if bias else 0.0)
-                loss = (reduce or mean_over_domains)(cross_entropy(logits, y[batch], reduction="none"), e[batch])
-                loss = loss + 0.5 * l2 * _logit_difference(coef).square().sum()
-                if penalty is not None:
-                    loss = loss + penalty(X[batch], logits, y[batch], e[batch])
-                (gradient,) = torch.autograd.grad(loss, head)
-                with torch.no_grad():
-                    head -= learning_rate * gradient
-                value = loss.item()
-                if not math.isfinite(value):
-                    return outcome(value, finite=False)
-                if watch is not None:
-                    watch(step, value, current().ravel().copy())
-                total += value * len(batch)
-                step += 1
-    return outcome(total / len(X), finite=bool(head.isfinite().all()))
+        for step, batch in enumerate(batches):
+            coef = head[:, : X.shape[1]]
+            logits = X[batch] @ coef.T + (head[:, -1] if bias else 0.0)
+            loss = (reduce or mean_over_domains)(cross_entropy(logits, y[batch], reduction="none"), e[batch])
+            loss = loss + 0.5 * l2 * _logit_difference(coef).square().sum()
+            if penalty is not None:
+                loss = loss + penalty(X[batch], logits, y[batch], e[batch])
+            (gradient,) = torch.autograd.grad(loss, head)
+            with torch.no_grad():
+                head -= learning_rate * gradient
+            losses.append(loss.item())
+            sizes.append(len(batch))
+            if not math.isfinite(losses[-1]):
+                break
+            if watch is not None:
+                watch(step, losses[-1], _logit_difference(head.detach()).flatten().numpy().copy())
+    finite = bool(head.isfinite().all()) and math.isfinite(losses[-1])
+    fitted, epoch = _logit_difference(head.detach()).numpy(), -(-len(X) // batch_size)
+    mean = float(np.average(losses[-epoch:], weights=sizes[-epoch:]))
+    return LinearHead.of(Solution(fitted, mean, int(np.isfinite(losses).sum()), finite), fitted.shape, bias=bias)
 
 
 def _logit_difference(head: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ class BankedMemory(DomainMemory):
         E = domain_weights(batch.domains, labels, batch.features.dtype)
         residuals = loss(batch.logits, batch.targets)
         grams = torch.stack(domain_grams(orders, residuals, batch.features, E, bias))
-        if self.grams.numel():
+        if self.has("grams"):
             for column in ("features", "logits"):
                 self.check_widths(self.get_buffer(column).shape[2:], getattr(batch, column).shape[1:])
             past = self.expanded(self.grams, labels, axes=(1, 2)).to(E.dtype)

@@ -30,13 +30,22 @@ class DomainMemory(nn.Module):
 
     def index(self, domains: Tensor) -> Tensor:
         """Labels including those of the batch, ascending."""
-        return self.labels if self.fixed else torch.cat([self.labels, domains.to(self.labels.dtype)]).unique()
+        known = self.labels
+        if self.fixed or (len(known) and bool(torch.isin(domains, known).all())):
+            return known
+        labels: Tensor = torch.cat([known, domains.to(known.dtype)]).unique()
+        return labels
+
+    def has(self, name: str) -> bool:
+        """Whether a buffer has its size."""
+        buffer = self._buffers[name]
+        return buffer is not None and buffer.numel() > 0
 
     def past(self, name: str, like: tuple[int, ...], dtype: torch.dtype, labels: Tensor) -> Tensor | None:
         """Stored sums, expanded to `labels`, cast as the module may have been; None before the first batch."""
-        kept = self.get_buffer(name)
-        if not kept.numel():
+        if not self.has(name):
             return None
+        kept = self.get_buffer(name)
         self.check_widths(kept.shape[1:], like)
         return self.expanded(kept, labels).to(dtype)
 
@@ -68,10 +77,10 @@ class DomainMemory(nn.Module):
 
     def store(self, name: str, value: Tensor) -> None:
         """Write to a buffer, in place if the shape allows, as a captured step needs it."""
-        buffer = self.get_buffer(name)
+        buffer = self._buffers[name]
         if buffer is value:
             return
-        if buffer.shape == value.shape and buffer.dtype == value.dtype:
+        if buffer is not None and buffer.shape == value.shape and buffer.dtype == value.dtype:
             buffer.copy_(value.detach())
         else:
             setattr(self, name, value.detach().clone())

@@ -124,15 +124,16 @@ class AlignmentPenalty(DomainPenalty):
         """Weighted sum of the spreads of the decaying sums, and the spreads, by the route of the first batch."""
         memory, orders, loss, dtype = self.memory, self.orders, HEADS[self.loss], batch.features.dtype
         names, labels = [*map(term_name, orders)], memory.index(batch.domains)
-        if memory.grams.numel():
+        if memory.has("grams"):
             route = "gram"
-        elif memory.get_buffer(names[0]).numel():
+        elif memory.has(names[0]):
             route = "direct"
         else:
             route = self._route(orders, batch, past=memory.batches * len(batch.features))
         if route == "gram":
             spreads = memory.spreads(orders, loss, batch, labels, self.bias, update=update)
-            total = torch.stack(spreads) @ batch.features.new_tensor(weights or [1.0] * len(orders))
+            terms = (weight * spread for weight, spread in zip(weights or [1.0] * len(orders), spreads, strict=True))
+            total = sum(terms, start=batch.features.new_zeros(()))
         else:
             d, C = batch.features.shape[1] + self.bias, batch.logits.shape[1]
             shapes = [closed_form.blocks_shape(order, loss, d, C) for order in orders]
@@ -151,7 +152,7 @@ class AlignmentPenalty(DomainPenalty):
         """Bounds of the sums' mean squared norms, (Σ γ^k) Σ γ^k E(t − k)."""
         now = _dispatch.mean_energies(self.orders, batch, loss=self.loss, bias=self.bias)
         totals = torch.stack([*now, batch.features.new_ones(())])
-        if self.memory.energies.numel():
+        if self.memory.has("energies"):
             totals = torch.add(totals, self.memory.energies.to(totals.dtype), alpha=self.momentum)
         if update:
             self.memory.store("energies", totals)

@@ -131,7 +131,7 @@ def make_features(
     model = build_encoder(spec, data, root=root)
     rows = data if recipe.rows is None else _first_rows(data, recipe.rows)
     workers = 0 if device == "cpu" else min(8, available_cores())
-    work = Embedding(rows, model, target, device=device, workers=workers, fewer_rows=skip_bad_files)
+    work = Embedding(rows, model, target, device=device, workers=workers)
     return work.run(lambda done, total: report("features", done / max(1, total)))
 
 

@@ -1,8 +1,7 @@
 """scikit-learn estimators for rows of several domains or groups, and measures of predictions by group."""
 
 from momentalign._worst_group import worst_group_interval
-from momentalign.sklearn._classifier import MomentAlignedClassifier
-from momentalign.sklearn._classifier_cv import MomentAlignedClassifierCV
+from momentalign.sklearn._classifier import MomentAlignedClassifier, MomentAlignedClassifierCV
 from momentalign.sklearn._dfr import DFRClassifier
 from momentalign.sklearn._group_report import GroupReport, GroupScore, WorstGroup, group_report
 from momentalign.sklearn._group_robust import GroupRobustClassifier

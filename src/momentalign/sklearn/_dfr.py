@@ -1,17 +1,14 @@
 """Deep feature reweighting of the last layer."""
 
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from momentalign.linear import PUBLISHED_CS
-from momentalign.sklearn._groups import GroupClassifier
+from momentalign.sklearn._group_robust import GroupRobustClassifier
 
 
-class DFRClassifier(GroupClassifier):
+class DFRClassifier(GroupRobustClassifier):
     r"""DFR: the mean of L1 logistic regressions on group-balanced subsamples of held-out rows.
 
     The recipe of Kirichenko et al. (2023) for the last layer. Features are standardised. C is chosen by the accuracy of
@@ -27,26 +24,7 @@ class DFRClassifier(GroupClassifier):
     are standardised by the training rows, or by all rows where all are held out, also while C is chosen. Several
     classes are fitted one against the rest; their probabilities are rough.
 
-    Args:
-        Cs: Candidates for the inverse strength of L1; ties go to the earlier one.
-        refits: Subsamples that are averaged; None is 20, or 10 on training rows.
-        refit_on: `"validation"`, the held-out rows, or `"training"`, the others.
-        validation: Fraction of every group's rows that is held out where `fit` gets no mask; None holds out all rows.
-        max_iter: Maximum number of iterations of a fit.
-        random_state: Seed of the halves and subsamples.
-
-    Attributes:
-        C_: The chosen C.
-        scores_: Accuracy of the worst group under each C, shape (m,).
-        groups_: Labels of the groups, shape (G,).
-        group_sizes_: Number of rows of each, shape (G,).
-        validation_: Mask of the held-out rows, shape (n,).
-        classes_: The classes, shape (C,).
-        coef_: Shape (C, d), (1, d) for two classes; for features as `fit` was given them.
-        intercept_: Shape (C,), (1,) for two classes.
-        n_iter_: Largest number of iterations of a refit.
-        n_features_in_: Number of features.
-        feature_names_in_: Names of the columns, where `X` had them.
+    Arguments and attributes are those of `GroupRobustClassifier("dfr")`, which this is.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -68,37 +46,12 @@ class DFRClassifier(GroupClassifier):
         max_iter: int = 1000,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        self.Cs = Cs
-        self.refits = refits
-        self.refit_on = refit_on
-        self.validation = validation
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: ArrayLike | None = None,
-        *,
-        validation: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the model.
-
-        Args:
-            X: Shape (n, d).
-            y: Classes, shape (n,).
-            groups: Group of each row, for example class and attribute: strings or integers, shape (n,). None takes the
-                classes, with a warning.
-            validation: True for held-out rows, shape (n,); None uses the fraction of the constructor.
-            sample_weight: Weight of each row in the fits, shape (n,). Rows of weight 0 count as left out; other
-                weights do not change which rows are drawn.
-
-        Returns:
-            The fitted estimator.
-        """
-        self._check_dfr()
-        rows, number = self._take_rows(X, y, groups, None, validation, sample_weight)
-        self._store(self._fit_dfr(rows, check_random_state(self.random_state), number))
-        return self
+        super().__init__(
+            "dfr",
+            Cs=Cs,
+            refits=refits,
+            refit_on=refit_on,
+            validation=validation,
+            max_iter=max_iter,
+            random_state=random_state,
+        )

@@ -6,19 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.multiclass import unique_labels
 
 from momentalign._extras import require
 from momentalign._format import align_columns, join_names, pluralize, printable
+from momentalign._types import Array
 from momentalign._validation import check_blanks, check_count
 from momentalign._worst_group import GROUP_MEASURES, worst_group_interval
 from momentalign.sklearn._base import encode_labels
-from momentalign.sklearn._group_measures import (
-    auroc,
-    calibration_error,
-    class_accuracies,
-    f1_by_group,
-    probability_table,
-)
 
 
 @dataclass(frozen=True)
@@ -159,8 +155,8 @@ def group_report(
 
     Raises:
         ValueError: Columns of different length, missing labels or groups, group names that differ by blanks only,
-            training groups that none of the rows has, or probabilities that do not fit the classes.
-        TypeError: Labels and predictions of different kinds.
+            training groups that none of the rows has, probabilities that do not fit the classes, or labels and
+            predictions of different kinds.
 
     Example:
         >>> report = group_report([0, 0, 1, 1], [0, 0, 1, 0], ["a", "b", "a", "b"], train_groups=["a", "a", "a", "b"])
@@ -171,21 +167,33 @@ def group_report(
     labels, targets, predicted = _encode_targets(y_true, y_pred, classes)
     names, codes = encode_labels(groups, len(targets), "groups", "y_true")
     check_blanks("groups", names.tolist())
-    hits, sizes = targets == predicted, np.bincount(codes)
-    accuracies = np.bincount(codes, weights=hits) / sizes
-    by_class = class_accuracies(targets, hits)
-    f1 = f1_by_group(targets, predicted, codes, (len(names), len(labels)))
+    hits = targets == predicted
+
+    def count(column: NDArray[np.int64], weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Rows of each group with each class in a column, shape (G, C)."""
+        cells = codes * len(labels) + column
+        counts: NDArray[Any] = np.bincount(cells, weights, len(names) * len(labels)).reshape(len(names), -1)
+        return counts
+
+    actual, right = count(targets), count(targets, hits)
+    sizes, present = actual.sum(1), actual.any(0)
+    accuracies, by_class = right.sum(1) / sizes, (right.sum(0)[present] / actual.sum(0)[present])
+    f1 = (2 * right / np.maximum(actual + count(predicted), 1)).sum(1) / (actual > 0).sum(1)
     shares, notes = _training_shares(train_groups, names)
-    low, high = worst_group_interval(np.bincount(codes, weights=hits), sizes, confidence=confidence)
+    low, high = worst_group_interval(right.sum(1), sizes, confidence=confidence)
     area = error = None
     if probabilities is None:
         notes.append("AUROC and calibration error need 'probabilities'.")
     else:
-        table = probability_table(probabilities, len(targets), labels, given=classes is not None)
-        area = auroc(targets, table)
-        error = calibration_error(hits, table[np.arange(len(targets)), predicted], bins)
-        if area is None:
+        table = _probability_table(probabilities, len(targets), labels, given=classes is not None)
+        chosen = np.flatnonzero(present)[1 if len(labels) == 2 else 0 :]
+        if present.sum() > 1:
+            area = float(np.mean([roc_auc_score(targets == label, table[:, label]) for label in chosen]))
+        else:
             notes.append(f"AUROC is undefined: all rows are of class {labels.tolist()[targets[0]]!r}.")
+        confidences = table[np.arange(len(targets)), predicted]
+        bin_of = np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], confidences)  # a bin includes its upper edge
+        error = float(np.abs(np.bincount(bin_of, hits - confidences)).sum() / len(hits))
     worst = int(accuracies.argmin())
     scores = tuple(
         GroupScore(str(name), int(sizes[i]), float(accuracies[i]), float(f1[i]), None if shares is None else shares[i])
@@ -216,20 +224,35 @@ def _encode_targets(
         raise ValueError(f"'y_true' should have a label for each row, but has shape {np.shape(y_true)}.")
     found, targets = encode_labels(y_true, rows, "y_true", "y_true")
     answers, predicted = encode_labels(y_pred, rows, "y_pred", "y_true")
-    if (found.dtype.kind in "USO") != (answers.dtype.kind in "USO"):
-        raise TypeError(
-            f"'y_pred' should hold labels of the same kind as 'y_true' ({found.dtype}), but holds {answers.dtype}. "
-            "Decode the predictions, e.g. estimator.classes_[indices]."
-        )
-    labels = np.union1d(found, answers)
+    labels = unique_labels(found, answers)
     if classes is not None:
-        labels, unknown = np.asarray(classes), np.setdiff1d(labels, np.asarray(classes))
-        if labels.ndim != 1 or len(np.unique(labels)) != len(labels) or len(unknown):
-            problem = f"has no {unknown.tolist()[0]!r}" if len(unknown) else f"is {labels.tolist()!r}"
-            raise ValueError(f"'classes' should list every label once, as the estimator's classes_, but {problem}.")
+        known, labels = labels, np.asarray(classes)
+        if labels.ndim != 1 or len(np.unique(labels)) != len(labels) or len(np.setdiff1d(known, labels)):
+            raise ValueError(
+                f"'classes' should list each of {known.tolist()} once, as the estimator's classes_, but is "
+                f"{labels.tolist()}."
+            )
     order = np.argsort(labels)
     positions = [order[np.searchsorted(labels, values, sorter=order)] for values in (found, answers)]
     return labels, positions[0][targets], positions[1][predicted]
+
+
+def _probability_table(probabilities: ArrayLike, rows: int, labels: NDArray[Any], *, given: bool) -> Array:
+    """Probabilities of every class, shape (n, C)."""
+    table = np.asarray(probabilities, dtype=np.float64)
+    if table.ndim == 1 and len(labels) == 2:
+        table = np.stack([1 - table, table], axis=1)
+    if table.shape != (rows, len(labels)):
+        advice = "" if given else " Pass the estimator's classes_ as 'classes'."
+        raise ValueError(
+            f"'probabilities' should have a row for each row of 'y_true' and a column for each class "
+            f"({rows}, {len(labels)}), but has shape {np.shape(probabilities)}.{advice}"
+        )
+    if not ((table >= 0) & (table <= 1 + 1e-9)).all():
+        raise ValueError(
+            "'probabilities' should lie between 0 and 1, but some do not. Pass predict_proba's, not decision values."
+        )
+    return table
 
 
 def _training_shares(
@@ -244,18 +267,17 @@ def _training_shares(
         found, codes = encode_labels(train_groups, len(np.asarray(train_groups)), "train_groups", "train_groups")
         counts = dict(zip(map(str, found.tolist()), np.bincount(codes).tolist(), strict=True))
     here = [str(name) for name in names.tolist()]
-    rows = np.array([counts.get(name, 0) for name in here], dtype=np.float64)
-    if not rows.any():
+    if not any(counts.get(name) for name in here):
         raise ValueError(
             f"'train_groups' should name the groups of 'groups', but {join_names(sorted(map(repr, counts))) or 'it'} "
             f"has none of {join_names(list(map(repr, here)))}. Use the same names for both."
         )
-    missing = [repr(name) for name, count in counts.items() if count and name not in here]
-    notes = [f"No rows of the training group {name}: left out of the weighted average." for name in missing]
-    unseen = [repr(name) for name, count in zip(here, rows, strict=True) if not count]
-    notes += [f"No training rows of group {name}: weight 0 in the weighted average." for name in unseen]
-    shares: list[float] = (rows / sum(counts.values())).tolist()
-    return shares, notes
+    missing = [name for name, rows in counts.items() if rows and name not in here]
+    notes = [f"No rows of the training group {name!r}: left out of the weighted average." for name in missing]
+    unseen = [name for name in here if not counts.get(name)]
+    notes += [f"No training rows of group {name!r}: weight 0 in the weighted average." for name in unseen]
+    total = sum(counts.values())
+    return [counts.get(name, 0) / total for name in here], notes
 
 
 def _percent(value: float | None) -> str:

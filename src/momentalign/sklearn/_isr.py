@@ -1,12 +1,14 @@
 """Invariant-feature subspace recovery: find the directions in which domains differ within a class, and shrink them."""
 
 from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,21 +17,15 @@ from momentalign._validation import check_count, check_nonnegative
 from momentalign.sklearn._base import DomainEstimator
 
 
+@dataclass(eq=False, repr=False)
 class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DomainEstimator, ABC):  # type: ignore[misc]  # no types
     """PCA, a rotation whose first coordinates are the spurious ones, and their scale; see :class:`ISRMean`."""
 
-    def __init__(
-        self,
-        n_spurious: int | None = None,
-        *,
-        n_components: int | None = 100,
-        target_class: object = None,
-        scale: float = 0.0,
-    ) -> None:
-        self.n_spurious = n_spurious
-        self.n_components = n_components
-        self.target_class = target_class
-        self.scale = scale
+    n_spurious: int | None = None
+    _: KW_ONLY
+    n_components: int | None = 100
+    target_class: object = None
+    scale: float = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, domains: ArrayLike | None = None) -> Self:
         """Find the directions.
@@ -47,7 +43,7 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         targets: NDArray[Any]
         features, targets = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(targets)
-        codes = self._take_domains(domains, len(features), outcome="finds no spurious direction")
+        codes = self._take_domains(domains, len(features), "finds no spurious direction")
         self.pca_ = None
         if self.n_components is not None:
             most = min(check_count("n_components", self.n_components, 1), *features.shape)
@@ -58,7 +54,13 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         if codes is not None and len(self.domains_) > 1:
             self.class_ = self._class(targets, codes)
             rows = targets == self.class_
-            directions = self._directions(features[rows], codes[rows])
+            found, default = self._directions(features[rows], codes[rows])
+            number = default if self.n_spurious is None else check_count("n_spurious", self.n_spurious, 0)
+            if number > (most := found.shape[1]):
+                raise ValueError(
+                    f"'n_spurious' should be at most {most} for these domains and features, but is {number}."
+                )
+            directions = found[:, :number]
         self.n_spurious_ = directions.shape[1]
         # QR completes the directions to an orthonormal basis; its signs are free, and these keep the directions'.
         basis, triangle = np.linalg.qr(np.hstack([directions, np.eye(len(directions))]))
@@ -77,24 +79,16 @@ class SubspaceRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Domain
         return rotated
 
     @abstractmethod
-    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
-        """Orthonormal spurious directions (k, n_spurious) from the rows of one class."""
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> tuple[Array, int]:
+        """Orthonormal directions (k, m) from the rows of one class, the most spurious first, and how many to take."""
 
     def _class(self, y: NDArray[Any], codes: NDArray[np.int64]) -> Any:
-        classes, targets = np.unique(y, return_inverse=True)
-        counts = np.zeros((len(classes), int(codes.max()) + 1), dtype=np.int64)
-        np.add.at(counts, (targets, codes), 1)
+        classes = np.unique(y)
         if self.target_class is None:
-            return classes[counts.min(1).argmax()]
+            return classes[contingency_matrix(y, codes).min(1).argmax()]
         if self.target_class not in classes:
             raise ValueError(f"'target_class' should be one of {classes.tolist()}, but is {self.target_class!r}.")
         return self.target_class
-
-    def _number(self, most: int, default: int) -> int:
-        number = default if self.n_spurious is None else check_count("n_spurious", self.n_spurious, 0)
-        if number > most:
-            raise ValueError(f"'n_spurious' should be at most {most} for these domains and features, but is {number}.")
-        return number
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -130,11 +124,10 @@ class ISRMean(SubspaceRecovery):
                [0., 1.]])
     """
 
-    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> tuple[Array, int]:
         means = np.stack([features[codes == code].mean(0) for code in np.unique(codes)])
-        number = self._number(min(len(means) - 1, means.shape[1]), min(len(means) - 1, means.shape[1]))
-        _, _, directions = np.linalg.svd(means - means.mean(0), full_matrices=False)
-        return directions[:number].T
+        directions = np.linalg.svd(means - means.mean(0), full_matrices=False)[2][: len(means) - 1].T
+        return directions, directions.shape[1]
 
 
 class ISRCov(SubspaceRecovery):
@@ -152,7 +145,7 @@ class ISRCov(SubspaceRecovery):
         array([0.02, 1.  ])
     """
 
-    def _directions(self, features: Array, codes: NDArray[np.int64]) -> Array:
+    def _directions(self, features: Array, codes: NDArray[np.int64]) -> tuple[Array, int]:
         present, sizes = np.unique(codes, return_counts=True)
         if len(self.domains_) != 2 or len(present) != 2 or sizes.min() < 2:
             sizes_by_domain = {str(self.domains_[code]): int(size) for code, size in zip(present, sizes, strict=True)}
@@ -160,10 +153,6 @@ class ISRCov(SubspaceRecovery):
                 f"ISRCov compares two domains with at least two rows each of class {self.class_!r}, but found "
                 f"{sizes_by_domain}. Pass the rows of two domains, or use ISRMean."
             )
-        first, second = (
-            np.cov(features[codes == code], rowvar=False).reshape([features.shape[1]] * 2) for code in present
-        )
-        number = self._number(features.shape[1], 1)
+        first, second = (np.atleast_2d(np.cov(features[codes == code], rowvar=False)) for code in present)
         values, vectors = np.linalg.eigh(second - first)
-        directions: Array = vectors[:, np.argsort(-np.abs(values), kind="stable")[:number]]
-        return directions
+        return vectors[:, np.argsort(-np.abs(values), kind="stable")], 1

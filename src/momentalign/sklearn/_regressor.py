@@ -1,30 +1,22 @@
 """Linear regressions with gradients aligned across domains, with given and with chosen weights."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentalign._types import Array
-from momentalign._validation import SCALINGS, check_choice, check_count, check_weight
-from momentalign.linear import (
-    LinearHead,
-    add_indicators,
-    drop_indicators,
-    fit_least_squares,
-    fit_least_squares_path,
-)
-from momentalign.sklearn._base import FitRows, LinearRegressor
-from momentalign.sklearn._candidates import Setting
-from momentalign.sklearn._scoring import Scorer
-from momentalign.sklearn._search import WeightSearch
+from momentalign._validation import check_weight
+from momentalign.sklearn._base import AlignedModel, FitRows, LinearRegressor
+from momentalign.sklearn._rule import Scorer
+from momentalign.sklearn._search import Setting, WeightSearch
 
 _INDICATORS = 2**25
 """Entries of the domains' indicator columns up to which models have an intercept for each domain, 256 MiB."""
 
 
-class MomentAlignedRegressor(LinearRegressor):
+@dataclass(eq=False, repr=False)
+class MomentAlignedRegressor(LinearRegressor, AlignedModel):
     r"""Ridge regression whose gradients agree across domains.
 
     Minimises the mean over domains of each domain's mean of ½(prediction − y)², plus half of `l2` times the squared
@@ -63,48 +55,16 @@ class MomentAlignedRegressor(LinearRegressor):
         array([21.])
     """
 
-    def __init__(
-        self,
-        gradient_weight: float = 1.0,
-        *,
-        l2: float | None = None,
-        scaling: str = "relative",
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-    ) -> None:
-        self.gradient_weight = gradient_weight
-        self.l2 = l2
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def _check_parameters(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
-        for name in ("gradient_weight", "tol"):
-            check_weight(name, getattr(self, name))
-        if self.l2 is not None:
-            check_weight("l2", self.l2)
-        check_count("max_iter", self.max_iter, 1)
-
-    def _fit(self, rows: FitRows) -> None:
-        unit = _unit_of_weights(self.scaling, rows.targets, rows.domains, rows.weights)
-        head = fit_least_squares(
-            rows.features,
-            rows.targets,
-            rows.domains,
-            self.gradient_weight * unit,
-            sample_weight=rows.weights,
-            l2=rows.unit_l2 if self.l2 is None else self.l2,
-            scaling=self.scaling,
-            bias=self.fit_intercept,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        self._store(head)
+    gradient_weight: float = 1.0
+    _: KW_ONLY
+    l2: float | None = None
+    scaling: str = "relative"
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    max_iter: int = 1000
 
 
+@dataclass(eq=False, repr=False)
 class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     r"""Ridge regression that leaves scikit-learn's defaults only where left-out domains give evidence for it.
 
@@ -120,43 +80,16 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
     domain's mean is higher than another's. Predictions have the mean of the intercepts. With so many domains that their
     indicator columns would take more than 256 MiB it is not tried.
 
+    Arguments and attributes are those of :class:`MomentAlignedClassifierCV`, without those of Hessians and `scale_`;
+    `tol`, `max_iter`, `coef_` and `intercept_` are those of :class:`MomentAlignedRegressor`. `scoring=None` is
+    `"neg_root_mean_squared_error"`: R² on a left-out domain mostly tells how far its mean is off.
+
     Args:
-        gradient_weights: Candidates for the weight of the gradients' spread; 0 is always tried.
-        l2_factors: Candidates for L2, times 1/n, that is alpha; 1 is always tried.
-        scoring: Name of a scikit-learn score, or a scorer. None is
-            `"neg_root_mean_squared_error"`: R² on a left-out domain mostly tells how far its mean is off.
-        rule: `"cautious"`, as above; or `"best"`: the largest score, whatever is lost elsewhere and however uncertain.
-        folds: Largest number of folds of domains; None is 10.
-        domain_intercepts: Whether a model with an intercept for each domain is a candidate.
-        scaling: `"relative"`, `"none"`, `"classes"` or `"parameters"`.
-        fit_intercept: Whether to fit an intercept; without it domains have none either.
-        tol: Largest entry of the gradient at the solution, relative to that at zero (relative scaling); ten times as
-            much for aligned fits that are only compared.
-        max_iter: Maximum number of iterations of a fit (relative scaling).
-        n_jobs: Folds that are fitted at the same time, as in scikit-learn; the result does not depend on it.
-        callback: Called after each split of the search with the number of finished splits and the total.
+        domain_intercepts: Whether a model with an intercept for each domain is a candidate; `fit_intercept=False` has
+            none either.
 
     Attributes:
-        reason_: What was chosen and why, a sentence.
-        gradient_weight_: Chosen weight of the gradients' spread.
-        l2_: Chosen L2, the weight of half the squared norm of the coefficients.
-        l2_factor_: Chosen L2 times n.
-        balanced_: Whether the loss of the chosen setting weights domains equally; if not, rows.
         domain_intercepts_: Whether the chosen model was fitted with an intercept for each domain.
-        candidates_: The settings, a dictionary each: the incumbent, the other L2s, then the weights and the intercepts
-            at the chosen one.
-        scores_: Mean score of each candidate, shape (m,); NaN where a candidate was dropped before its last fold.
-        standard_errors_: Of the gain over the incumbent, or over the chosen plain model, shape (m,).
-        outcomes_: What became of each candidate, m short texts.
-        fold_scores_: Score of each candidate on each left-out fold, shape (m, F).
-        folds_: Domains of each left-out fold.
-        coef_: Shape (d,), or (o, d) for targets of shape (n, o); of the fit on all rows.
-        intercept_: A number, or shape (o,).
-        domains_: Labels of the training domains; empty without them.
-        aligned_: Whether a weight other than 0 was chosen.
-        n_iter_: Iterations of the fit on all rows; 1 where solved directly.
-        n_features_in_: Number of features.
-        feature_names_in_: Names of the columns, where `X` had them.
 
     Example:
         >>> X, y, site = np.arange(12.0)[:, None] % 5, np.arange(12.0) % 5, np.repeat(["a", "b", "c"], 4)
@@ -165,46 +98,22 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
         (1e-06, array([10.]))
     """
 
+    gradient_weights: Sequence[float] = (1.0,)
+    l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0)
+    _: KW_ONLY
+    scoring: str | Scorer | None = None
+    rule: str = "cautious"
+    folds: int | None = None
+    domain_intercepts: bool = True
+    scaling: str = "relative"
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    callback: Callable[[int, int], None] | None = None
+
     incumbent = "Ridge"
     default_scoring = "neg_root_mean_squared_error"
-
-    def __init__(
-        self,
-        gradient_weights: Sequence[float] = (1.0,),
-        l2_factors: Sequence[float] = (0.01, 0.1, 10.0, 100.0),
-        *,
-        scoring: str | Scorer | None = None,
-        rule: str = "cautious",
-        folds: int | None = None,
-        domain_intercepts: bool = True,
-        scaling: str = "relative",
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        callback: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self.gradient_weights = gradient_weights
-        self.l2_factors = l2_factors
-        self.scoring = scoring
-        self.rule = rule
-        self.folds = folds
-        self.domain_intercepts = domain_intercepts
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.callback = callback
-
-    def _fit(self, rows: FitRows) -> None:
-        chosen = self._search(rows)
-        self.domain_intercepts_ = chosen.get("domain_intercepts", False)
-        self._store(self._path(rows, [chosen], self.tol)[0])
-
-    def _labels(self, targets: NDArray[Any]) -> NDArray[Any]:
-        labels: NDArray[Any] = targets[:, 0] if self._single else targets
-        return labels
 
     def _weights(self) -> list[tuple[float, float]]:
         weights = {0.0, *(check_weight("gradient_weights", weight) for weight in self.gradient_weights)}
@@ -219,33 +128,3 @@ class MomentAlignedRegressorCV(LinearRegressor, WeightSearch):
             return []
         plain = Setting(gradient_weight=0.0, hessian_weight=0.0, l2_factor=l2_factor, balanced=False)
         return [Setting(**plain, domain_intercepts=True)]
-
-    def _path(self, rows: FitRows, settings: Sequence[Setting], tol: float) -> list[LinearHead]:
-        width = rows.features.shape[1]
-        if settings[0].get("domain_intercepts"):
-            assert rows.domains is not None
-            rows = rows._replace(features=add_indicators(rows.features, rows.domains))
-        domains = rows.domains if settings[0]["balanced"] else None
-        unit = _unit_of_weights(self.scaling, rows.targets, domains, rows.weights)
-        heads = fit_least_squares_path(
-            rows.features,
-            rows.targets,
-            domains,
-            [setting["gradient_weight"] * unit for setting in settings],
-            sample_weight=rows.weights,
-            l2=[setting["l2_factor"] * rows.unit_l2 for setting in settings],
-            scaling=self.scaling,
-            bias=self.fit_intercept,
-            tol=tol,
-            max_iter=self.max_iter,
-        )
-        return [drop_indicators(head, width) for head in heads]
-
-
-def _unit_of_weights(scaling: str, targets: Array, codes: NDArray[np.int64] | None, weights: Array | None) -> float:
-    """Unit of relative weights: the loss of the best constant, domains weighted equally; 1 for other scalings."""
-    if scaling != "relative":
-        return 1.0
-    nothing = np.zeros((len(targets), 1))
-    fitted = fit_least_squares(nothing, targets, codes, sample_weight=weights, l2=0.0)
-    return max(fitted.objective, 0.0)

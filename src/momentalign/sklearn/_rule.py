@@ -1,10 +1,12 @@
 """Rules of the search: which step away from a model its scores on left-out rows justify."""
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import check_scoring, log_loss, make_scorer
 
 from momentalign._types import Array
 
@@ -16,6 +18,9 @@ LEAST_GAIN = POINT / 10
 
 LEAST_FOLDS = 3
 """Folds of domains without which no step is taken: with two, each is fitted on one domain alone."""
+
+Scorer = Callable[[Any, Any, Any], float]
+"""Called with a fitted estimator, features and targets."""
 
 
 class Verdict(StrEnum):
@@ -60,34 +65,42 @@ def choose_step(scores: Array, units: Array, *, tolerated: int = 0, cautious: bo
         cautious: False takes the largest mean gain, whatever the evidence.
     """
     scored = np.isfinite(scores[0])
-    gains = ((scores - scores[0]) / units)[:, scored]
-    folds = gains.shape[1]
-    if folds < LEAST_FOLDS:
-        return _step(np.full(len(scores), np.nan), np.full(len(scores), np.nan), [Verdict.UNCERTAIN] * len(scores))
-    mean = gains.mean(1)
-    with np.errstate(over="ignore"):  # gains over a fit without an error
-        errors: Array = gains.std(1, ddof=1) / np.sqrt(folds)
-    outcomes, loses = [], Verdict.LOSES_OFTEN if tolerated else Verdict.LOSES
-    for candidate, lost in enumerate(lose_too_often(scores[:, scored], units[scored], tolerated)):
-        dropped = lost or not np.isfinite(mean[candidate])
-        if not cautious:
-            outcomes.append(Verdict.SMALLER)
-        elif dropped:
-            outcomes.append(loses)
-        elif mean[candidate] <= errors[candidate]:
-            outcomes.append(Verdict.UNCERTAIN)
-        else:
-            outcomes.append(Verdict.SMALLER if mean[candidate] >= LEAST_GAIN else Verdict.LITTLE)
-    return _step(mean, errors, outcomes)
-
-
-def _step(gains: Array, errors: Array, outcomes: list[Verdict]) -> Choice:
-    """The largest gain above 0 among the candidates that may be taken."""
+    scores, units = scores[:, scored], units[scored]
+    gains = errors = np.full(len(scores), np.nan)
+    outcomes = [Verdict.UNCERTAIN] * len(scores)
+    if scored.sum() >= LEAST_FOLDS:
+        changes = (scores - scores[0]) / units
+        gains = changes.mean(1)
+        with np.errstate(over="ignore"):  # gains over a fit without an error
+            errors = changes.std(1, ddof=1) / np.sqrt(len(units))
+        lost = lose_too_often(scores, units, tolerated) | ~np.isfinite(gains)
+        reasons = np.select([lost, gains <= errors, gains < LEAST_GAIN], [1, 2, 3], 0) * cautious
+        loses = Verdict.LOSES_OFTEN if tolerated else Verdict.LOSES
+        outcomes = [(Verdict.SMALLER, loses, Verdict.UNCERTAIN, Verdict.LITTLE)[reason] for reason in reasons]
     outcomes[0] = Verdict.REFERENCE
-    ranked = np.array(
-        [gain if outcome is Verdict.SMALLER else 0.0 for gain, outcome in zip(gains, outcomes, strict=True)]
-    )
+    ranked = np.where([outcome is Verdict.SMALLER for outcome in outcomes], gains, 0.0)
     candidate = int((ranked > ranked.max() - 1e-12).argmax())
     if candidate:
         outcomes[candidate] = Verdict.CHOSEN
     return Choice(candidate, gains, errors, outcomes)
+
+
+def find_scorer(estimator: Any, scoring: str | Scorer) -> Scorer:
+    """The scorer of a name that scikit-learn knows, or the scorer itself."""
+    if scoring == "neg_log_loss":  # classes that the left-out rows do not have are counted as well
+        options = {"labels": getattr(estimator, "classes_", None), "response_method": "predict_proba"}
+        likelihood: Scorer = make_scorer(log_loss, greater_is_better=False, **options)
+        return likelihood
+    scorer: Scorer = check_scoring(estimator, scoring=scoring)
+    return scorer
+
+
+def is_error(scorer: Scorer) -> bool:
+    """Whether scores are errors or losses with their sign reversed."""
+    return getattr(scorer, "_sign", 1) < 0
+
+
+def gain_units(scorer: Scorer, reference: Array) -> Array:
+    """Unit of gains on each fold (F,): 1, or the reference's error where scores are errors."""
+    units: Array = np.maximum(np.abs(reference), np.finfo(np.float64).tiny)
+    return units if is_error(scorer) else np.ones_like(reference)

@@ -1,6 +1,5 @@
 """Jobs that any process can execute, one run each, and the interface of the engines."""
 
-import shutil
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -130,8 +129,6 @@ def _try(job: Job, progress: Callable[[float], None]) -> tuple[RunState, str | N
             return RunState.DISK_FULL, describe_error(error)
         record_failure(job.folder, job.config, job.domains, describe_error(error))
         return RunState.FAILED, describe_error(error)
-    if not job.keep_weights:
-        shutil.rmtree(job.folder / "checkpoint", ignore_errors=True)
     return RunState.FINISHED, None
 
 
@@ -143,7 +140,7 @@ def _run(job: Job, progress: Callable[[float], None]) -> None:
     if job.config.setting == "probe":
         from momentalign.probing import run_probe
 
-        run_probe(job.config, job.folder, progress=report)
+        run_probe(job.config, job.folder, progress=report, save=job.keep_weights)
     elif job.config.algorithm in PLAIN_MODELS:
         run_plain(job.config, job.folder, root=job.root, train_accuracy=job.train_accuracy)
     else:
@@ -154,6 +151,7 @@ def _run(job: Job, progress: Callable[[float], None]) -> None:
             accelerator=job.accelerator,
             skip_bad_files=job.skip_bad_files,
             train_accuracy=job.train_accuracy,
+            save=job.keep_weights,
             # As many readers as the engine gave this process cores.
             workers=min(_MOST_READERS, torch.get_num_threads()),
             progress=lambda at: report(at.done, at.steps),

@@ -134,7 +134,7 @@ def make_plan(
         models = list(PLAIN_MODELS) if baselines and is_table else named
         # First: they take a second, and an interrupted sweep has something to compare with.
         for trial, test, model in itertools.product(range(trials), tests, models):
-            config = make_plain_config(dataset, model, test_domains=test, trial=trial, root=root, **fitted)
+            config = make_plain_config(dataset, model, test_domains=test, trial=trial, root=root, loaded=data, **fitted)
             builder.add(config, data.names, wanted)
         for trial, number, test, algorithm in itertools.product(range(trials), range(hparams), tests, algorithms):
             config = make_config(
@@ -145,6 +145,7 @@ def make_plan(
                 hparams_seed=number,
                 hparams=overrides,
                 root=root,
+                loaded=data,
                 **options,
             )
             builder.add(config, data.names, wanted)

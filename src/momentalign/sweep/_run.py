@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from momentalign._files import DiskFullError, recover_folder
+from momentalign._files import DiskFullError
 from momentalign.runs import (
     Claims,
     RunConfig,
@@ -172,7 +172,6 @@ class _Driver:
         if not self.claims.acquire(job.name):
             return None
         # Under the lock: another sweep may be replacing the folder, or may have just finished the run.
-        recover_folder(job.folder)
         status, error = run_state(job.folder, job.config, self.stamps[job.config.dataset])
         if _is_left(status, self.retry_failed):
             if status is RunState.DAMAGED:

@@ -18,7 +18,6 @@ from momentalign.tables._files import (
     read_parquet_metadata,
 )
 from momentalign.tables._labels import encode_classes, encode_targets, label_names
-from momentalign.tables._sizes import open_npz
 from momentalign.tables._table import Table, check_columns, read_table
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ __all__ = [
     "is_model_folder",
     "label_names",
     "measure_groups",
-    "open_npz",
     "plan_diagnosis",
     "plan_probe",
     "predict_file",

@@ -1,4 +1,4 @@
-"""Read CSV files, plain or gzipped, after checks that pandas lacks or reports unclearly."""
+"""Read CSV files, plain or gzipped, after checks of the header that pandas lacks or reports unclearly."""
 
 import codecs
 import csv
@@ -7,19 +7,13 @@ import io
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from momentalign._format import format_size
 from momentalign._table_spec import is_tsv
 
-_LONGEST_HEADER = 1 << 26
-_CHUNK = 1 << 20
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_MOST_EXPANDED = 2**28
-_MOST_RATIO = 200
-"""A gzip file may expand to `_MOST_EXPANDED` bytes, or to this many times its size: ten times what tables do."""
 
 
 class Dialect(NamedTuple):
@@ -49,7 +43,7 @@ class Dialect(NamedTuple):
 def csv_header(path: Path, dialect: Dialect) -> list[str] | None:
     """Column names from the first line; None if a name contains a line break."""
     try:
-        header = next((text for line in _blocks(path, dialect.encoding) if (text := line.strip("\r\n"))), "")
+        header = _first_line(path, dialect)
     except UnicodeError:
         raise _not_text(dialect, path) from None
     names = _header_names(header, dialect)
@@ -60,11 +54,13 @@ def csv_header(path: Path, dialect: Dialect) -> list[str] | None:
 
 def csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Iterable[str], dialect: Dialect) -> Any:
     """Read a file; see :func:`read_frame`."""
-    _check_text(path, dialect)
     try:
+        _header_names(_first_line(path, dialect), dialect)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             frame = pandas.read_csv(path, index_col=False, **dialect._asdict())
+    except UnicodeError:
+        raise _not_text(dialect, path) from None
     except pandas.errors.ParserWarning:
         raise ValueError("its rows should have as many values as there are column names, but have more.") from None
     except pandas.errors.ParserError as error:
@@ -92,25 +88,6 @@ def csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Ite
     return frame
 
 
-def _check_text(path: Path, dialect: Dialect) -> None:
-    """Refuse binary files, missing or duplicate column names, wrong separators and gzip bombs."""
-    packed = path.stat().st_size if path.suffix.lower() == ".gz" else None
-    header, size = "", 0
-    try:
-        for block in _blocks(path, dialect.encoding):
-            header, size = header or block.strip("\r\n"), size + len(block)
-            if "\0" in block:
-                raise _not_text(dialect)
-            if packed is not None and size > max(_MOST_EXPANDED, _MOST_RATIO * packed):
-                raise ValueError(
-                    f"it expands to more than {format_size(size)}, {size / packed:.0f} times its size. If that is "
-                    "right, unpack it with gunzip first."
-                )
-    except UnicodeError:
-        raise _not_text(dialect, path) from None
-    _header_names(header, dialect)
-
-
 def _header_names(header: str, dialect: Dialect) -> list[str]:
     """Column names; checks that they are unique and separated as the dialect says."""
     if not header.strip():
@@ -131,16 +108,10 @@ def _header_names(header: str, dialect: Dialect) -> list[str]:
     return names
 
 
-def _blocks(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the lines of a file up to the first that is not blank, then blocks of characters."""
-    with io.TextIOWrapper(_open_bytes(path), encoding=encoding) as text:
-        for line in iter(lambda: text.readline(_LONGEST_HEADER), ""):
-            if len(line) == _LONGEST_HEADER:
-                raise ValueError("its first line should hold column names, but does not end. Save the table again.")
-            yield line
-            if line.strip("\r\n"):
-                break
-        yield from iter(lambda: text.read(_CHUNK), "")
+def _first_line(path: Path, dialect: Dialect) -> str:
+    """The first line that is not blank."""
+    with io.TextIOWrapper(_open_bytes(path), encoding=dialect.encoding) as text:
+        return next((line.strip("\r\n") for line in text if line.strip("\r\n")), "")
 
 
 def _open_bytes(path: Path) -> Any:

@@ -15,7 +15,6 @@ from momentalign._format import join_ends, join_names, suggest
 from momentalign._json import parse_json
 from momentalign._table_spec import TABLE_SUFFIXES, is_table
 from momentalign.tables._csv_files import Dialect, check_unique, csv_frame, csv_header
-from momentalign.tables._sizes import check_parquet_size, open_npz
 
 METADATA_KEY = "momentalign"
 """Key of a parquet file's metadata, and name of an npz file's array, that hold what `embed` stores as JSON."""
@@ -122,7 +121,6 @@ class MissingColumnError(ValueError):
 
 def _parquet_frame(pandas: Any, path: Path) -> Any:
     check_unique(importlib.import_module("pyarrow.parquet").read_schema(path).names)
-    check_parquet_size(path)
     frame = pandas.read_parquet(path)
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
@@ -142,10 +140,10 @@ def _texts(names: Any, key: str) -> list[str]:
 def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not an npz archive.")
-    with open_npz(path) as arrays:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         X = arrays.get("X")
         if X is None or X.ndim != 2:
-            raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.names) or 'nothing'}.")
+            raise ValueError(f"it should have a matrix 'X', but has {', '.join(arrays.files) or 'nothing'}.")
         if X.dtype.kind not in "biuf":
             raise ValueError(f"its matrix 'X' should hold numbers, but holds {X.dtype}.")
         X = X.astype(np.float32 if X.dtype.itemsize <= 4 else np.float64)
@@ -164,7 +162,7 @@ def _npz_frame(pandas: Any, path: Path, columns: Iterable[str]) -> Any:
                     names[name] = [str(label) for label in labels]
                     break
         frame = pandas.concat([frame, pandas.DataFrame(taken, index=frame.index)], axis=1)
-        frame.attrs = {"names": names, "arrays": arrays.names}
+        frame.attrs = {"names": names, "arrays": arrays.files}
     return frame
 
 

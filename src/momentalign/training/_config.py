@@ -36,6 +36,7 @@ def make_config(
     preset: str = "auto",
     augment: str = "auto",
     root: str | Path | None = None,
+    loaded: DomainDataset | None = None,
 ) -> RunConfig:
     """Make a configuration: defaults resolved, hyper-parameters drawn, names checked against the data set.
 
@@ -65,6 +66,7 @@ def make_config(
         augment: Augmentation of images: "domainbed", "no-flip", "none", or "auto" for DomainBed's, without flips where
             the classes are named like digits or letters.
         root: Data folder.
+        loaded: The data set of that name or path, where it has been loaded already.
 
     Raises:
         ValueError: A name that does not exist, or a number out of range.
@@ -74,7 +76,8 @@ def make_config(
             raise ValueError(f"'{name}' should be below 2^63, but is {seed}.")
     if isinstance(dataset, str) and dataset not in dataset_names():
         dataset = resolve_spec(dataset)
-    data = facts_of(dataset) if isinstance(dataset, DomainDataset) else load_facts(dataset, root)
+    own = dataset if isinstance(dataset, DomainDataset) else loaded
+    data = load_facts(str(dataset), root) if own is None else facts_of(own)
     if data.is_regression:
         raise ValueError(
             f"Training needs classes, but the targets of {data.name} are numbers. Use 'momentalign probe'."

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset
 
 from momentalign.data import DomainDataset, dataset_names, load_dataset
-from momentalign.encoders import DecodedImages, PixelPreprocessing, Preprocessing, read_rows
+from momentalign.encoders import DecodedImages, Preprocessing, read_rows
 from momentalign.runs import RunConfig
 
 IMAGE_BYTES = 4 * 2**30
@@ -157,7 +157,7 @@ def _open(data: DomainDataset, preprocessing: Preprocessing, device: torch.devic
     if not opened:
         raise ValueError(f"{data.name} should have rows, but has none.")
     images = [part for part in opened if isinstance(part, DecodedImages)]
-    if _fits(images, device, small=isinstance(preprocessing, PixelPreprocessing)):
+    if _fits(images, device, small=preprocessing.is_small):
         opened = [part.load() if isinstance(part, DecodedImages) else part for part in opened]
     raw: Tensor | Dataset[Tensor]
     raw = torch.cat(opened).to(device) if isinstance(opened[0], Tensor) else ConcatDataset(opened)

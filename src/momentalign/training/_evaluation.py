@@ -12,8 +12,9 @@ from momentalign._format import join_first
 from momentalign._table_spec import inherit_spec, split_spec
 from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
-from momentalign.encoders import TablePreprocessing
+from momentalign.encoders import Preprocessing
 from momentalign.runs import read_run
+from momentalign.tables import is_model_folder
 from momentalign.training._accuracy_records import accuracy_records
 from momentalign.training._data import DatasetRows, open_rows
 from momentalign.training._evaluator import predict_rows
@@ -72,7 +73,7 @@ def evaluate(
     Returns:
         The scores: every split of every domain, every domain as a whole, all rows, then groups.
     """
-    if (Path(folder) / "model.json").exists() and not (Path(folder) / "run.json").exists():
+    if is_model_folder(Path(folder)):
         raise ValueError(
             f"{folder} should be the folder of a run ('momentalign train'), but holds a model of 'momentalign probe'. "
             "Use momentalign.tables.score_file, or the command 'momentalign evaluate'."
@@ -89,8 +90,7 @@ def evaluate(
         )
     data = _with_classes_of(model, dataset)
     rows = open_rows(data, model.preprocessing, torch.device(device))
-    if isinstance(model.preprocessing, TablePreprocessing):
-        _warn_missing_values(data, model.preprocessing)
+    _warn_missing_values(data, model.preprocessing)
     predicted = torch.zeros(len(rows), dtype=torch.long)
     probabilities = torch.zeros(len(rows) if data.group_names is not None else 0, data.num_classes)
     done = 0
@@ -110,7 +110,7 @@ def evaluate(
     return _scores(data, rows, predicted, probabilities)
 
 
-def _warn_missing_values(data: DomainDataset, preprocessing: TablePreprocessing) -> None:
+def _warn_missing_values(data: DomainDataset, preprocessing: Preprocessing) -> None:
     """Warn about values of a table that are missing or unknown to the run."""
     parts = [rows.inputs for splits in data.domains.values() for rows in splits.values() if len(rows)]
     tables = [part for part in parts if isinstance(part, TableRows)]

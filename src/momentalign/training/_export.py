@@ -17,20 +17,11 @@ from torch.export import ExportedProgram
 
 from momentalign._extras import require
 from momentalign._files import atomic_write
-from momentalign.encoders import (
-    ImagePreprocessing,
-    Preprocessing,
-    TablePreprocessing,
-    TensorPreprocessing,
-    TextPreprocessing,
-)
+from momentalign.encoders import Preprocessing
 from momentalign.training._predictor import Predictor, load_run
 
 EXPORT_KINDS = (".pt2", ".onnx")
 """Endings of the files that :func:`export_model` writes."""
-
-_FREE = 28
-"""Length of a side that the encoder does not fix, in the examples for tracing."""
 
 _TOLERANCE = 1e-3
 
@@ -55,10 +46,10 @@ def export_model(run: str | Path | Predictor, path: str | Path) -> Predictor:
     path = Path(path)
     check_kind(path)
     model = run if isinstance(run, Predictor) else load_run(run)
-    traced, other = (example_rows(model.preprocessing, number) for number in (4, 7))
+    traced, other = map(model.preprocessing.example, (4, 7))
     with torch.no_grad(), _quiet():
         expected = model(other).numpy()  # first, or preprocessing would cache the tracer's tensors
-        program = torch.export.export(model, (traced,), dynamic_shapes=(_free_sides(traced, model.preprocessing),))
+        program = torch.export.export(model, (traced,), dynamic_shapes=(_free_sides(model.preprocessing),))
         content, found = (_to_pt2 if path.suffix == ".pt2" else _to_onnx)(program, model.classes, other)
     difference = float(np.abs(found - expected).max())
     if not difference <= _TOLERANCE * (1 + float(np.abs(expected).max())):
@@ -76,25 +67,10 @@ def check_kind(path: Path) -> None:
             require(module, "ONNX files need", extra="onnx", alternative=", or write a .pt2 file")
 
 
-def example_rows(preprocessing: Preprocessing, number: int) -> Tensor:
-    """Random raw rows in the shape and type of a network's inputs."""
-    generator = torch.Generator().manual_seed(0)
-    if isinstance(preprocessing, ImagePreprocessing):
-        sides = number, 3, preprocessing.size, preprocessing.size
-        return torch.randint(256, sides, generator=generator, dtype=torch.uint8)
-    if isinstance(preprocessing, TextPreprocessing):
-        return torch.ones(number, 3, preprocessing.length, dtype=torch.int32)
-    if isinstance(preprocessing, TablePreprocessing):
-        return preprocessing.open(torch.randn(number, preprocessing.width, generator=generator))
-    if isinstance(preprocessing, TensorPreprocessing):
-        return torch.rand(number, *(side or _FREE for side in preprocessing.shape), generator=generator)
-    raise ValueError(f"Rows for {type(preprocessing).__name__} are unknown here: export the network with torch.export.")
-
-
-def _free_sides(rows: Tensor, preprocessing: Preprocessing) -> dict[int, Any]:
+def _free_sides(preprocessing: Preprocessing) -> dict[int, Any]:
     """Dynamic dimensions: the number of rows, and the sides that the encoder does not fix."""
-    shape = preprocessing.shape if isinstance(preprocessing, TensorPreprocessing) else rows.shape[1:]
-    return dict.fromkeys([0, *(k for k, side in enumerate(shape, 1) if side is None)], torch.export.Dim.DYNAMIC)
+    free = [k for k, side in enumerate(preprocessing.shape, 1) if side is None]
+    return dict.fromkeys([0, *free], torch.export.Dim.DYNAMIC)
 
 
 def _to_pt2(program: ExportedProgram, classes: Sequence[str], rows: Tensor) -> tuple[bytes, NDArray[Any]]:

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from momentalign._seeds import seed_hash
 from momentalign.algorithms import Algorithm, Network, WeightAverage, find_algorithm
 from momentalign.data import DomainDataset
-from momentalign.encoders import Encoder, ImagePreprocessing, build_encoder
+from momentalign.encoders import Encoder, build_encoder
 from momentalign.penalties import DomainPenalty
 from momentalign.runs import RunConfig
 
@@ -22,8 +22,7 @@ def build_algorithm(config: RunConfig, data: DomainDataset, root: str | Path | N
     split = data.training_split
     rows = [data.domains[name][split] for name in training_domains(config, data) if split in data.domains[name]]
     encoder = build_encoder(config.encoder, data, rows, root=root)
-    if isinstance(encoder.preprocessing, ImagePreprocessing):
-        encoder.preprocessing.augmentation = config.augment
+    encoder.preprocessing.augmentation = config.augment
     network = Network(encoder, encoder.num_features, data.num_classes, config.hparams["dropout"])
     number = 1 if config.pool else len(training_domains(config, data))
     algorithm = find_algorithm(config.algorithm).build(network, number, config.hparams)

@@ -62,7 +62,7 @@ class Options:
 
     Args:
         root: The data folder.
-        save: Whether to write weights: to resume from, and at the end.
+        save: Whether a finished run keeps its weights.
         keep: Which record's weights a finished run saves: "last", or the best one by "training-domain" or
             "extrapolated" selection, or by "worst-group", the worst group of the validation rows; of averaged weights
             where the run has an average.
@@ -113,7 +113,7 @@ class Options:
 
     def saves(self, config: RunConfig, step: int, age: float) -> bool:
         """Whether to write a checkpoint after the record of a step; `age` of the last one in seconds."""
-        if not self.save or step == config.steps - 1:  # the finished model follows
+        if step == config.steps - 1:  # the finished model follows
             return False
         if self.checkpoint_every is None:
             return age >= CHECKPOINT_SECONDS

@@ -8,20 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from momentalign._errors import first_line
-from momentalign._saved import read_model
+from momentalign._model_file import MODEL
 from momentalign.algorithms import Network
-from momentalign.data import ImageFiles, Items, TableRows, Texts
-from momentalign.encoders import (
-    ImagePreprocessing,
-    PixelPreprocessing,
-    Preprocessing,
-    TablePreprocessing,
-    TextPreprocessing,
-    encoder_from_config,
-    preprocessing_from_config,
-)
+from momentalign.data import Items
+from momentalign.encoders import Preprocessing, encoder_from_config, preprocessing_from_config
 from momentalign.runs import read_run
 from momentalign.tables import TableModel, is_model_folder
+from momentalign.training._checkpoint import read_weights
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
@@ -86,7 +79,9 @@ class Predictor(nn.Module):
             raise TypeError(f"'inputs' should be a list, but is one string or path. Write [{str(inputs)!r}].")
         if not len(inputs):
             return []
-        raw = self.preprocessing.open(self._items(inputs))
+        raw = self.preprocessing.open(
+            inputs if isinstance(inputs, Tensor | Items) else self.preprocessing.coerce(inputs)
+        )
         device = next(self.parameters()).device
         rows = DatasetRows(raw, torch.zeros(len(inputs), dtype=torch.long, device=device), None, {})
         names: list[str] = []
@@ -94,24 +89,6 @@ class Predictor(nn.Module):
             read = raw[indices] if isinstance(raw, Tensor) else next(rows.read([indices], 0))[1]
             names += [self.classes[k] for k in self(read.to(device)).argmax(1).tolist()]
         return names
-
-    def _items(self, inputs: Any) -> Tensor | Items:
-        if isinstance(inputs, Tensor | Items):
-            return inputs
-        if isinstance(self.preprocessing, TablePreprocessing):
-            if not hasattr(inputs, "columns"):
-                raise TypeError(f"'inputs' should be a data frame for this model, but is a {type(inputs).__name__}.")
-            return TableRows(inputs)
-        if isinstance(self.preprocessing, ImagePreprocessing | PixelPreprocessing):
-            if not all(isinstance(path, str | Path) for path in inputs):
-                raise TypeError("'inputs' should be paths of images or a tensor of bytes (n, 3, height, width).")
-            paths = [Path(path).absolute() for path in inputs]
-            return ImageFiles(paths, Path(paths[0].anchor if paths else "/"))
-        if isinstance(self.preprocessing, TextPreprocessing):
-            if not all(isinstance(text, str) for text in inputs):
-                raise TypeError("'inputs' should be sentences, or a tensor of tokens (n, 3, length).")
-            return Texts(list(inputs))
-        raise TypeError(f"'inputs' should be a tensor for this model, but is a {type(inputs).__name__}.")
 
 
 def load_model(folder: str | Path) -> Predictor | TableModel:
@@ -133,10 +110,10 @@ def is_linear_model(folder: str | Path) -> bool:
         return bool(read_run(folder)["config"].get("setting") == "probe")
     if is_model_folder(folder):
         return True
-    found = "is a file" if folder.is_file() else "has neither run.json nor model.json"
+    found = "is a file" if folder.is_file() else f"has neither run.json nor {MODEL}"
     if not folder.exists():
         found = "does not exist"
-    elif inner := sorted({path.parent for name in ("run.json", "model.json") for path in folder.glob(f"*/{name}")}):
+    elif inner := sorted({path.parent for name in ("run.json", MODEL) for path in folder.glob(f"*/{name}")}):
         found = f"is the parent of {len(inner)} such. Name one of them, for instance {inner[0]}"
     raise ValueError(
         f"{folder} should be the folder of a run ('momentalign train') or of a model ('momentalign probe'), but "
@@ -158,7 +135,7 @@ def load_run(folder: str | Path) -> Predictor:
     """
     folder = Path(folder)
     read_run(folder)
-    description, weights = read_model(folder)
+    description, weights = read_weights(folder)
     try:
         encoder = encoder_from_config(description["encoder"])
         preprocessing = preprocessing_from_config(description["preprocessing"])
