@@ -6,7 +6,6 @@ import pytest
 import typer.main
 
 from momentalign import cli
-from momentalign.cli._options import parse_settings
 
 COMMANDS: Any = typer.main.get_group(cli.app).commands
 
@@ -36,13 +35,3 @@ def test_messages_name_options_as_they_are_typed(message: str, named: str) -> No
 
 def test_switches_are_named_by_their_first_form() -> None:
     assert COMMANDS["train"].name_options("'train_accuracy' should be on.") == "'--train-accuracy' should be on."
-
-
-def test_settings_that_are_no_plain_json_are_text() -> None:
-    deep = 100_000 * "["
-    assert parse_settings([f"a={deep}", "b=1e-3", "c=[1, 2]", "d=\udcff"]) == {
-        "a": deep,
-        "b": 1e-3,
-        "c": [1, 2],
-        "d": "\udcff",
-    }

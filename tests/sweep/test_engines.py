@@ -151,7 +151,7 @@ def test_a_full_disk_stops_the_sweep_and_fails_no_run(sweep):
 
 def test_weights_need_not_stay(sweep):
     plan = plan_of()
-    sweep(plan, keep_weights=False)
+    sweep(plan, save=False)
     assert {path.name for path in (sweep.out / plan.runs[0].hash()).iterdir()} == {"records.jsonl", "run.json"}
 
 

@@ -161,7 +161,7 @@ def sweep(
             print_lines(console, dict.fromkeys(augmentation_note(run, augment) for run in plan.all_runs))
         executor = make_engine(engine, out, jobs=jobs, device=device, per_gpu=per_gpu, address=address, cpus=cpus)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": skip_bad_files}
-        options |= {"keep_weights": weights, "train_accuracy": train_accuracy}
+        options |= {"save": weights, "train_accuracy": train_accuracy}
         tally = run_plan(console, plan, executor, out, dry_run=dry_run, **options)
     if tally is not None:
         _print_results(console, plan, out, tally, reach=reach, retried=retry_failed)

@@ -2,10 +2,10 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -31,20 +31,14 @@ class Job:
         folder: Its absolute path.
         domains: Names of the data set's domains.
         accelerator: "cpu" or "cuda".
-        root: Data folder.
-        keep_weights: Whether the finished run keeps its weights.
-        skip_bad_files: Skip images that cannot be decoded.
-        train_accuracy: Whether records have the accuracy on the rows that are trained on.
+        options: Of :class:`momentalign.training.Options`: root, save, skip_bad_files, train_accuracy.
     """
 
     config: RunConfig
     folder: Path
     domains: tuple[str, ...]
     accelerator: str = "cpu"
-    root: str | Path | None = None
-    keep_weights: bool = True
-    skip_bad_files: bool = False
-    train_accuracy: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -140,19 +134,17 @@ def _run(job: Job, progress: Callable[[float], None]) -> None:
     if job.config.setting == "probe":
         from momentalign.probing import run_probe
 
-        run_probe(job.config, job.folder, progress=report, save=job.keep_weights)
+        run_probe(job.config, job.folder, progress=report, save=job.options.get("save", True))
     elif job.config.algorithm in PLAIN_MODELS:
-        run_plain(job.config, job.folder, root=job.root, train_accuracy=job.train_accuracy)
+        own = {name: job.options[name] for name in ("root", "train_accuracy") if name in job.options}
+        run_plain(job.config, job.folder, **own)
     else:
         run(
             job.config,
             job.folder,
-            root=job.root,
             accelerator=job.accelerator,
-            skip_bad_files=job.skip_bad_files,
-            train_accuracy=job.train_accuracy,
-            save=job.keep_weights,
             # As many readers as the engine gave this process cores.
             workers=min(_MOST_READERS, torch.get_num_threads()),
             progress=lambda at: report(at.done, at.steps),
+            **job.options,
         )

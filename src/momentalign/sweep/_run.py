@@ -102,7 +102,7 @@ def run_sweep(
         engine: Executes the runs; it is left open.
         retry_failed: Repeat failed runs.
         progress: Called after every event.
-        **options: Of :class:`Job`: root, keep_weights, skip_bad_files, train_accuracy.
+        **options: Of :class:`momentalign.training.Options`: root, save, skip_bad_files, train_accuracy.
 
     Raises:
         DiskFullError: The disk is full. Finished work is kept; the same call resumes.
@@ -165,7 +165,7 @@ class _Driver:
 
     def _job(self, config: RunConfig) -> Job:
         folder, domains = self.out / config.hash(), self.plan.domains[config.dataset]
-        return Job(config, folder, domains, self.engine.accelerator, **self.options)
+        return Job(config, folder, domains, self.engine.accelerator, self.options)
 
     def _start(self, job: Job) -> bool | None:
         """Start a run; False if there is nothing to do, None if another sweep holds it."""
