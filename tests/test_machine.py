@@ -36,6 +36,18 @@ def test_step_of_the_probe_runs(trapping: tuple[Path, Path], monkeypatch: pytest
     assert _machine._survives_bfloat16(sys.executable, "AVX2", trapping[1])
 
 
+def test_cores_are_those_of_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # as joblib takes the quota of a container into account
+    assert _machine.available_cores() == 1
+
+
+def test_memory_is_what_a_container_has_left(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemAvailable: 9 kB\n")
+    for name, number in (("memory.max", "5000"), ("memory.current", "3000")):
+        (tmp_path / name).write_text(number)
+    assert _machine.available_memory(tmp_path / "meminfo", tmp_path / "memory.max") == 2000
+
+
 def test_training_names_the_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("momentalign.training._devices.cpu_bfloat16_works", lambda: False)
     config = make_config("colored-digits", test_domains=["-90%"], steps=1, precision="bf16")

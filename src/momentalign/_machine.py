@@ -22,10 +22,10 @@ loss.backward()
 
 def available_cores() -> int:
     """Number of cores that this process may use; in a container perhaps fewer than the machine has."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS and Windows
-        return os.cpu_count() or 1
+    import joblib  # type: ignore[import-untyped]  # knows the quota of a container
+
+    number: int = joblib.cpu_count()
+    return number
 
 
 def available_memory(meminfo: Path = Path("/proc/meminfo"), limit: Path = _MEMORY_LIMIT) -> int | None:
@@ -35,7 +35,7 @@ def available_memory(meminfo: Path = Path("/proc/meminfo"), limit: Path = _MEMOR
         line = next(line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:"))
         found.append(1024 * int(line.split()[1]))
     with suppress(OSError, ValueError):  # no container, or "max"
-        found.append(int(limit.read_text()))
+        found.append(int(limit.read_text()) - int(limit.with_name("memory.current").read_text()))
     if not found:
         with suppress(AttributeError, ValueError, OSError):  # Windows
             found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
