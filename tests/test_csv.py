@@ -44,8 +44,3 @@ def test_line_ends_in_names_are_quoted() -> None:
 def test_columns_of_one_name() -> None:
     frame = pd.DataFrame([["=a", 1]], columns=["x", "x"])
     assert frame_csv(frame) == "x,x\n'=a,1\n"
-
-
-def test_names_of_files_that_are_not_utf_8() -> None:
-    assert csv_text([["caf\udce9"]]) == "caf\\udce9\n"
-    assert frame_csv(pd.DataFrame({"file": ["caf\udce9"]}, dtype=object)) == "file\ncaf\\udce9\n"

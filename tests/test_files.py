@@ -3,21 +3,15 @@
 import os
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from momentalign._files import (
     atomic_file,
-    atomic_folder,
     atomic_write,
-    file_in,
-    last_complete,
     new_folder,
     remove_folder,
-    remove_leftovers,
-    replace_files,
 )
 from momentalign._outputs import check_output, write_output
 
@@ -164,89 +158,14 @@ def test_a_new_folder_leaves_its_neighbours_alone(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not empty"), new_folder(path) as new:
         (new / "b").write_text("b")
     assert content_of(path) == {"a": "a"}
+    with new_folder(path, replace=True) as new:
+        (new / "b").write_text("b")
+    assert content_of(path) == {"b": "b"}
     assert {entry.name for entry in tmp_path.iterdir()} == {"set", "set.old"}
-
-
-def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-
-    def write(*names: str, fail: bool = False) -> None:
-        with atomic_folder(path) as new:
-            for name in names:
-                (new / name).write_text(name)
-            if fail:
-                raise KeyboardInterrupt
-
-    write("a", "b")
-    assert content_of(path) == {"a": "a", "b": "b"}
-    with pytest.raises(KeyboardInterrupt):
-        write("c", fail=True)
-    assert content_of(path) == {"a": "a", "b": "b"}
-    path.rename(tmp_path / "folder.old")  # a kill between the two renames
-    assert content_of(last_complete(path)) == {"a": "a", "b": "b"}
-    with pytest.raises(KeyboardInterrupt):
-        write("c", fail=True)
-    assert content_of(path) == {"a": "a", "b": "b"}
-    write("c")
-    assert content_of(path) == {"c": "c"}
-    assert list(tmp_path.iterdir()) == [path]
 
 
 class KilledError(BaseException):
     pass
-
-
-CALLS = ("mkdir", "rename", "replace", "rmdir")
-
-
-@pytest.mark.parametrize("number", range(6))
-def test_files_are_replaced_together_whenever_a_kill_comes(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write(text: str) -> None:
-        with replace_files(tmp_path) as new:
-            for name in ("model", "weights"):
-                (new / name).write_text(text)
-
-    write("old")
-    (tmp_path / "notes").write_text("mine")
-    calls = 0
-
-    def killed_at(name: str):
-        real = getattr(Path, name)
-
-        def call(self: Path, *arguments: object, **options: object) -> object:
-            nonlocal calls
-            calls += 1
-            if calls > number:
-                raise KilledError
-            return real(self, *arguments, **options)
-
-        return call
-
-    with monkeypatch.context() as patch:
-        for name in CALLS:
-            patch.setattr(Path, name, killed_at(name))
-        patch.setattr("shutil.rmtree", lambda *_, **__: None)  # a kill does not tidy up
-        with pytest.raises(KilledError):
-            write("new")
-    found = {file_in(tmp_path, name).read_text() for name in ("model", "weights")}
-    assert found == ({"old"} if number < 3 else {"new"})  # mkdir twice, and the rename that counts
-    write("newest")
-    remove_leftovers(tmp_path, "staged")
-    assert content_of(tmp_path) == {"model": "newest", "weights": "newest", "notes": "mine"}
-
-
-def test_writers_of_the_same_files_at_once_do_not_mix(tmp_path: Path) -> None:
-    def write(text: str) -> None:
-        for _ in range(5):
-            with replace_files(tmp_path) as new:
-                for name in ("model", "weights"):
-                    (new / name).write_text(text)
-
-    at_once(write, "0123")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "weights"]
-    assert len(set(content_of(tmp_path).values())) == 1
 
 
 def test_old_temporary_files_of_ours_are_removed_by_the_next_write(tmp_path: Path) -> None:
@@ -308,21 +227,15 @@ def test_content_is_on_disk_before_it_has_its_name(tmp_path: Path, done: list[st
     assert done[1:] == ["rename", tmp_path.name]
 
 
-@pytest.mark.parametrize("writer", [new_folder, atomic_folder, replace_files])
-def test_files_of_a_folder_are_on_disk_before_it_has_its_name(
-    writer: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path, done: list[str]
-) -> None:
-    with writer(tmp_path / "out") as new:
-        expected = ["a.txt", new.name]
-        (new / "a.txt").write_text("a")
-        if writer is not replace_files:  # which takes files only
-            (new / "inner").mkdir()
-            (new / "inner" / "b.txt").write_text("b")
-            expected += ["inner", "b.txt"]
+def test_files_of_a_folder_are_on_disk_before_it_has_its_name(tmp_path: Path, done: list[str]) -> None:
+    with new_folder(tmp_path / "out") as new:
+        (new / "inner").mkdir()
+        for name in ("a.txt", "inner/b.txt"):
+            (new / name).write_text("a")
+        expected = sorted(["a.txt", "b.txt", "inner", new.name])
         done.clear()
-    assert sorted(done[: done.index("rename")]) == sorted(expected)
-    assert done[-1] == ("out" if writer is replace_files else tmp_path.name)
-    assert (tmp_path / "out" / "a.txt").read_text() == "a"
+    assert sorted(done[: done.index("rename")]) == expected
+    assert done[-1] == tmp_path.name
 
 
 def test_an_output_makes_its_folder(tmp_path: Path) -> None:

@@ -36,6 +36,11 @@ def test_step_of_the_probe_runs(trapping: tuple[Path, Path], monkeypatch: pytest
     assert _machine._survives_bfloat16(sys.executable, "AVX2", trapping[1])
 
 
+def test_a_quota_limits_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # joblib counts it, as it does a container's quota
+    assert _machine.available_cores() == 1
+
+
 def test_training_names_the_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("momentalign.training._devices.cpu_bfloat16_works", lambda: False)
     config = make_config("colored-digits", test_domains=["-90%"], steps=1, precision="bf16")

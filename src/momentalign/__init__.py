@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from momentalign.tables import TableModel
     from momentalign.training import Predictor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "CMA",

@@ -22,8 +22,7 @@ def csv_cell(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    text = value.encode("utf-8", "backslashreplace").decode()  # names of files that are not UTF-8 have lone surrogates
-    return f"'{text}" if _is_formula(text) else text
+    return f"'{value}" if _is_formula(value) else value
 
 
 def plain_cell(text: str) -> str:

@@ -5,6 +5,7 @@ failure a file or folder has its old or its new content, never a part of it.
 """
 
 import errno
+import hashlib
 import os
 import re
 import shutil
@@ -12,12 +13,12 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 _LEFTOVER_SECONDS = 3600.0
 """Age from which a temporary file is taken to be abandoned."""
-_STAGED = ".staged"
 
 
 class DiskFullError(OSError):
@@ -73,59 +74,29 @@ def atomic_write(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes `path`, which does not exist or is empty, when the block succeeds."""
-    with _folder_beside(path.absolute()) as new:
-        yield new
-        _sync_tree(new)
-        if path.exists():
-            path.rmdir()  # fails where it is not empty
-        new.rename(path)
+def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Yield an empty folder that becomes `path` when the block succeeds.
 
-
-@contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder that replaces the folder `path`, if there is one, when the block succeeds.
-
-    Replacing takes two renames. Between them, and after a kill there, the previous folder is `PATH.old`, which
-    :func:`last_complete` finds and the next call restores.
+    `path` does not exist or is empty; with `replace` it is removed just before.
     """
     path = path.absolute()
-    with _folder_beside(path) as new:
-        recover_folder(path)
-        yield new
-        _sync_tree(new)
-        if path.exists():
-            path.rename(_previous(path))
-        new.rename(path)
-        sync(path.parent)
-        recover_folder(path)
-
-
-def recover_folder(path: Path) -> None:
-    """Complete a replacement of the folder `path` that was killed, so that no `PATH.old` remains."""
-    old = _previous(path)
-    if path.exists():
-        shutil.rmtree(old, ignore_errors=True)
-    elif old.exists():
-        old.rename(path)
-
-
-def _previous(path: Path) -> Path:
-    return path.with_name(f"{path.name}.old")
-
-
-@contextmanager
-def _folder_beside(path: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `path`, which is removed unless it was renamed; so are those of killed writers."""
     new = _temporary(path.name, path.parent)
     try:
         new.mkdir(parents=True)
         yield new
+        _sync_tree(new)
+        if replace:
+            remove_folder(path)
+        elif path.exists():
+            path.rmdir()  # fails where it is not empty
+        new.rename(path)
         sync(path.parent)
         remove_leftovers(path.parent, path.name, age=_LEFTOVER_SECONDS)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+atomic_folder = partial(new_folder, replace=True)
 
 
 def _sync_tree(folder: Path) -> None:
@@ -133,43 +104,6 @@ def _sync_tree(folder: Path) -> None:
         for name in files:
             sync(Path(inner, name))
         sync(Path(inner))
-
-
-def last_complete(path: Path) -> Path:
-    """Path of the last folder that :func:`atomic_folder` completed; it may not exist. Safe during another write."""
-    old = _previous(path)
-    return old if old.exists() and not path.exists() else path
-
-
-@contextmanager
-def replace_files(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder whose files, when the block succeeds, replace those of the same names in `folder`.
-
-    All are replaced or none; other files of `folder`, which may be a working directory or a mount, stay. The new files
-    count from one rename on, to `folder/.staged`, and are then moved. After a kill in between :func:`file_in` finds
-    those that have not been moved, and the next call moves them.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    new = _temporary(_STAGED.removeprefix("."), folder)
-    try:
-        new.mkdir()
-        yield new
-        for path in new.iterdir():
-            sync(path)
-        sync(new)
-        _commit(new, folder / _STAGED)
-        sync(folder)
-        _move_staged(folder)
-        sync(folder)
-        remove_leftovers(folder, _STAGED.removeprefix("."), age=_LEFTOVER_SECONDS)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def file_in(folder: Path, name: str) -> Path:
-    """Current path of a file that :func:`replace_files` writes; it may not exist."""
-    staged = folder / _STAGED / name
-    return staged if staged.exists() else folder / name
 
 
 def is_leftover(path: Path) -> bool:
@@ -208,6 +142,12 @@ def sync(path: Path) -> None:
         _fsync(path)
 
 
+def file_digest(path: Path) -> str:
+    """Hexadecimal sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _fsync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -228,30 +168,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def _commit(new: Path, staged: Path) -> None:
-    """Rename `new` to `staged`, after moving the files of an earlier commit."""
-    while True:
-        _move_staged(staged.parent)
-        try:
-            new.rename(staged)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        else:
-            return
-
-
-def _move_staged(folder: Path) -> None:
-    """Move committed files to their names; another process may be doing the same."""
-    staged = folder / _STAGED
-    with suppress(FileNotFoundError):
-        for path in list(staged.iterdir()):
-            with suppress(FileNotFoundError):
-                path.replace(folder / path.name)
-        try:
-            staged.rmdir()
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
-                raise

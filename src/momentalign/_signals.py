@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,39 +78,19 @@ class Interrupts:
 
 
 @contextmanager
-def deferred_signals() -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM after this block, and block Ctrl-C in processes that start in it.
-
-    Only possible in the main thread.
-    """
-    if threading.current_thread() is not threading.main_thread():
+def blocked_interrupts() -> Iterator[None]:
+    """Block SIGINT in processes that start in this block; Windows has no such mask."""
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, frame: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) not in (signal.SIG_IGN, None)
-    }
-    block_interrupts(True)
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # it would unblock SIGINT when the first process starts
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        block_interrupts(False)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for missed in received:
-            signal.raise_signal(missed)
-
-
-def block_interrupts(block: bool) -> None:
-    """Block or unblock SIGINT in this thread, which its new processes inherit; Windows has no such mask."""
-    if hasattr(signal, "pthread_sigmask"):
-        if block:
-            from multiprocessing import resource_tracker
-
-            resource_tracker.ensure_running()  # it would unblock SIGINT when the first process starts
-        signal.pthread_sigmask(signal.SIG_BLOCK if block else signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _is_importing(frame: FrameType | None) -> bool:

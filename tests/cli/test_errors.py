@@ -218,8 +218,8 @@ def test_a_plan_is_the_same_in_a_narrow_terminal(
         with pytest.raises(SystemExit) as stopped:
             cli.main()
         assert stopped.value.code == 0
-        plan, cost, end = capsys.readouterr().out.splitlines()
-        printed.append((plan, cost.partition(":")[0], end))
+        plan, engine, end = capsys.readouterr().out.splitlines()
+        printed.append((plan, engine, end))
     assert printed[0] == printed[1]
     assert list(tmp_path.iterdir()) == []
 

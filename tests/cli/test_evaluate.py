@@ -59,7 +59,7 @@ def test_rows_without_labels_are_not_evaluated(folder: Path) -> None:
     [
         ("gone", "does not exist"),
         ("t.csv", "is a file"),
-        ("empty", "has neither run.json nor model.json"),
+        ("empty", "has neither run.json nor model.safetensors"),
         (".", "is the parent of 1 such. Name one of them, for instance .*model"),
     ],
 )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
+from momentalign._model_file import MODEL, read_model, write_model
 from momentalign.data import ColoredDigits, DomainDataset, Split
 from momentalign.encoders import (
     MLP,
@@ -34,10 +34,9 @@ def tensors(*shape: int) -> DomainDataset:
 def save_run(encoder: Encoder, folder: Path) -> None:
     """The checkpoint of a run, as training writes it."""
     network = torch.nn.ModuleDict({"encoder": encoder, "head": torch.nn.Linear(encoder.num_features, 2)})
-    (folder / "checkpoint").mkdir(parents=True)
-    description = {"format": 1, "encoder": encoder.config(), "classes": ["0", "1"]}
-    (folder / "checkpoint" / "model.json").write_text(json.dumps(description))
-    save_file({k: v.clone() for k, v in network.state_dict().items()}, folder / "checkpoint" / "model.safetensors")
+    folder.mkdir()
+    (folder / "run.json").touch()
+    write_model(folder / MODEL, network.state_dict(), {"encoder": encoder.config(), "classes": ["0", "1"]})
 
 
 @pytest.mark.parametrize(("shape", "width"), [((2, 8, 8), 16), ((1, 28, 28), 64)])
@@ -169,7 +168,7 @@ def test_which_encoders_are_small_networks(tmp_path: Path) -> None:
     assert all(is_small_network(spec) for spec in ("mnist-cnn", "mlp", str(tmp_path / "small"), f"hf:{tmp_path}/small"))
     others = ("hf:google/vit", "hf-config:/gone", str(tmp_path / "model"), str(tmp_path / "large"), str(tmp_path))
     assert not any(is_small_network(spec) for spec in others)
-    (tmp_path / "small" / "checkpoint" / "model.json").write_text("{")
+    (tmp_path / "small" / MODEL).write_text("{")
     assert not is_small_network(str(tmp_path / "small"))
 
 
@@ -198,28 +197,19 @@ def test_the_text_encoder_of_a_run_needs_no_other_files(tmp_path: Path) -> None:
 
 
 def test_runs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    save_run(MNIST_CNN(2, 16), tmp_path)
-    description = tmp_path / "checkpoint" / "model.json"
-    description.write_text(json.dumps({"format": 1, "encoder": MNIST_CNN(2, 8).config()}))
-    with pytest.raises(ValueError, match=r"do not fit the encoder that model.json describes") as caught:
-        encoder_from_run(tmp_path)
+    save_run(MNIST_CNN(2, 16), tmp_path / "run")
+    path = tmp_path / "run" / MODEL
+    tensors = read_model(path)[1]
+    write_model(path, tensors, {"encoder": MNIST_CNN(2, 8).config()})
+    with pytest.raises(ValueError, match=r"do not fit the encoder") as caught:
+        encoder_from_run(tmp_path / "run")
     assert "\n" not in str(caught.value)
-    description.write_text('{"format": 1}')
+    write_model(path, tensors, {})
     with pytest.raises(ValueError, match="should describe an 'encoder'"):
-        encoder_from_run(tmp_path)
-    description.write_text('{"format": 9}')
-    with pytest.raises(ValueError, match=r"has format 9, but this version reads format 1"):
-        encoder_from_run(tmp_path)
-    (tmp_path / "checkpoint" / "model.safetensors").unlink()
-    description.write_text('{"format": 1}')
-    with pytest.raises(ValueError, match=r"model.safetensors cannot be read"):
-        encoder_from_run(tmp_path)
-
-
-def test_a_run_that_was_killed_between_two_checkpoints_still_has_an_encoder(tmp_path: Path) -> None:
-    save_run(MNIST_CNN(2, 16), tmp_path)
-    (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
-    assert build_encoder(str(tmp_path), ColoredDigits()).num_features == 32
+        encoder_from_run(tmp_path / "run")
+    path.unlink()
+    with pytest.raises(ValueError, match="has no weights"):
+        encoder_from_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

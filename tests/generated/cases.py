@@ -3,6 +3,7 @@
 import functools
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,16 @@ settings.register_profile("long", settings(_common, max_examples=200, print_blob
 settings.load_profile(PROFILE)
 
 
-def cases(**strategies: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Like hypothesis' `given`, and count the cases; takes strategies by the names of the test's arguments."""
+_ACCEPTED = "accepted"
+_answers: Counter[str] = Counter()
+"""Calls of :func:`answer` in the test that runs: accepted, or the message."""
+
+
+def cases(least: float = 0.25, **strategies: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Like hypothesis' `given`; counts the cases, and of those that may be refused asks for a least share of others.
+
+    Takes strategies by the names of the test's arguments.
+    """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
@@ -29,7 +38,15 @@ def cases(**strategies: Any) -> Callable[[Callable[..., None]], Callable[..., No
             TRIED[test.__name__] = TRIED.get(test.__name__, 0) + 1
             test(*args, **arguments)
 
-        return given(**strategies)(counted)
+        generated = given(**strategies)(counted)
+
+        @functools.wraps(generated)
+        def whole(*args: Any, **arguments: Any) -> None:
+            _answers.clear()
+            generated(*args, **arguments)
+            assert _answers[_ACCEPTED] >= least * _answers.total(), _answers.most_common()
+
+        return whole
 
     return decorate
 
@@ -46,10 +63,13 @@ def answer(call: Callable[[], Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            return call()
+            found = call()
         except (TypeError, ValueError) as error:
             says_something(error)
+            _answers[str(error)] += 1
             return None
+    _answers[_ACCEPTED] += 1
+    return found
 
 
 def says_something(error: Exception) -> None:

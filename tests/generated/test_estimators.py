@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from momentalign.sklearn import (
@@ -19,14 +20,66 @@ from momentalign.sklearn import (
 from tests.generated.cases import answer, cases
 from tests.generated.strategies.arrays import GeneratedRows, tables
 
+scalings = st.sampled_from(["relative", "none", "classes", "parameters"])
+weights = st.sampled_from([0.0, 1.0, 100.0])
+rules = st.sampled_from(["cautious", "best"])
+few, short = st.just((1.0,)), st.just(20)
 
-def assert_finite(model: Any, rows: GeneratedRows) -> None:
-    """Predictions are numbers; so are probabilities, which sum to one."""
+
+def _robust(method: str, by: str) -> Any:
+    return GroupRobustClassifier(method, draws=2, refits=2, Cs=(1.0,), max_iter=20), by
+
+
+MODELS: dict[str, tuple[st.SearchStrategy[Any], str]] = {
+    "classifier": (
+        st.builds(MomentAlignedClassifier, weights, weights, scaling=scalings, fit_intercept=st.booleans()),
+        "y",
+    ),
+    "regressor": (st.builds(MomentAlignedRegressor, weights, scaling=scalings, fit_intercept=st.booleans()), "numbers"),
+    "classifier that searches": (
+        st.builds(MomentAlignedClassifierCV, few, few, few, rule=rules, max_iter=short, folds=st.just(3)),
+        "y",
+    ),
+    "regressor that searches": (st.builds(MomentAlignedRegressorCV, few, few, rule=rules, max_iter=short), "numbers"),
+    "group-robust": (
+        st.builds(
+            _robust,
+            st.sampled_from(["balanced", "subsampled", "groupdro", "dfr", "cma"]),
+            st.sampled_from(["groups", "domains"]),
+        ),
+        "y",
+    ),
+    "reweighting": (st.builds(lambda: (DFRClassifier(Cs=(1.0,), refits=2, max_iter=20), "groups")), "y"),
+    "subspace": (
+        st.builds(
+            lambda make, components: make(n_components=components, scale=0.5),
+            st.sampled_from([ISRMean, ISRCov]),
+            st.sampled_from([None, 1, 100]),
+        ),
+        "y",
+    ),
+}
+"""A model, or a model and what it takes the domains as; and what it predicts."""
+
+
+@pytest.mark.parametrize("name", MODELS)
+@cases(rows=tables(exponents=(-5, 9), least=9), data=st.data())
+def test_estimators(name: str, rows: GeneratedRows, data: st.DataObject) -> None:
+    strategy, target = MODELS[name]
+    drawn = data.draw(strategy)
+    model, by = drawn if isinstance(drawn, tuple) else (drawn, "domains")
+    given: dict[str, Any] = {by: rows.domains}
+    if not isinstance(model, ISRMean | ISRCov | DFRClassifier):
+        given["sample_weight"] = rows.weights
+    fitted = answer(lambda: model.fit(rows.X, getattr(rows, target), **given))
+    if fitted is None:
+        return
     if hasattr(model, "transform"):
         assert np.isfinite(model.transform(rows.X)).all()
         return
     predicted = model.predict(rows.X)
     assert len(predicted) == len(rows.X)
+    assert getattr(model, "reason_", "chosen")
     if hasattr(model, "classes_"):
         probabilities = model.predict_proba(rows.X)
         assert np.isfinite(probabilities).all()
@@ -34,75 +87,6 @@ def assert_finite(model: Any, rows: GeneratedRows) -> None:
         assert set(predicted.tolist()) <= set(model.classes_.tolist())
     else:
         assert np.isfinite(predicted).all()
-
-
-scalings = st.sampled_from(["relative", "none", "classes", "parameters"])
-weights = st.sampled_from([0.0, 1.0, 100.0])
-
-
-@cases(rows=tables(), scaling=scalings, gradient=weights, hessian=weights, intercept=st.booleans())
-def test_classifier(rows: GeneratedRows, scaling: str, gradient: float, hessian: float, intercept: bool) -> None:
-    model = MomentAlignedClassifier(gradient, hessian, scaling=scaling, fit_intercept=intercept, max_iter=50)
-    fitted = answer(lambda: model.fit(rows.X, rows.y, domains=rows.domains, sample_weight=rows.weights))
-    if fitted is not None:
-        assert_finite(fitted, rows)
-
-
-@cases(rows=tables(), scaling=scalings, gradient=weights, intercept=st.booleans())
-def test_regressor(rows: GeneratedRows, scaling: str, gradient: float, intercept: bool) -> None:
-    model = MomentAlignedRegressor(gradient, scaling=scaling, fit_intercept=intercept, max_iter=50)
-    fitted = answer(lambda: model.fit(rows.X, rows.numbers, domains=rows.domains, sample_weight=rows.weights))
-    if fitted is not None:
-        assert_finite(fitted, rows)
-
-
-@cases(rows=tables(exponents=(-5, 9)), rule=st.sampled_from(["cautious", "best"]))
-def test_classifier_that_searches(rows: GeneratedRows, rule: str) -> None:
-    model = MomentAlignedClassifierCV((1.0,), (1.0,), (0.1,), rule=rule, max_iter=20, folds=3)
-    fitted = answer(lambda: model.fit(rows.X, rows.y, domains=rows.domains, sample_weight=rows.weights))
-    if fitted is not None:
-        assert_finite(fitted, rows)
-        assert fitted.reason_
-
-
-@cases(rows=tables(exponents=(-5, 9)), rule=st.sampled_from(["cautious", "best"]))
-def test_regressor_that_searches(rows: GeneratedRows, rule: str) -> None:
-    model = MomentAlignedRegressorCV((1.0,), (0.1,), rule=rule, max_iter=20)
-    fitted = answer(lambda: model.fit(rows.X, rows.numbers, domains=rows.domains, sample_weight=rows.weights))
-    if fitted is not None:
-        assert_finite(fitted, rows)
-        assert fitted.reason_
-
-
-@cases(
-    rows=tables(exponents=(-5, 9)),
-    method=st.sampled_from(["balanced", "subsampled", "groupdro", "dfr", "cma"]),
-    with_groups=st.booleans(),
-)
-def test_group_robust_classifier(rows: GeneratedRows, method: str, with_groups: bool) -> None:
-    model = GroupRobustClassifier(method, draws=2, refits=2, Cs=(1.0,), max_iter=20)
-    given = {"groups": rows.domains} if with_groups else {"domains": rows.domains}
-    fitted = answer(lambda: model.fit(rows.X, rows.y, **given, sample_weight=rows.weights))
-    if fitted is not None:
-        assert_finite(fitted, rows)
-
-
-@cases(
-    rows=tables(exponents=(-5, 9)), make=st.sampled_from([ISRMean, ISRCov]), components=st.sampled_from([None, 2, 100])
-)
-def test_subspace_recovery(rows: GeneratedRows, make: Any, components: int | None) -> None:
-    model = make(n_components=components, scale=0.5)
-    fitted = answer(lambda: model.fit(rows.X, rows.y, domains=rows.domains))
-    if fitted is not None:
-        assert_finite(fitted, rows)
-
-
-@cases(rows=tables(exponents=(-5, 9)))
-def test_deep_feature_reweighting(rows: GeneratedRows) -> None:
-    model = DFRClassifier(Cs=(1.0,), refits=2, max_iter=20)
-    fitted = answer(lambda: model.fit(rows.X, rows.y, groups=rows.domains))
-    if fitted is not None:
-        assert_finite(fitted, rows)
 
 
 @cases(rows=tables())

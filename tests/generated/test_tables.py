@@ -28,7 +28,7 @@ def in_file(file: tuple[str, bytes], call: Any) -> Any:
         return answer(lambda: call(path))
 
 
-@cases(file=table_files(), task=st.sampled_from(["auto", "classification", "regression"]))
+@cases(file=table_files(), task=st.sampled_from(["auto", "auto", "classification", "regression"]))
 def test_files_are_planned_or_refused(file: tuple[str, bytes], task: str) -> None:
     plan = in_file(file, lambda path: plan_probe(path, task=task))
     if plan is not None:
@@ -38,7 +38,7 @@ def test_files_are_planned_or_refused(file: tuple[str, bytes], task: str) -> Non
             assert not set(fold.train) & set(fold.test)
 
 
-@cases(file=table_files(), loss=st.sampled_from(["auto", "cross_entropy", "squared_error"]))
+@cases(file=table_files(), loss=st.sampled_from(["auto", "auto", "cross_entropy", "squared_error"]))
 def test_files_are_diagnosed_or_refused(file: tuple[str, bytes], loss: str) -> None:
     plan = in_file(file, lambda path: plan_diagnosis(path, loss=loss))
     if plan is not None:
@@ -59,7 +59,7 @@ def test_files_are_data_sets_or_refused(file: tuple[str, bytes]) -> None:
                 assert split.inputs.content() == split.inputs.content()
 
 
-@cases(frame=frames())
+@cases(frame=frames)
 def test_encoders_give_finite_numbers_and_the_same_again(frame: pd.DataFrame) -> None:
     fitted = answer(lambda: fit_encoder(frame))
     if fitted is not None:

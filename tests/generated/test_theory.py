@@ -24,7 +24,7 @@ def targets(rows: GeneratedRows, loss: str) -> Any:
     return rows.numbers if loss == "squared_error" else rows.y
 
 
-@cases(rows=tables(exponents=(-3, 3), rows=16), loss=losses_of, l2=strengths, bias=st.booleans())
+@cases(rows=tables(exponents=(-3, 3), least=9, rows=16), loss=losses_of, l2=strengths, bias=st.booleans())
 def test_measures(rows: GeneratedRows, loss: str, l2: float, bias: bool) -> None:
     def measured() -> Any:
         losses = DomainLosses(rows.X, targets(rows, loss), rows.domains, l2=l2, loss=loss, bias=bias)
@@ -39,7 +39,7 @@ def test_measures(rows: GeneratedRows, loss: str, l2: float, bias: bool) -> None
         assert (np.diag(found.one_sided) == 0).all()
 
 
-@cases(rows=tables(exponents=(-3, 3), rows=12), loss=losses_of, order=st.integers(1, 2))
+@cases(rows=tables(exponents=(-3, 3), least=9, rows=12), loss=losses_of, order=st.integers(1, 2))
 def test_report(rows: GeneratedRows, loss: str, order: int) -> None:
     report = answer(
         lambda: transfer_report(

@@ -70,7 +70,7 @@ def test_penalties_fall_once_they_count(tmp_path: Path) -> None:
     assert config.steps == 400
     assert config.record_every == 4
     run_probe(config, tmp_path / "run", data=DATA, save=False)
-    assert not (tmp_path / "run" / "checkpoint").exists()
+    assert not (tmp_path / "run" / "model.safetensors").exists()
     records = read_runs(tmp_path / "run").records
     hessian = records[records["metric"] == "hessian"].set_index("step")["value"]
     assert hessian.index.tolist() == [*range(0, 400, 4), 399]

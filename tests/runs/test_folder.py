@@ -82,8 +82,8 @@ def test_run_json_of_the_wrong_kind(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ValueError, match=r"is damaged"):
         read_run(tmp_path)
-    (tmp_path / "run.json").write_text(json.dumps({"format": 2}))
-    with pytest.raises(ValueError, match=r"has format 2, but this version reads format 1"):
+    (tmp_path / "run.json").write_text(json.dumps({"format": 9}))
+    with pytest.raises(ValueError, match=r"has format 9"):
         read_run(tmp_path)
 
 
@@ -213,7 +213,7 @@ def test_reading_records_and_a_second_try_let_go_of_no_lock(tmp_path: Path) -> N
 def test_what_a_kill_left_is_removed_under_the_lock(tmp_path: Path) -> None:
     opened(tmp_path / "run").close()
     (tmp_path / "run" / ".run.json.0123456789abcdef.tmp").write_text("{")
-    (tmp_path / "run" / ".checkpoint.0123456789abcdef.tmp").mkdir()
+    (tmp_path / "run" / ".checkpoint.safetensors.0123456789abcdef.tmp").touch()
     (tmp_path / "run" / ".lock").touch()
     (tmp_path / "run" / ".notes.tmp").touch()  # somebody else's
     opened(tmp_path / "run").close()

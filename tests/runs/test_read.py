@@ -1,4 +1,3 @@
-import hashlib
 import json
 import shutil
 
@@ -117,11 +116,11 @@ def test_records_written_again_after_a_crash_hold_as_written_last(tmp_path):
 
 
 def test_a_run_of_a_newer_version_is_named(tmp_path):
-    write_run(tmp_path, make_config(), LINES, name="new", format=2, momentalign="9.0")
+    write_run(tmp_path, make_config(), LINES, name="new", format=9, momentalign="9.0")
     write_run(tmp_path, make_config(trial=1), LINES, name="old")
     sweep = read_runs(tmp_path)
     assert list(sweep.runs.index) == ["old"]
-    assert sweep.problems == ["new: its run.json has format 2, but this version reads format 1; left out."]
+    assert sweep.problems == ["new: its run.json has format 9, but this version reads format 2; left out."]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "config": []}', "null"])
@@ -134,19 +133,6 @@ def test_an_unreadable_run_is_named(tmp_path, text):
     assert len(sweep.problems) == 1
     assert sweep.problems[0].startswith("bad: its run.json ")
     assert sweep.problems[0].endswith("left out.")
-
-
-def test_a_changed_digit_of_the_records_is_noticed(tmp_path):
-    write_run(tmp_path, make_config(trial=1), LINES, name="other")
-    path = write_run(tmp_path, make_config(trial=0), LINES, name="damaged") / "records.jsonl"
-    info = json.loads((path.parent / "run.json").read_text())
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    (path.parent / "run.json").write_text(json.dumps(info | {"records": {"bytes": 1, "sha256": digest}}))
-    assert len(read_runs(tmp_path).runs) == 2
-    path.write_text(path.read_text().replace("1.0", "2.0"))
-    sweep = read_runs(tmp_path)
-    assert list(sweep.runs.index) == ["other"]
-    assert sweep.problems == ["damaged: its records.jsonl does not match its checksum; left out."]
 
 
 def test_records_of_nothing_are_named(tmp_path):

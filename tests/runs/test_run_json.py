@@ -2,12 +2,9 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from momentalign.runs import (
     DivergedError,
     RunConfig,
-    UnreadableRunError,
     find_clashes,
     read_run,
     record_failure,
@@ -31,7 +28,7 @@ def test_what_a_folder_says(tmp_path):
     for status in ("running", "finished"):
         (folder / "run.json").write_text(json.dumps({**about, "status": status}))
         assert run_state(folder, config)[0] == status
-    (folder / "run.json").write_text(json.dumps({**about, "format": 2}))
+    (folder / "run.json").write_text(json.dumps({**about, "format": 9}))
     assert run_state(folder, config)[0] == "foreign"
     for damaged in ("{", "[]", "{}"):
         (folder / "run.json").write_text(damaged)
@@ -52,19 +49,6 @@ def test_a_failure_keeps_what_the_folder_knows(tmp_path):
     failure = {"status": "failed", "error": "no", "diverged_at": None, "disk_full": False}
     assert read_run(tmp_path) == about | failure
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
-
-
-def test_a_changed_digit_is_noticed(tmp_path):
-    config = config_of()
-    record_failure(tmp_path, config, (), "no")
-    path = tmp_path / "run.json"
-    path.write_text(path.read_text().replace('"steps": 5', '"steps": 4'))
-    with pytest.raises(UnreadableRunError, match=r"run.json does not match its checksum. Remove .* and run the same"):
-        read_run(tmp_path)
-    assert run_state(tmp_path, config)[0] == "damaged"
-    path.write_text("[" * 100_000)
-    with pytest.raises(UnreadableRunError, match=r"run.json is damaged"):
-        read_run(tmp_path)
 
 
 def test_a_failure_by_divergence_is_a_field(tmp_path):

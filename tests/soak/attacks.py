@@ -91,7 +91,7 @@ def forbid_writing(arena: Arena, name: str, tally: Tally) -> None:
 
 
 def damage(arena: Arena, name: str, tally: Tally) -> None:
-    """Cut a file of a finished output, or flip a bit of it, and read the output."""
+    """Cut a file of a finished output, and read the output."""
     if not COMMANDS[name].checks:
         raise SkippedError("nothing reads its output")
     arena.whole(name)
@@ -99,32 +99,25 @@ def damage(arena: Arena, name: str, tally: Tally) -> None:
     arena.copy_result(name, folder)
     out = folder / COMMANDS[name].out
     path = arena.random.choice([path for path in sorted(out.rglob("*")) if path.is_file() and path.stat().st_size])
-    content = bytearray(path.read_bytes())
-    if arena.random.random() < 0.4:
-        content = content[: arena.random.choice([0, len(content) // 2, len(content) - 1])]
-        what = f"{path.name} cut to {len(content)} bytes"
-    else:
-        bit = arena.random.randrange(8 * len(content))
-        content[bit // 8] ^= 1 << bit % 8
-        what = f"bit {bit} of {path.name} flipped"
+    content = path.read_bytes()
+    content = content[: arena.random.choice([0, len(content) // 2, len(content) - 1])]
+    what = f"{path.name} cut to {len(content)} bytes"
     path.write_bytes(content)
     arena.check_answers(name, folder, tally, what, damaged=path.name)
     arena.remove(folder)
 
 
 def damage_unfinished(arena: Arena, name: str, tally: Tally) -> None:
-    """Kill a command, damage a file that it left, and run it again: the same result, or one line that names it."""
+    """Kill a command, cut a file that it left, and run it again: the same result, or one line that names it."""
     whole = arena.whole(name)
     folder = arena.new_folder(COMMANDS[name])
     arena.run(name, folder, killed_at(arena.random.randrange(whole.ended.operations), folder))
     left = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
     if left:
         path = arena.random.choice(left)
-        content = bytearray(path.read_bytes())
-        bit = arena.random.randrange(8 * len(content))
-        content[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(content)
-        what = f"killed, then bit {bit} of {path.relative_to(folder)} flipped"
+        size = arena.random.randrange(path.stat().st_size)
+        os.truncate(path, size)
+        what = f"killed, then {path.relative_to(folder)} cut to {size} bytes"
         ended = arena.run(name, folder)
         if ended.traceback:
             tally.note("tracebacks", f"{name}, {what}: {ended.last_line}")

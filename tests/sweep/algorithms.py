@@ -1,8 +1,10 @@
 """Algorithms that end badly, for processes to import by path."""
 
+import errno
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -20,24 +22,33 @@ class Dies(ERM):
 
 
 class DiesOnce(ERM):
-    """Dies at its first record unless it has done so before."""
+    """Dies in its second step unless the sign shows that it has done so before."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.steps = 0
 
     def update(self, batch, optimizers, backward):
         sign = Path(os.environ["MOMENTALIGN_TEST_SIGN"])
-        if not sign.exists():
+        self.steps += 1
+        if self.steps == 2 and not sign.exists():
             sign.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().update(batch, optimizers, backward)
 
 
-class Slow(ERM):
-    """Leaves a sign that it is under way, and takes its time."""
-
+class Exits(ERM):
     def update(self, batch, optimizers, backward):
-        sign = os.environ.get("MOMENTALIGN_TEST_SIGN")
-        if sign:
-            with Path(sign).open("a") as file:
-                file.write(f"{os.getpid()}\n")
+        sys.exit("enough")
+
+
+class Full(ERM):
+    def update(self, batch, optimizers, backward):
+        raise OSError(errno.ENOSPC, "no room")
+
+
+class Slow(ERM):
+    def update(self, batch, optimizers, backward):
         time.sleep(0.05)
         return super().update(batch, optimizers, backward)
 

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,11 +8,34 @@ from momentalign.sweep import LocalEngine
 
 
 @pytest.fixture(scope="session")
-def engine():
+def sign(tmp_path_factory):
+    """A path that all workers know: they have the environment of their start."""
+    path = tmp_path_factory.mktemp("signs") / "sign"
+    os.environ["MOMENTALIGN_TEST_SIGN"] = str(path)
+    yield path
+    del os.environ["MOMENTALIGN_TEST_SIGN"]
+
+
+@pytest.fixture(scope="session")
+def engine(sign):
     """Two processes for all tests: starting them takes longer than what most tests do with them."""
     engine = LocalEngine(2, accelerator="cpu")
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(sign):
+    ray = pytest.importorskip("ray", reason="Ray is an extra")
+    from ray.cluster_utils import Cluster
+
+    # Ray gives its workers the lowest priority: beside other tests they would wait for minutes.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (Ray reads it so)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+    del os.environ["RAY_worker_niceness"]  # noqa: SIM112
 
 
 @pytest.fixture

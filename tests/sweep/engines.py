@@ -1,7 +1,18 @@
-"""An engine without processes."""
+"""An engine without processes, and small plans."""
 
-from momentalign.sweep import Engine
+from pathlib import Path
+
+from momentalign.sweep import Engine, make_plan
 from momentalign.sweep._jobs import execute
+
+BAD = "tests.sweep.algorithms"
+ROWS = str(Path(__file__).with_name("rows.csv"))
+"""A table whose runs take milliseconds, so that it is the sweep that takes the time."""
+
+
+def plan_of(*algorithms, **options):
+    chosen = {"trials": 1, "hparams": 1, "steps": 3, "test_domains": ["c"], "baselines": False, **options}
+    return make_plan([ROWS], algorithms or ["erm"], **chosen)
 
 
 class Here(Engine):

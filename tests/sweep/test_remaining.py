@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from momentalign.cli._sweep_output import print_cost
-from momentalign.runs import RunState, find_clashes
+from momentalign.cli._sweep_output import print_remaining
+from momentalign.runs import find_clashes
 from momentalign.sweep import make_probe_plan, remaining
-from momentalign.sweep._jobs import Engine, Outcome
 from tests.runs.fake_sweep import record, write_run
+from tests.sweep.engines import Here
 
 
 def write(out, run, status="finished", **about):
@@ -82,59 +82,21 @@ def test_a_grid_that_grew_counts_the_finals_that_it_may_need(grouped, tmp_path):
     assert left.finals == 2 * 2  # the other sets have theirs
 
 
-class Counts(Engine):
-    """Says of every measurement that a run takes a minute and a MiB."""
-
-    slots, description = 1, "an engine"
-
-    def __init__(self):
-        self.jobs = []
-
-    def submit(self, job):
-        self.jobs.append(job)
-
-    def wait(self, seconds):
-        done, self.jobs = self.jobs, []
-        return [Outcome(job, RunState.FINISHED, None, 60.0, 2**20) for job in done]
-
-    def close(self):
-        pass
-
-
-class Shares(Counts):
-    """Four runs on one GPU."""
-
-    slots, per_gpu = 4, 4
-
-    def submit(self, job):
-        assert not self.jobs  # measured alone
-        super().submit(job)
-
-
-def printed_cost(plan, out, engine=Counts):
+def printed(plan, out):
     console = Console(file=io.StringIO(), width=200)
-    print_cost(console, plan, engine(), out, root=None)
+    print_remaining(console, plan, Here(), out)
     return console.file.getvalue()
 
 
-def test_the_cost_of_finals_is_printed_before_they_start(plan, tmp_path):
+def test_what_remains_is_printed_before_it_starts(plan, tmp_path):
     out = tmp_path / "runs"
-    assert printed_cost(plan, out) == "On an engine: about 20 min and 20.0 MiB of disk.\n"
+    assert printed(plan, out) == "On 1 process.\n"
     for run in plan.runs:
         write(out, run)
-    assert printed_cost(plan, out) == "12 of them are left to do.\nOn an engine: about 12 min and 12.0 MiB of disk.\n"
-    for run in [*finals(plan, "erm", 0), *finals(plan, "hessian-matching", 2, 3, 4, 5)]:
+    assert printed(plan, out) == "12 of them are left to do.\nOn 1 process.\n"
+    for run in [*finals(plan, "erm", 0), *finals(plan, "hessian-matching", 2, 3, 4, 5, 6)]:
         write(out, run)
-    assert printed_cost(plan, out) == "2 of them are left to do.\nOn an engine: about 2 min and 2.0 MiB of disk.\n"
-    for run in finals(plan, "hessian-matching", 6):
-        write(out, run)
-    assert printed_cost(plan, out) == "0 of them are left to do.\n"
-
-
-def test_runs_that_share_a_gpu_are_counted_one_after_another(plan, tmp_path):
-    first, second = printed_cost(plan, tmp_path / "runs", Shares).splitlines()
-    assert first == "On an engine: about 20 min and 20.0 MiB of disk."
-    assert second.startswith("4 runs that share a GPU are not expected to finish sooner than one after another")
+    assert printed(plan, out) == "0 of them are left to do.\n"
 
 
 def test_finals_that_cannot_stand_in_one_table_are_found(grouped, plan, tmp_path):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from momentalign import _graphs
+from momentalign._model_file import MODEL, read_model
 from momentalign.data import DomainDataset, Split
 from momentalign.runs import RunConfig, read_records
 from momentalign.training import _capture, _loop, _steps, make_config
@@ -57,10 +58,8 @@ def small_config(data: DomainDataset, algorithm: str = "erm", **options: object)
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
-    """What a run's checkpoint holds of its network."""
-    from safetensors.torch import load_file
-
-    return load_file(folder / "checkpoint" / "model.safetensors")
+    """Weights of a run's network."""
+    return read_model(folder / MODEL)[1]
 
 
 def assert_same_weights(first: Path, second: Path) -> None:

@@ -1,12 +1,12 @@
 """Averaged weights in a run: recorded beside the raw ones, saved, resumed, captured, the same on two ranks."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from momentalign._model_file import MODEL, read_about
 from momentalign.algorithms import AVERAGES, Algorithm, algorithm_names
 from momentalign.data import DomainDataset
 from momentalign.runs import read_records, read_run
@@ -105,7 +105,7 @@ def test_evaluate_uses_the_averaged_weights_and_says_so(kind: str, tmp_path: Pat
             assert score.value == recorded[score.domain, score.split, None, "averaged_accuracy"]
     expected = {"average": kind, "step": 8, "keep": "last"}
     assert read_run(tmp_path / "run")["weights"] == expected
-    assert json.loads((tmp_path / "run" / "checkpoint" / "model.json").read_text())["weights"] == expected
+    assert read_about(tmp_path / "run" / MODEL)["weights"] == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -56,7 +56,7 @@ def test_groups_and_the_worst_of_them(tmp_path: Path) -> None:
 
 
 def test_a_model_of_probe_is_refused_with_the_function_to_use(tmp_path: Path) -> None:
-    (tmp_path / "model.json").touch()
+    (tmp_path / "model.safetensors").touch()
     with pytest.raises(ValueError, match=r"holds a model of 'momentalign probe'\. Use momentalign\.tables\.score_file"):
         evaluate(tmp_path, "rows.csv")
 

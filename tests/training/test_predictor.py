@@ -1,10 +1,10 @@
-import json
 from pathlib import Path
 
 import pytest
 import torch
 
 import momentalign
+from momentalign._model_file import MODEL, read_model, write_model
 from momentalign.training import Predictor, run
 from tests.training.problems import small_config, three_domains, weights
 
@@ -29,12 +29,6 @@ def test_a_loaded_network_names_classes(trained: Path) -> None:
     assert model.predict(rows.tensor, batch_size=7) == [model.classes[k] for k in logits.argmax(1).tolist()]
     saved = weights(trained)
     assert all(torch.equal(tensor, saved[name]) for name, tensor in model.network.state_dict().items())
-
-
-def test_only_weights_and_a_description_are_read(trained: Path) -> None:
-    files = sorted(path.name for path in (trained / "checkpoint").iterdir())
-    assert files == ["model.json", "model.safetensors"]
-    assert json.loads((trained / "checkpoint" / "model.json").read_text())["encoder"]["kind"] == "mnist-cnn"
 
 
 def test_a_tensor_model_takes_no_words(trained: Path) -> None:
@@ -66,14 +60,9 @@ def test_what_cannot_be_loaded(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"should be the folder of a run"):
         momentalign.load(tmp_path)
     (tmp_path / "run.json").write_text((trained / "run.json").read_text())
-    with pytest.raises(ValueError, match=r"has no checkpoint with weights"):
+    with pytest.raises(ValueError, match=r"has no weights"):
         momentalign.load(tmp_path)
-    (tmp_path / "checkpoint").mkdir()
-    for path in (trained / "checkpoint").iterdir():
-        (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
-    description = json.loads((tmp_path / "checkpoint" / "model.json").read_text())
-    description["classes"].append("grey")
-    del description["sha256"]  # what is written without one is read as it is
-    (tmp_path / "checkpoint" / "model.json").write_text(json.dumps(description))
+    about, tensors = read_model(trained / MODEL)
+    write_model(tmp_path / MODEL, tensors, about | {"classes": [*about["classes"], "grey"]})
     with pytest.raises(ValueError, match=r"do not fit their description"):
         momentalign.load(tmp_path)

@@ -4,14 +4,16 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+import momentalign
 import momentalign.training._steps as steps
-from momentalign.runs import RunFolder, read_run
+from momentalign._model_file import CHECKPOINT, MODEL
+from momentalign.runs import RunFolder, read_run, read_runs, run_state
 from momentalign.training import find_position, run
 from momentalign.training._options import CHECKPOINT_SECONDS, Options
 from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
@@ -99,7 +101,7 @@ def test_a_checkpoint_follows_when_the_last_is_old() -> None:
     assert not options.saves(config, 4, CHECKPOINT_SECONDS - 0.1)
     assert options.saves(config, 4, CHECKPOINT_SECONDS + 0.1)
     assert not options.saves(config, 19, CHECKPOINT_SECONDS + 0.1)  # the last step leaves the finished model
-    assert not Options(save=False).saves(config, 4, CHECKPOINT_SECONDS + 0.1)
+    assert Options(save=False).saves(config, 4, CHECKPOINT_SECONDS + 0.1)
     assert [Options(checkpoint_every=2).saves(config, step, 0.0) for step in (0, 4, 8)] == [True, False, True]
 
 
@@ -113,10 +115,9 @@ def test_a_kill_after_the_last_weights_only_finishes(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "finish", killed)
         with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "run", data=data)
-    # As does a kill before the last-but-one checkpoint is removed.
-    shutil.copytree(tmp_path / "run" / "checkpoint", tmp_path / "run" / "checkpoint.old")
-    before, written = numbers(tmp_path / "run"), (tmp_path / "run" / "checkpoint" / "model.safetensors").stat()
+            run(config, tmp_path / "run", data=data, checkpoint_every=1)
+    assert (tmp_path / "run" / CHECKPOINT).exists()
+    before, written = numbers(tmp_path / "run"), (tmp_path / "run" / MODEL).stat()
     assert read_run(tmp_path / "run")["status"] == "running"
 
     monkeypatch.setattr(steps, "seed_step", None)  # a step would be an error
@@ -127,8 +128,8 @@ def test_a_kill_after_the_last_weights_only_finishes(tmp_path: Path, monkeypatch
     assert about["finished"] >= about["started"]
     assert {record["step"] for record in last} == {19}
     assert numbers(tmp_path / "run") == before
-    assert (tmp_path / "run" / "checkpoint" / "model.safetensors").stat().st_mtime_ns == written.st_mtime_ns
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint", "records.jsonl", "run.json"]
+    assert (tmp_path / "run" / MODEL).stat().st_mtime_ns == written.st_mtime_ns
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [MODEL, "records.jsonl", "run.json"]
 
 
 def test_weights_without_the_last_record_are_not_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,29 +141,41 @@ def test_weights_without_the_last_record_are_not_the_end(tmp_path: Path, monkeyp
     (tmp_path / "cut" / "run.json").write_text(json.dumps(about | {"status": "running"}))
     lines = (tmp_path / "cut" / "records.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "cut" / "records.jsonl").write_text("".join(line for line in lines if '"step": 19' not in line))
-    with pytest.warns(UserWarning, match=r"state.json does not exist. The run starts again from step 0."):
-        run(config, tmp_path / "cut", data=data)
+    run(config, tmp_path / "cut", data=data)
     assert read_run(tmp_path / "cut")["status"] == "finished"
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
 
-def flip(content: bytes) -> bytes:
-    return content.replace(b'"value": 0.', b'"value": 1.', 1)
-
-
-@pytest.mark.parametrize("damage", [lambda content: content[:-40], flip])
-def test_damaged_records_start_the_run_again(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_records_cut_short_start_the_run_again(tmp_path: Path) -> None:
     data = three_domains()
     config = small_config(data, steps=12)
     run(config, tmp_path / "whole", data=data)
     with cut_at(9, KeyboardInterrupt()):
         run(config, tmp_path / "cut", data=data, checkpoint_every=1)
     records = tmp_path / "cut" / "records.jsonl"
-    records.write_bytes(damage(records.read_bytes()))
-    with pytest.warns(UserWarning, match=r"records.jsonl lacks records .* or they are damaged. The run starts again"):
+    records.write_bytes(records.read_bytes()[:-40])
+    with pytest.warns(UserWarning, match=r"records.jsonl lacks records .*The run starts again"):
         run(config, tmp_path / "cut", data=data)
     assert_same_weights(tmp_path / "cut", tmp_path / "whole")
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_a_run_of_an_older_version_is_not_resumed_and_its_records_stay(tmp_path: Path) -> None:
+    data, folder = three_domains(), tmp_path / "run"
+    config = small_config(data, steps=6)
+    with cut_at(5, KeyboardInterrupt()):
+        run(config, folder, data=data, checkpoint_every=1)
+    about = read_run(folder) | {"format": 1, "momentalign": "0.1.0", "sha256": "0"}
+    (folder / CHECKPOINT).unlink()
+    before = numbers(folder)
+    for status in ("running", "finished"):
+        (folder / "run.json").write_text(json.dumps(about | {"status": status}))
+        for call in (partial(run, config, data=data), momentalign.load) if status == "running" else (momentalign.load,):
+            with pytest.raises(ValueError, match=r"was written by momentalign 0\.1\.0"):
+                call(folder)  # type: ignore[operator]
+        assert run_state(folder, config)[0] == ("foreign" if status == "running" else "finished")
+        assert numbers(folder) == before
+        assert read_runs(folder).runs["status"].tolist() == [status]
 
 
 def test_another_number_of_threads_is_recorded_and_said(tmp_path: Path) -> None:

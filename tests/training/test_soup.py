@@ -155,7 +155,7 @@ def test_several_initialisations_are_refused(
 
 def test_runs_without_weights_are_refused(sweep: Path, tmp_path: Path) -> None:
     first = changed(sweep, tmp_path / "sweep")
-    shutil.rmtree(first / "checkpoint")
+    (first / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"1 of 4 finished runs have none: .*run the sweep again without --no-weights"):
         plan_soups(tmp_path / "sweep")
 

@@ -116,18 +116,19 @@ def progress_bar(console: Console, *, percent: bool = False, keep: bool = False)
 class ProgressLines:
     """Progress lines where the output is not a terminal: one every 30 seconds, with the time left."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, wait: float = _LINE_SECONDS) -> None:
         self._console = console
-        self._start = self._last = time.monotonic()
+        self._start = time.monotonic()
+        self._next = self._start + wait
         self._first: float | None = None
 
     def update(self, text: str, share: float) -> None:
         """Print what is being done and the time left, if it is time for a line."""
         now = time.monotonic()
         self._first = share if self._first is None else self._first
-        if self._console.is_terminal or now - self._last < _LINE_SECONDS or not self._first < share < 1:
+        if self._console.is_terminal or now < self._next or not self._first < share < 1:
             return
-        self._last = now
+        self._next = now + _LINE_SECONDS
         left = (now - self._start) * (1 - share) / (share - self._first)
         self._console.print(f"{text}: {share:.0%} done, about {format_duration(left)} left.")
 

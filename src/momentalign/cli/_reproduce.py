@@ -152,7 +152,7 @@ def _run_sweep(
         plan = plan_of(recipe, root=root, encoder=common.encoder)
         engine = make_engine("local", out, jobs=jobs, device=device, per_gpu=per_gpu)
         options: dict[str, Any] = {"root": root, "retry_failed": retry_failed, "skip_bad_files": common.skip_bad_files}
-        options |= {"keep_weights": False, "dry_run": common.dry_run, "brief": common.dry_run}
+        options |= {"keep_weights": False, "dry_run": common.dry_run}
         tally = run_plan(console, plan, engine, out, **options)
     if tally is None:
         return

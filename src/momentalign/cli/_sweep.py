@@ -99,7 +99,9 @@ def sweep(
             "--baselines/--no-baselines", help="On tables, run LogisticRegression and LogisticRegressionCV too."
         ),
     ] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and their cost, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and the number of runs, and stop.")
+    ] = False,
 ) -> None:
     """Compare algorithms: train every run that the selection rules need, resuming if interrupted, and print a table."""
     for dataset in datasets:

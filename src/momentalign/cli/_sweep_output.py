@@ -1,6 +1,5 @@
-"""Engine, cost and progress of a plan's runs, for `sweep` and `reproduce`."""
+"""Engine and progress of a plan's runs, for `sweep` and `reproduce`."""
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -38,43 +37,40 @@ def make_engine(
 
 
 def run_plan(
-    console: Console, plan: "Plan", engine: "Engine", out: Path, *, dry_run: bool, brief: bool = False, **options: Any
-) -> "Tally | None":
-    """Print the cost of a plan, execute it with a progress bar, and close the engine; None after a dry run.
-
-    `brief` asks for a rough estimate of the cost within seconds. The options are those of
-    :func:`momentalign.sweep.run_sweep`.
-    """
-    from momentalign.sweep import run_sweep
-
-    with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
-        print_cost(console, plan, engine, out, brief=brief, measure=dry_run, **options)
-        if dry_run:
-            console.print("Nothing was run.")
-            return None
-        with _sweep_bar(console, plan) as update:
-            return run_sweep(plan, out, engine, progress=update, **options)
-
-
-def print_cost(
     console: Console,
     plan: "Plan",
     engine: "Engine",
     out: Path,
     *,
+    dry_run: bool,
     retry_failed: bool = False,
-    measure: bool = True,
     **options: Any,
-) -> None:
-    """Print how many runs remain and, with `measure`, their cost, measured on the engine.
+) -> "Tally | None":
+    """Print what remains of a plan, execute it with a progress bar, and close the engine; None after a dry run.
 
-    Raises ValueError if the disk space is insufficient, the folder is not writable or has runs on data that have
-    changed, and ModuleNotFoundError if training needs a package that is not installed.
+    The options are those of :func:`momentalign.sweep.run_sweep`.
     """
-    from momentalign._format import format_size, pluralize
-    from momentalign._outputs import check_writable, existing_folder
+    from momentalign.sweep import run_sweep
+
+    with closing(engine), exit_on_interrupt(console, RESUME_NOTE):
+        print_remaining(console, plan, engine, out, retry_failed=retry_failed)
+        if dry_run:
+            console.print("Nothing was run.")
+            return None
+        with _sweep_bar(console, plan) as update:
+            return run_sweep(plan, out, engine, retry_failed=retry_failed, progress=update, **options)
+
+
+def print_remaining(console: Console, plan: "Plan", engine: "Engine", out: Path, *, retry_failed: bool = False) -> None:
+    """Print how many runs remain, and where they run.
+
+    Raises ValueError if the folder is not writable or has runs on data that have changed, and ModuleNotFoundError if
+    training needs a package that is not installed.
+    """
+    from momentalign._format import pluralize
+    from momentalign._outputs import check_writable
     from momentalign.runs import find_clashes
-    from momentalign.sweep import LocalEngine, estimate_sweep, remaining
+    from momentalign.sweep import LocalEngine, remaining
     from momentalign.training import check_installed, check_precision
 
     check_writable(out.absolute())
@@ -95,33 +91,7 @@ def print_cost(
     if isinstance(engine, LocalEngine) and any(config.setting == "finetune" for config in left.runs):
         check_installed()
         check_precision(left.runs[0].precision, engine.accelerator)
-    if not measure:
-        console.print(f"On {engine.description}.")
-        return
-    with console.status("Measuring a few steps …") as status:
-        cost = estimate_sweep(
-            plan,
-            left.runs,
-            engine,
-            out.absolute(),
-            finals=left.finals,
-            **options,
-            progress=lambda done, total: status.update(f"Measuring a few steps: {done} of {total} methods done …"),
-        )
-    console.print(f"On {engine.description}: {cost}.")
-    if engine.per_gpu > 1:
-        console.print(
-            f"{engine.per_gpu} runs that share a GPU are not expected to finish sooner than one after another, and the "
-            "estimate counts them so: they help only where reading files, not the GPU, takes the time."
-        )
-    print_lines(console, (f"{kind} could not be measured: {error}" for kind, error in cost.errors.items()))
-    existing = existing_folder(out.absolute())
-    free = shutil.disk_usage(existing).free
-    if cost.size > free:
-        raise ValueError(
-            f"The sweep needs about {format_size(cost.size)}, but {existing} has {format_size(free)} left. "
-            "Use another --out" + (", or --no-weights." if options.get("keep_weights", True) else ".")
-        )
+    console.print(f"On {engine.description}.")
 
 
 @contextmanager
@@ -130,13 +100,16 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
     columns = (description_column(), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     total = len(plan.runs) + plan.number_of_finals
     shares: dict[str, float] = {}
-    lines = ProgressLines(console)
+    lines = ProgressLines(console, wait=0)
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=total)
 
         def update(tally: "Tally", event: Any) -> None:
+            nonlocal lines
             share = getattr(event, "share", None)
             if share is not None:
+                if not shares and not tally.finished:  # processes have started: time counts from here
+                    lines = ProgressLines(console, wait=0)
                 shares[event.job.name] = share
             elif event is not None:
                 shares.pop(event.job.name, None)

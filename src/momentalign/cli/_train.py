@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from momentalign._format import format_duration, join_names, pluralize
+from momentalign._format import join_names, pluralize
 from momentalign.cli._options import (
     MACHINE,
     TRAINING,
@@ -88,16 +88,16 @@ def train_command(
     compile_: Annotated[
         bool, typer.Option("--compile", help="Compile the network, for long or many runs.", rich_help_panel=MACHINE)
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure a few steps, print the cost, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the settings, and stop.")] = False,
 ) -> None:
     """Train a network on some domains and evaluate it on the others."""
     check_dataset(dataset, table)
+    from momentalign._model_file import MODEL, check_version, read_about
     from momentalign._outputs import check_writable
-    from momentalign._saved import read_model
     from momentalign._validation import check_count
     from momentalign.data import table_spec
     from momentalign.runs import read_records, read_run, saved_records, weights_note
-    from momentalign.training import augmentation_note, estimate_run, find_position, make_config, preset_notes, run
+    from momentalign.training import augmentation_note, find_position, make_config, preset_notes, run
 
     console = make_console()
     with print_warnings(console):
@@ -124,13 +124,7 @@ def train_command(
         options |= {"checkpoint_every": checkpoint_every}
         options |= {"keep": keep, "train_accuracy": train_accuracy} | ({} if reach is None else {"reach": reach})
         if dry_run:
-            with console.status("Measuring a few steps …"):
-                cost = estimate_run(config, **options)
-            console.print(
-                f"About {format_duration(cost.seconds)}: {format_duration(cost.step_seconds)} per step, "
-                f"{format_duration(cost.record_seconds)} for each of {cost.records} records; "
-                f"{cost.memory_gib:.2g} GiB of memory. Nothing was written."
-            )
+            console.print("Nothing was run.")
             return
         check_writable(out.absolute())
 
@@ -148,10 +142,11 @@ def train_command(
         console.print(score_table(records, config.test_domains))
         fallen = None if diverged else annealing_note(history, config.test_domains, config.hparams)
         print_lines(console, [splits_note(records, config.test_domains), fallen])
-        if not (out / "checkpoint" / "model.safetensors").exists():
+        if not (out / MODEL).exists():
+            check_version(out)
             console.print(f"{out} has records but no weights. Remove it and run the same command again to save them.")
             return
-        read_model(out)  # raises with advice if the weights are damaged
+        read_about(out / MODEL)  # raises with advice if it is damaged
         if saved is not None:
             print_lines(console, [weights_note(saved, config.steps)])
             if saved["keep"] != keep or (reach is not None and saved.get("reach") != reach):

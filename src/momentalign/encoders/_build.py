@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from momentalign._format import suggest
-from momentalign._saved import MODEL, checkpoint_of, read_values
+from momentalign._model_file import model_path, read_about
 from momentalign.data import DomainDataset, ImageFiles, Items, Split, TableRows, data_folder
 from momentalign.encoders import _huggingface as hf
 from momentalign.encoders._base import Encoder
@@ -100,9 +100,9 @@ def is_small_network(spec: str, root: str | Path | None = None) -> bool:
     """
     if spec.partition("?")[0] in _SMALL_NETWORKS:
         return True
-    description = checkpoint_of(_folder(_parts(spec)[1], root)) / MODEL
+    folder = _folder(_parts(spec)[1], root)
     try:
-        return description.is_file() and read_values(description)["encoder"]["kind"] in _SMALL_NETWORKS
+        return _is_run(folder) and read_about(model_path(folder))["encoder"]["kind"] in _SMALL_NETWORKS
     except (ValueError, KeyError, TypeError):  # building the encoder reports what is wrong
         return False
 
@@ -136,6 +136,10 @@ def _folder(path: str, root: str | Path | None) -> Path:
     return inside if path and inside.is_dir() else Path(path).expanduser()
 
 
+def _is_run(folder: Path) -> bool:
+    return (folder / "run.json").is_file()
+
+
 def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset, root: str | Path | None) -> Encoder:
     kind, path, _ = _parts(spec)
     if kind + path in _SMALL_NETWORKS:
@@ -143,7 +147,7 @@ def _encoder_by_name(spec: str, inputs: Tensor | Items, dataset: DomainDataset, 
     size = _size_suffix(spec)
     folder = _folder(path, root)
     if folder.is_dir():
-        if (checkpoint_of(folder) / MODEL).is_file():
+        if _is_run(folder):
             return encoder_from_run(folder)
         return _from_folder(folder, weights=kind != "hf-config:", size=size, source=spec)
     if kind == "hf:" and not path.startswith(("/", ".", "~")):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from momentalign._saved import MODEL, read_model
+from momentalign._model_file import model_path, read_model
 from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
 from momentalign.encoders._images import ImagePreprocessing, PixelPreprocessing
 from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
@@ -49,9 +49,10 @@ def encoder_from_run(folder: str | Path) -> Encoder:
         ValueError: The folder has no trained model, or one that does not fit its description.
     """
     folder = Path(folder)
-    description, weights = read_model(folder)
+    path = model_path(folder)
+    description, weights = read_model(path)
     if not isinstance(description.get("encoder"), dict):
-        raise ValueError(f"{MODEL} in {folder} should describe an 'encoder', but does not.")
+        raise ValueError(f"{path} should describe an 'encoder', but does not.")
     encoder = encoder_from_config(description["encoder"])
     own = {name.removeprefix(_PREFIX): tensor for name, tensor in weights.items() if name.startswith(_PREFIX)}
     try:
@@ -60,9 +61,7 @@ def encoder_from_run(folder: str | Path) -> Encoder:
         written = description["encoder"].get("transformers")
         hint = f" It was written with transformers {written}." if written else ""
         first = " ".join(str(error).split("\n")[:2]).replace("\t", "")
-        raise ValueError(
-            f"The weights in {folder} do not fit the encoder that {MODEL} describes: {first}{hint}"
-        ) from None
+        raise ValueError(f"The weights in {path} do not fit the encoder that it describes: {first}{hint}") from None
     encoder.source, encoder.notes = str(folder), ()
     if isinstance(encoder, HuggingFaceVision):
         encoder.keep_statistics = True  # pretrained now, even if the run started from random weights

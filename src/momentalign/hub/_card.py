@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._csv import plain_cell
-from momentalign._files import file_in
 from momentalign._format import join_first, pluralize, slug
 from momentalign._hub import hub_library
-from momentalign._saved import MODEL, checkpoint_of, read_values
-from momentalign._sealed import unseal
+from momentalign._model_file import MODEL, read_about
 from momentalign._table_spec import spec_path
 from momentalign.report import algorithm_label, escape_markdown, markdown_table
 from momentalign.runs import Record, read_records, read_run, saved_records, weights_note
@@ -112,7 +110,7 @@ def _metadata(content: CardContent, title: str, licence: str | None) -> str:
 
 def _of_run(folder: Path, name: str) -> CardContent:
     info = read_run(folder)
-    config, description = info["config"], read_values(checkpoint_of(folder) / MODEL)
+    config, description = info["config"], read_about(folder / MODEL)
     kind, saved = description["preprocessing"]["kind"], info.get("weights")
     records = read_records(folder)
     last = max((record["step"] for record in records), default=0)
@@ -187,7 +185,7 @@ def _of_probe(folder: Path, name: str) -> CardContent:
     about = model.about
     task = str(about.get("task", "classification"))
     source = about.get("source", {})
-    scores = _read_scores(file_in(folder, "scores.csv"))
+    scores = _read_scores(folder / "scores.csv")
     models = list(dict.fromkeys(row["model"] for row in scores))
     names = dict.fromkeys((row["name"], row["rows"]) for row in scores)
     values = {(row["name"], row["model"]): row["value"] for row in scores}
@@ -203,7 +201,7 @@ def _of_probe(folder: Path, name: str) -> CardContent:
         ("held-out domain", str(held_out) if held_out else "each in turn for the results; the model is fitted on all"),
         ("chosen inside the training domains", ", ".join(f"{key} {value}" for key, value in chosen.items())),
         ("why", str(about.get("reason", ""))),
-        ("versions", f"momentalign {unseal(file_in(folder, MODEL), nonfinite=True).get('momentalign')}"),
+        ("versions", f"momentalign {read_about(folder / MODEL)['momentalign']}"),
     ]
     return CardContent(
         dataset=target,

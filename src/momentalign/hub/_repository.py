@@ -1,23 +1,21 @@
 """Upload and download of models on the Hugging Face hub."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import momentalign
-from momentalign._files import file_in
 from momentalign._hub import hub_library, readable_errors, why_unreachable
-from momentalign._saved import MODEL, WEIGHTS, checkpoint_of, read_values
-from momentalign._sealed import seal
+from momentalign._model_file import MODEL, model_bytes, read_model
 from momentalign.hub._card import model_card, public_name
-from momentalign.runs import RunState, is_intact, read_run
+from momentalign.runs import RunState, read_run
 
 if TYPE_CHECKING:
     from momentalign.tables import TableModel
     from momentalign.training import Predictor
 
 CARD = "README.md"
-_RUN_FILES = ("run.json", "records.jsonl", f"checkpoint/{MODEL}", f"checkpoint/{WEIGHTS}")
-_PROBE_FILES = (MODEL, WEIGHTS, "scores.csv")
+_FILES = ("run.json", "records.jsonl", MODEL, "scores.csv")
 
 
 def push_to_hub(
@@ -59,7 +57,7 @@ def push_to_hub(
     with readable_errors(hub, name, "uploaded", missing):
         api = hub.HfApi(token=token, library_name="momentalign")
         repository = api.create_repo(name, private=private, exist_ok=True).repo_id
-        earlier = set(api.list_repo_files(repository)) & {*_RUN_FILES, *_PROBE_FILES}
+        earlier = set(api.list_repo_files(repository)) & {*_FILES}
         operations = [hub.CommitOperationDelete(path) for path in sorted(earlier - set(contents))]
         operations += [hub.CommitOperationAdd(path, content) for path, content in contents.items()]
         message = f"Upload a model of momentalign {momentalign.__version__}"
@@ -71,7 +69,7 @@ def from_pretrained(
 ) -> "Predictor | TableModel":
     """Download and load a model that :func:`push_to_hub` uploaded.
 
-    Downloads the files of the model only, compares checksums and runs no code. Without a connection the copy in the
+    Downloads the files of the model only and runs no code. Without a connection the copy in the
     hub's local cache is used.
 
     Args:
@@ -99,7 +97,7 @@ def from_pretrained(
                 revision=revision,
                 token=token,
                 cache_dir=cache_dir,
-                allow_patterns=[*_RUN_FILES, *_PROBE_FILES],
+                allow_patterns=[*_FILES],
                 local_files_only=reason is not None,
             )
     except ValueError:
@@ -125,9 +123,9 @@ def files_to_upload(folder: str | Path) -> dict[str, Path | bytes]:
         ValueError: The folder holds no finished model, or a damaged one.
     """
     folder = Path(folder)
-    if not (folder / "run.json").exists() and file_in(folder, MODEL).is_file():
+    if not (folder / "run.json").exists() and (folder / MODEL).is_file():
         momentalign.load(folder)  # raises where it is damaged
-        return {name: file_in(folder, name) for name in _PROBE_FILES if file_in(folder, name).is_file()}
+        return {name: folder / name for name in _FILES if (folder / name).is_file()}
     info = read_run(folder)
     if info["status"] is not RunState.FINISHED:
         raise ValueError(f"{folder} should be a finished run, but is {info['status']}. Train it to its end first.")
@@ -135,10 +133,8 @@ def files_to_upload(folder: str | Path) -> dict[str, Path | bytes]:
         raise ValueError(
             f"{folder} is a run of the probing protocol. Upload a folder of 'momentalign probe' or 'train'."
         )
-    if not is_intact(folder, info):
-        raise ValueError(f"{folder / 'records.jsonl'} does not match its checksum. Remove {folder} and train again.")
     momentalign.load(folder)
-    description = read_values(checkpoint_of(folder) / MODEL)
+    description, weights = read_model(folder / MODEL)
     soup = info.get("soup", {})  # runs of the same name are named by their paths
     for values, key in (
         (info["config"], "dataset"),
@@ -151,8 +147,7 @@ def files_to_upload(folder: str | Path) -> dict[str, Path | bytes]:
         if value := values.get(key):
             values[key] = public_name(value) if isinstance(value, str) else [*map(public_name, value)]
     return {
-        "run.json": seal(info).encode(),
+        "run.json": json.dumps(info, indent=1, ensure_ascii=False).encode(),
         "records.jsonl": folder / "records.jsonl",
-        f"checkpoint/{MODEL}": seal(description).encode(),
-        f"checkpoint/{WEIGHTS}": checkpoint_of(folder) / WEIGHTS,
+        MODEL: model_bytes(weights, description),
     }

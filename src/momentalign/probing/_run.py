@@ -74,7 +74,7 @@ def run_probe(
         )
         head, records = _Probe(config, features, target, progress).run()
         if save:
-            _table_model(features, head).save(target.path / "checkpoint")
+            _table_model(features, head).save(target.path)
         target.finish()
         return records
 

@@ -1,6 +1,7 @@
 """Runs on disk, without torch: configuration, run.json, records, state, locks, plan file, data stamp.
 
-A run is a folder: `run.json` (what was run and how it ended), `records.jsonl` (its numbers) and `checkpoint/`.
+A run is a folder: `run.json` (what was run and how it ended), `records.jsonl` (its numbers) and one file of
+weights, `checkpoint.safetensors` while it runs and `model.safetensors` when it is done.
 :class:`RunFolder` writes one; :func:`read_run` and :func:`read_records` read one; :func:`read_runs` reads many into a
 :class:`Sweep` of two data frames.
 """
@@ -10,7 +11,7 @@ from momentalign.runs._folder import RunFolder
 from momentalign.runs._locks import BusyError, Claims, is_busy
 from momentalign.runs._planned import remove_planned, write_planned
 from momentalign.runs._read import read_runs
-from momentalign.runs._records import AVERAGED, Record, is_intact, read_records, saved_records, weights_note
+from momentalign.runs._records import AVERAGED, Record, read_records, saved_records, weights_note
 from momentalign.runs._run_json import (
     DivergedError,
     RunState,
@@ -39,7 +40,6 @@ __all__ = [
     "data_stamp",
     "find_clashes",
     "is_busy",
-    "is_intact",
     "read_records",
     "read_run",
     "read_runs",

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from momentalign._json import parse_json, read_regular
+from momentalign._json import parse_json
 from momentalign.runs._records import MOST_STEPS, complete_lines, parse_lines, torn_note
 from momentalign.runs._run_json import RunState, UnreadableRunError
 
@@ -29,7 +29,7 @@ DomainBedRecord = tuple[int, str | None, str | None, str, float | None]
 def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord], list[str]]:
     """Read one run of DomainBed: its columns, its records and what was ignored."""
     path = folder / _RESULTS
-    content, torn = complete_lines(read_regular(path), _parse)
+    content, torn = complete_lines(path.read_bytes(), _parse)
     lines, problems = parse_lines(content, _RESULTS, _parse)
     problems += [torn_note(_RESULTS)] * torn
     if not lines:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from momentalign._files import DiskFullError, is_disk_full, is_leftover, remove_leftovers, sync
+from momentalign._model_file import CHECKPOINT, MODEL, check_version, model_path
 from momentalign._outputs import check_folder
-from momentalign._saved import checkpoint_of
-from momentalign._sealed import file_digest
 from momentalign.runs._config import RunConfig
 from momentalign.runs._locks import LOCK, is_busy, lock, release
 from momentalign.runs._records import Record
@@ -43,6 +42,8 @@ class RunFolder:
             self.info = {}  # it ended before its first record: nothing is lost
         elif self.info:
             check_same(path, self.info, config, stamp)
+            if not self.finished:
+                check_version(path)
         elif path.is_dir() and not all(map(_left_by_a_kill, path.iterdir())):
             raise ValueError(f"{path} should be the folder of a run, but holds other files. Name a new or empty one.")
         self._records: BufferedRandom | None = None
@@ -67,7 +68,8 @@ class RunFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         lock(self.path)
-        remove_leftovers(self.path, "run.json", "checkpoint")
+        remove_leftovers(self.path, "run.json", CHECKPOINT, MODEL)
+        (self.path / MODEL).unlink(missing_ok=True)
         path = self.path / "records.jsonl"
         try:
             self._records = path.open("a+b")
@@ -97,19 +99,20 @@ class RunFolder:
         self._records.flush()
         return self._records.tell()
 
-    def sync_records(self) -> dict[str, Any]:
-        """Wait until the records are on disk; returns their size in "bytes" and their "sha256"."""
+    def sync_records(self) -> int:
+        """Wait until the records are on disk; returns their size in bytes."""
         path = self.path / "records.jsonl"
         if not path.is_file():  # a link to a device
-            return {"bytes": 0, "sha256": ""}
+            return 0
         sync(path)
-        return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+        return path.stat().st_size
 
     def finish(self, **more: Any) -> None:
-        """Mark the run as finished; `more` are further keys of `run.json`."""
+        """Mark the run as finished, and remove its checkpoint; `more` are further keys of `run.json`."""
+        self.sync_records()
         self.info |= {"status": RunState.FINISHED, "error": None, "disk_full": False, "finished": now(), **more}
-        self.info["records"] = self.sync_records()
         self._write_info()
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
 
     def fail(self, error: Exception | str) -> None:
         """Mark the run as failed, unless it never began: another process may be training here."""
@@ -154,7 +157,7 @@ def _is_empty(path: Path) -> bool:
     """Whether a run has neither records nor weights, and no process is about to write some."""
     records = path / "records.jsonl"
     recorded = records.exists() and records.stat().st_size > 0
-    return not recorded and not checkpoint_of(path).exists() and not is_busy(path)
+    return not recorded and not model_path(path).exists() and not is_busy(path)
 
 
 def _left_by_a_kill(path: Path) -> bool:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from momentalign._json import read_regular
 from momentalign.runs._domainbed import DomainBedRecord
 from momentalign.runs._records import MOST_STEPS, RECORDS, complete_lines, parse_lines, torn_note
 
@@ -59,7 +58,7 @@ def _batches(names: list[str], files: Mapping[int, Path], problems: list[str]) -
     size = 0
     for run, path in files.items():
         try:
-            content, torn = complete_lines(read_regular(path))
+            content, torn = complete_lines(path.read_bytes())
         except FileNotFoundError:
             continue  # no record yet
         except OSError as error:

@@ -9,8 +9,6 @@ from typing import IO, TypeVar
 
 from filelock import FileLock, Timeout
 
-from momentalign._json import open_regular
-
 LOCK = ".lock"
 """File in a run's folder that is locked by the process that trains there. POSIX releases a process's lock when it
 closes any handle of the file, so nothing else opens it."""
@@ -34,7 +32,7 @@ def is_busy(folder: Path) -> bool:
         if folder.resolve() in _held:
             return True
         try:
-            with open_regular(folder / LOCK) as file:
+            with (folder / LOCK).open("rb") as file:
                 return not _try_lock(file, shared=True)
         except OSError:  # none yet, or not ours to read
             return False

@@ -14,7 +14,6 @@ from momentalign._files import atomic_write
 from momentalign._json import read_json
 from momentalign.runs._config import CELL
 from momentalign.runs._locks import in_shared_folder
-from momentalign.runs._run_json import RUN_FORMAT
 
 PLANS = ".plans"
 PLANNED_COLUMNS = (*CELL, "domains")
@@ -25,7 +24,7 @@ def write_planned(out: Path, runs: Iterable[tuple[str, Mapping[str, Any], tuple[
     rows = [
         {"run": name, **{key: config[key] for key in CELL}, "domains": list(domains)} for name, config, domains in runs
     ]
-    text = json.dumps({"format": RUN_FORMAT, "runs": rows})
+    text = json.dumps({"format": 1, "runs": rows})
     path = out / PLANS / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     in_shared_folder(path.parent, lambda: atomic_write(path, text))
     return path

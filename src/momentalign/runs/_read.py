@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from momentalign._format import join_first
 from momentalign.runs._domainbed import DomainBedRecord, read_domainbed
 from momentalign.runs._planned import read_planned
-from momentalign.runs._records import is_intact
 from momentalign.runs._run_json import RunState, UnreadableRunError, read_run
 from momentalign.runs._sweep import Sweep, drop_clashes, planned_frame, runs_frame
 
@@ -121,8 +120,6 @@ def _named(paths: list[Path]) -> list[tuple[str, Path]]:
 def _run_row(folder: Path) -> dict[str, Any]:
     """The columns of a run, from its run.json."""
     info = read_run(folder)
-    if not is_intact(folder, info):
-        raise UnreadableRunError(folder / "records.jsonl", "does not match its checksum", RunState.DAMAGED)
     try:
         config = info["config"]
         return {

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from momentalign._json import parse_json, read_regular
-from momentalign._sealed import file_digest
+from momentalign._json import parse_json
 
 RECORDS = "records.jsonl"
 MOST_STEPS = 2**53
@@ -32,7 +31,7 @@ def read_records(folder: Path) -> list[Record]:
     Raises ValueError with the path and the number of a damaged line.
     """
     path = folder / RECORDS
-    content, _ = complete_lines(read_regular(path))
+    content, _ = complete_lines(path.read_bytes())
     records: list[Record] = []
     for number, line in enumerate(content.splitlines(), start=1):
         if parse_record(line) is None:
@@ -42,14 +41,6 @@ def read_records(folder: Path) -> list[Record]:
             )
         records.append(parse_json(line, nonfinite=True))
     return records
-
-
-def is_intact(folder: Path, info: Mapping[str, Any]) -> bool:
-    """Whether a finished run's records match the checksum in its `run.json`; True where either is missing."""
-    path, expected = folder / RECORDS, info.get("records")
-    if not isinstance(expected, dict) or not expected.get("sha256") or not path.is_file():
-        return True
-    return bool(file_digest(path) == expected["sha256"])
 
 
 def parse_record(line: bytes) -> dict[str, Any] | None:

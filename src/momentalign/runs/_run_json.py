@@ -15,13 +15,15 @@ from typing import Any
 import momentalign
 from momentalign._datasets import DATASET_NAMES, GROUPS_FILE, is_image, walk_links
 from momentalign._errors import describe_error
-from momentalign._files import atomic_write, is_disk_full
-from momentalign._sealed import DamagedFileError, file_digest, seal, unseal
+from momentalign._files import atomic_write, file_digest, is_disk_full
+from momentalign._json import read_json
+from momentalign._model_file import MODEL_FORMAT, check_version
 from momentalign._table_spec import spec_path
 from momentalign.runs._config import RunConfig, cell_of, differing_keys
 from momentalign.runs._description import check_description
 
-RUN_FORMAT = 1
+RUN_FORMATS = 1, MODEL_FORMAT
+"""Of `run.json`: those that can be read; the last is written. Records are the same in both, weights are not."""
 
 
 class RunState(StrEnum):
@@ -73,9 +75,11 @@ def read_run(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     advice = f"Remove {folder} and run the same command again."
     try:
-        info = unseal(path)
+        info: dict[str, Any] = read_json(path)
+        if not isinstance(info, dict):
+            raise ValueError("not an object")
         form = info["format"]
-        if form == RUN_FORMAT:
+        if form in RUN_FORMATS:
             check_description(info)
             info["status"] = RunState(info["status"])
     except FileNotFoundError:
@@ -83,28 +87,26 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise UnreadableRunError(path, "does not exist", RunState.NEW, advice) from None
     except OSError as error:
         raise UnreadableRunError(path, f"cannot be read ({error.strerror})", RunState.FOREIGN) from None
-    except DamagedFileError as error:
-        raise UnreadableRunError(path, error.reason, RunState.DAMAGED, advice) from None
     except (ValueError, KeyError) as error:
         reason = f"lacks {error}" if isinstance(error, KeyError) else f"is damaged ({error})"
         raise UnreadableRunError(path, reason, RunState.DAMAGED, advice) from None
-    if form != RUN_FORMAT:
-        reason = f"has format {form!r}, but this version reads format {RUN_FORMAT}"
-        newer = isinstance(form, int) and form > RUN_FORMAT
+    if form not in RUN_FORMATS:
+        reason = f"has format {form!r}, but this version reads format {RUN_FORMATS[-1]}"
+        newer = isinstance(form, int) and form > RUN_FORMATS[-1]
         advice = f"Update momentalign: {info.get('momentalign')} wrote it." if newer else ""
         raise UnreadableRunError(path, reason, RunState.FOREIGN, advice)
     return info
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file atomically, with a checksum of its content."""
-    atomic_write(path, seal(content))
+    """Write a JSON file atomically."""
+    atomic_write(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def describe_run(config: RunConfig, domains: Iterable[str]) -> dict[str, Any]:
     """All keys of `run.json`, for a run of which only the configuration is known."""
     return {
-        "format": RUN_FORMAT,
+        "format": RUN_FORMATS[-1],
         "momentalign": momentalign.__version__,
         "hash": config.hash(),
         "config": config.to_dict(),
@@ -154,6 +156,11 @@ def run_state(folder: Path, config: RunConfig, stamp: str | None = None) -> tupl
             RunState.FOREIGN: f"{error.path} {error.reason}. Use another --out.",
         }
         return error.state, advice[error.state]
+    if info["status"] is not RunState.FINISHED:
+        try:
+            check_version(folder)
+        except ValueError as error:
+            return RunState.FOREIGN, str(error)
     if info["config"] != json.loads(json.dumps(config.to_dict())):
         return RunState.FOREIGN, f"{folder} holds a run of another configuration. Use another --out."
     if not _same_data(info, stamp):

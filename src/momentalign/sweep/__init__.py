@@ -1,16 +1,14 @@
 """Sweeps: a plan lists the runs, an engine executes them, and their folders hold the results.
 
-:func:`make_plan` lists the runs that selection rules need, :func:`make_probe_plan` those of linear probes,
-:func:`estimate_sweep` measures their cost, and :func:`run_sweep` executes them on a :class:`LocalEngine` or a
-:class:`RayEngine`. A run is a folder named by the hash of its configuration, so a sweep can be interrupted at any point
-and resumed.
+:func:`make_plan` lists the runs that selection rules need, :func:`make_probe_plan` those of linear probes, and
+:func:`run_sweep` executes them on a :class:`LocalEngine` or a :class:`RayEngine`. A run is a folder named by the hash
+of its configuration, so a sweep can be interrupted at any point and resumed.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from momentalign.sweep._estimate import SweepEstimate, estimate_sweep
-from momentalign.sweep._jobs import Engine, Job, Outcome
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome
 from momentalign.sweep._local import LocalEngine
 from momentalign.sweep._plan import Plan, make_plan, make_probe_plan
 from momentalign.sweep._run import Remaining, Tally, remaining, run_sweep
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from momentalign.sweep._ray import RayEngine
 
 __all__ = [
+    "Advance",
     "Engine",
     "Job",
     "LocalEngine",
@@ -26,9 +25,7 @@ __all__ = [
     "Plan",
     "RayEngine",
     "Remaining",
-    "SweepEstimate",
     "Tally",
-    "estimate_sweep",
     "make_plan",
     "make_probe_plan",
     "remaining",

@@ -3,12 +3,12 @@
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from momentalign._files import DiskFullError, recover_folder
+from momentalign._files import DiskFullError
 from momentalign.runs import (
     Claims,
     RunConfig,
@@ -19,7 +19,7 @@ from momentalign.runs import (
     run_state,
     write_planned,
 )
-from momentalign.sweep._jobs import Advance, Engine, Job, Outcome, unpack_folder
+from momentalign.sweep._jobs import Advance, Engine, Job, Outcome
 from momentalign.sweep._plan import Plan, most_finals
 
 _WAIT_SECONDS = 0.2
@@ -47,26 +47,20 @@ def remaining(plan: Plan, out: str | Path, *, retry_failed: bool = False) -> Rem
         out: Parent of the runs' folders, which may not exist.
         retry_failed: Include failed runs.
     """
-    folder = Path(out)
-    stamps = _data_stamps(plan)
+    folder, stamps = Path(out), _data_stamps(plan)
 
     def state(config: RunConfig) -> RunState:
         return run_state(folder / config.hash(), config, stamps[config.dataset])[0]
 
-    def is_left(config: RunConfig) -> bool:
-        return _is_left(state(config), retry_failed)
+    def left(configs: Iterable[RunConfig]) -> list[RunConfig]:
+        return [config for config in configs if _is_left(state(config), retry_failed)]
 
-    states = [(config, state(config)) for config in plan.runs]
-    changed = tuple(config for config, status in states if status is RunState.CHANGED)
-    first = [config for config, status in states if _is_left(status, retry_failed)]
+    first, final = left(plan.runs), left(_final_runs(plan, folder))
     undecided = {(config.dataset, config.algorithm) for config in first}
-    final = [
-        config
-        for config in _final_runs(plan, folder)
-        if (config.dataset, config.algorithm) not in undecided and is_left(config)
-    ]
-    to_come = {key: sum(map(is_left, runs)) for key, runs in plan.finals.items() if key[:2] in undecided}
-    return Remaining((*first, *final), most_finals(to_come, len(plan.group_rules)), changed)
+    decided = [config for config in final if (config.dataset, config.algorithm) not in undecided]
+    to_come = {key: len(left(runs)) for key, runs in plan.finals.items() if key[:2] in undecided}
+    changed = tuple(config for config in plan.runs if state(config) is RunState.CHANGED)
+    return Remaining((*first, *decided), most_finals(to_come, len(plan.group_rules)), changed)
 
 
 @dataclass
@@ -77,14 +71,12 @@ class Tally:
         finished: Number of runs that this sweep finished.
         before: Number of runs finished before, or by another sweep meanwhile.
         failed: Errors of failed runs, now or before, by name.
-        seconds: Total duration of the finished runs.
         notes: Distinct warnings of the runs, for instance on skipped files.
     """
 
     finished: int = 0
     before: int = 0
     failed: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
 
@@ -96,12 +88,9 @@ def run_sweep(
     out: str | Path,
     engine: Engine,
     *,
-    root: str | Path | None = None,
     retry_failed: bool = False,
-    keep_weights: bool = True,
-    skip_bad_files: bool = False,
-    train_accuracy: bool = True,
-    progress: SweepProgress | None = None,
+    progress: SweepProgress = lambda tally, event: None,
+    **options: Any,
 ) -> Tally:
     """Execute the remaining runs of a plan.
 
@@ -111,20 +100,15 @@ def run_sweep(
     Args:
         out: Parent of the runs' folders.
         engine: Executes the runs; it is left open.
-        root: Data folder.
         retry_failed: Repeat failed runs.
-        keep_weights: Whether finished runs keep their weights.
-        skip_bad_files: Skip images that cannot be decoded; `Tally.notes` names them.
-        train_accuracy: Whether records have the accuracy on the rows that are trained on.
         progress: Called after every event.
+        **options: Of :class:`Job`: root, keep_weights, skip_bad_files, train_accuracy.
 
     Raises:
         DiskFullError: The disk is full. Finished work is kept; the same call resumes.
     """
     out = Path(out).absolute()
     out.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {"root": root, "accelerator": engine.accelerator, "keep_weights": keep_weights}
-    options |= {"skip_bad_files": skip_bad_files, "train_accuracy": train_accuracy}
     driver = _Driver(plan, out, engine, options, retry_failed, progress)
     planned = write_planned(out, ((run.hash(), run.to_dict(), plan.domains[run.dataset]) for run in plan.runs))
     done = False
@@ -144,17 +128,13 @@ class _Driver:
         plan: Plan,
         out: Path,
         engine: Engine,
-        options: dict[str, Any],
+        options: Mapping[str, Any],
         retry_failed: bool,
-        progress: SweepProgress | None,
+        progress: SweepProgress,
     ) -> None:
         self.plan, self.out, self.engine, self.options = plan, out, engine, options
-        self.retry_failed = retry_failed
-        self.progress = progress or (lambda tally, event: None)
-        self.claims = Claims(out)
-        self.stamps = _data_stamps(plan)
-        self.tally = Tally()
-        self.tried: set[str] = set()
+        self.retry_failed, self.progress = retry_failed, progress
+        self.claims, self.stamps, self.tally = Claims(out), _data_stamps(plan), Tally()
 
     def execute(self, configs: Iterable[RunConfig]) -> None:
         waiting = deque(self._job(config) for config in configs)
@@ -172,7 +152,9 @@ class _Driver:
                 waiting.extend(elsewhere)
                 elsewhere.clear()
                 checked = time.monotonic()
-            for event in self.engine.wait(_WAIT_SECONDS) if active or elsewhere else ():
+            if elsewhere and not active:
+                time.sleep(_WAIT_SECONDS)
+            for event in self.engine.wait(_WAIT_SECONDS) if active else ():
                 if isinstance(event, Outcome):
                     active -= 1
                     if event.status is RunState.BUSY:
@@ -182,19 +164,18 @@ class _Driver:
             self.progress(self.tally, None)
 
     def _job(self, config: RunConfig) -> Job:
-        return Job(config, self.out / config.hash(), self.plan.domains[config.dataset], **self.options)
+        folder, domains = self.out / config.hash(), self.plan.domains[config.dataset]
+        return Job(config, folder, domains, self.engine.accelerator, **self.options)
 
     def _start(self, job: Job) -> bool | None:
         """Start a run; False if there is nothing to do, None if another sweep holds it."""
         if not self.claims.acquire(job.name):
             return None
         # Under the lock: another sweep may be replacing the folder, or may have just finished the run.
-        recover_folder(job.folder)
         status, error = run_state(job.folder, job.config, self.stamps[job.config.dataset])
-        if _is_left(status, self.retry_failed and job.name not in self.tried):
+        if _is_left(status, self.retry_failed):
             if status is RunState.DAMAGED:
                 shutil.rmtree(job.folder)
-            self.tried.add(job.name)
             self.engine.submit(job)
             return True
         self.claims.release(job.name, finished=status is RunState.FINISHED)
@@ -206,13 +187,10 @@ class _Driver:
 
     def _finish(self, outcome: Outcome) -> None:
         name = outcome.job.name
-        if outcome.archive is not None:
-            unpack_folder(outcome.archive, outcome.job.folder)
         self.claims.release(name, finished=outcome.status is RunState.FINISHED)
         self.tally.notes += [note for note in outcome.notes if note not in self.tally.notes]
         if outcome.status is RunState.FINISHED:
             self.tally.finished += 1
-            self.tally.seconds += outcome.seconds
         elif outcome.status is RunState.FAILED:
             self.tally.failed[name] = outcome.error or "no reason given"
         elif outcome.status is RunState.DISK_FULL:

@@ -9,22 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-import momentalign
-from momentalign._extras import require
-from momentalign._files import atomic_write, file_in, is_leftover, replace_files
+from momentalign._files import atomic_write, file_digest, is_leftover
+from momentalign._model_file import MODEL, DamagedModelError, read_about, read_model, write_model
 from momentalign._outputs import check_folder, check_writable
-from momentalign._sealed import FILES, DamagedFileError, check_file, digests_of, file_digest, seal, unseal
 from momentalign._types import Array
 from momentalign.tables._columns import Column, EncodedRows, TableEncoder, check_shape
 
-_FORMAT = 1
 _KIND = "momentalign probe"
 SOURCE = "source"
 """Key of what a model was fitted on: table, columns and options."""
 READING = "reading"
 """Key of the separator and the encoding of the file, where they were given."""
-_READS = 3
-_WEIGHTS, _ABOUT = "model.safetensors", "model.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +74,21 @@ class TableModel:
         return digest is not None and digest == file_digest(Path(path).expanduser())
 
     def save(self, folder: Path, more: Mapping[str, str] | None = None) -> None:
-        """Write `model.safetensors` and `model.json`, and `more` text files by name, all or none of them."""
+        """Write `model.safetensors`, after `more` text files by name."""
         encoder = self.encoder
         arrays = {"mean": encoder.mean, "scale": encoder.scale, "coef": self.coef, "intercept": self.intercept}
         if encoder.matrix is not None:
             arrays["matrix"] = encoder.matrix
         content = {
             "kind": _KIND,
-            "format": _FORMAT,
-            "momentalign": momentalign.__version__,
             "classes": None if self.classes is None else list(self.classes),
             "columns": [asdict(column) for column in encoder.columns],
             **self.about,
         }
-        weights = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        with replace_files(folder) as new:
-            for name, text in (more or {}).items():
-                atomic_write(new / name, text)
-            atomic_write(new / _WEIGHTS, _safetensors().save(weights))
-            atomic_write(new / _ABOUT, seal({**content, FILES: digests_of([new / _WEIGHTS])}))
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (more or {}).items():
+            atomic_write(folder / name, text)
+        write_model(folder / MODEL, {name: np.ascontiguousarray(array) for name, array in arrays.items()}, content)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -110,77 +101,61 @@ class TableModel:
             ValueError: The folder holds no such model, or a damaged one.
         """
         folder = Path(folder)
-        inner = folder if file_in(folder, _ABOUT).is_file() else folder / "checkpoint"
-        about, weights = (file_in(inner, name) for name in (_ABOUT, _WEIGHTS))
-        if not about.is_file() or not weights.is_file():
-            missing = _WEIGHTS if about.is_file() else _ABOUT
-            what = "is a file" if folder.is_file() else f"has no {missing}" if folder.is_dir() else "does not exist"
+        if not folder.is_dir():
+            what = "is a file" if folder.exists() else "does not exist"
             raise ValueError(f"{folder} should be a folder that 'momentalign probe' wrote, but {what}.")
-        for _ in range(_READS):
-            try:
-                return cls._read(inner)
-            except (DamagedFileError, FileNotFoundError) as error:  # or it is being replaced
-                problem: Exception = error
-            except Exception as error:  # from safetensors or a shape
-                problem = error
-                break
-        reason = " ".join(str(problem).split()).removesuffix(".") or type(problem).__name__
-        raise ValueError(f"{folder} should be a model that 'momentalign probe' wrote, but: {reason}.") from None
-
-    @classmethod
-    def _read(cls, folder: Path) -> Self:
-        about, weights = (file_in(folder, name) for name in (_ABOUT, _WEIGHTS))
-        content = unseal(about, nonfinite=True)
-        kind, version = content.pop("kind", None), content.pop("format", None)
-        if kind != _KIND:
-            raise ValueError("it is something else; 'momentalign evaluate' takes trained runs as well")
-        if version != _FORMAT:
-            raise ValueError(f"its format is {version!r}, and this version reads {_FORMAT}")
-        content.pop("momentalign", None)
-        check_file(weights, content.pop(FILES, {}))
-        arrays = _safetensors().load(weights.read_bytes())
-        columns = tuple(Column.from_dict(column) for column in content.pop("columns"))
-        encoder = TableEncoder(columns, arrays["mean"], arrays["scale"], arrays.get("matrix"))
-        classes = content.pop("classes")
-        names = None if classes is None else tuple(classes)
-        model = cls(encoder, arrays["coef"], arrays["intercept"], names, content)
-        outputs = 1 if names is None or len(names) == 2 else len(names)
-        check_shape("coef", model.coef, (outputs, encoder.width))
-        check_shape("intercept", model.intercept, (outputs,))
+        content, arrays = read_model(folder / MODEL, "np")
+        if content.pop("kind", None) != _KIND:
+            raise ValueError(
+                f"{folder} should be a model that 'momentalign probe' wrote, but it is something else; 'momentalign "
+                "evaluate' takes trained runs as well."
+            )
+        for name in ("format", "momentalign"):
+            content.pop(name)
+        try:
+            columns = tuple(Column.from_dict(column) for column in content.pop("columns"))
+            encoder = TableEncoder(columns, arrays["mean"], arrays["scale"], arrays.get("matrix"))
+            classes = content.pop("classes")
+            names = None if classes is None else tuple(classes)
+            model = cls(encoder, arrays["coef"], arrays["intercept"], names, content)
+            outputs = 1 if names is None or len(names) == 2 else len(names)
+            check_shape("coef", model.coef, (outputs, encoder.width))
+            check_shape("intercept", model.intercept, (outputs,))
+        except (KeyError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split()).removesuffix(".")
+            raise ValueError(f"{folder / MODEL} is no model that 'momentalign probe' wrote: {reason}.") from None
         return model
 
 
 def is_model_folder(folder: Path) -> bool:
     """Whether `momentalign probe` wrote a model to a folder."""
-    return file_in(folder, _ABOUT).is_file()
+    return (folder / MODEL).is_file() and not (folder / "run.json").exists()
 
 
 def check_model_folder(out: Path) -> None:
     """Refuse an output folder that exists as a file, cannot be written to or holds anything but a model."""
     check_folder(out)
     check_writable(out)
-    if out.is_dir() and not all(map(is_leftover, out.iterdir())):
-        about = file_in(out, _ABOUT)
-        if not about.is_file() or _KIND not in about.read_text(encoding="utf-8", errors="replace"):
-            raise ValueError(
-                f"{out} contains files that 'momentalign probe' did not write. Name a new or empty folder."
-            )
+    if out.is_dir() and not all(map(is_leftover, out.iterdir())) and _about(out).get("kind") != _KIND:
+        raise ValueError(f"{out} contains files that 'momentalign probe' did not write. Name a new or empty folder.")
 
 
 def check_same_model(out: Path, source: Mapping[str, Any]) -> None:
     """Refuse an output folder that holds a model of another table or other options than `source`."""
-    about = file_in(out, _ABOUT)
-    if not about.is_file():
+    if not is_model_folder(out):
         return
-    try:
-        stored = unseal(about, nonfinite=True).get(SOURCE, {})
-    except DamagedFileError:
-        stored = {}
+    stored = _about(out).get(SOURCE, {})
     if stored != source:
         names = [name for name, value in source.items() if stored.get(name) != value] if stored else []
         which = f"with another {' and '.join(names)}" if names else "which is not that of this command"
         raise ValueError(f"{out} holds a model {which}. Name another folder with --out, or give --overwrite.")
 
 
-def _safetensors() -> Any:
-    return require("safetensors.numpy", "Saved models need", extra="cli")
+def _about(folder: Path) -> dict[str, Any]:
+    """Description of a model; empty where there is none, its kind alone where it is damaged."""
+    if not is_model_folder(folder):
+        return {}
+    try:
+        return read_about(folder / MODEL)
+    except DamagedModelError:
+        return {"kind": _KIND}

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentalign._files import file_digest
 from momentalign._format import pluralize
-from momentalign._sealed import file_digest
 from momentalign._table_spec import split_spec, table_spec
 from momentalign._validation import check_blanks, check_choice, check_count
 from momentalign.tables._columns import fit_encoder

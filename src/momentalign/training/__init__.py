@@ -10,7 +10,6 @@ from momentalign._files import DiskFullError
 from momentalign.runs import RunConfig
 from momentalign.training._checkpoint import find_position
 from momentalign.training._config import make_config
-from momentalign.training._cost import RunCost, estimate_run
 from momentalign.training._devices import check_installed, check_precision, peak_memory
 from momentalign.training._evaluation import Score, evaluate
 from momentalign.training._export import EXPORT_KINDS, export_model
@@ -29,14 +28,12 @@ __all__ = [
     "Predictor",
     "Progress",
     "RunConfig",
-    "RunCost",
     "Score",
     "SoupPlan",
     "SoupScore",
     "augmentation_note",
     "check_installed",
     "check_precision",
-    "estimate_run",
     "evaluate",
     "export_model",
     "find_position",

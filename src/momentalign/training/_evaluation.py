@@ -14,6 +14,7 @@ from momentalign._validation import check_count
 from momentalign.data import DomainDataset, Split, TableRows, load_dataset
 from momentalign.encoders import Preprocessing
 from momentalign.runs import read_run
+from momentalign.tables import is_model_folder
 from momentalign.training._accuracy_records import accuracy_records
 from momentalign.training._data import DatasetRows, open_rows
 from momentalign.training._evaluator import predict_rows
@@ -72,7 +73,7 @@ def evaluate(
     Returns:
         The scores: every split of every domain, every domain as a whole, all rows, then groups.
     """
-    if (Path(folder) / "model.json").exists() and not (Path(folder) / "run.json").exists():
+    if is_model_folder(Path(folder)):
         raise ValueError(
             f"{folder} should be the folder of a run ('momentalign train'), but holds a model of 'momentalign probe'. "
             "Use momentalign.tables.score_file, or the command 'momentalign evaluate'."

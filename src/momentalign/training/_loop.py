@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from momentalign._model_file import MODEL, write_model
 from momentalign.algorithms import WeightAverage, find_training_recipe, make_average, reset_optimizer
 from momentalign.data import DomainDataset
 from momentalign.runs import AVERAGED, Record, RunConfig, RunFolder
 from momentalign.training._batch_moments import batch_moments
 from momentalign.training._capture import captured_step, compile_parts
-from momentalign.training._checkpoint import Part, Position, remove_checkpoint, restore, save_checkpoint
+from momentalign.training._checkpoint import Part, Position, restore, save_checkpoint
 from momentalign.training._data import describe_data, open_dataset, open_rows
 from momentalign.training._devices import (
     check_ranks,
@@ -57,8 +58,6 @@ def train(
 
     # The network, restored from the checkpoint of an interrupted run.
     algorithm = build_algorithm(config, data, options.root)
-    if options.built is not None:
-        options.built(algorithm)
     check_ranks(algorithm, config.algorithm, ranks)
     network, encoder = parts_of(algorithm)
     rows = open_rows(data, encoder.preprocessing, device)
@@ -171,10 +170,11 @@ def train(
                     writer.append(records)
                     log.record(records)
                     if options.saves(config, step, time.monotonic() - saved):
-                        written = writer.sync_records()
-                        state = algorithm, optimizers, Position(step + 1, written["bytes"], written["sha256"])
-                        description = describe_network(network, data)
-                        save_checkpoint(writer.path, network.state_dict(), description, state, parts)
+                        position = Position(step + 1, writer.sync_records())
+                        about = describe_network(network, data)
+                        save_checkpoint(
+                            writer.path, network.state_dict(), about, position, algorithm, optimizers, parts
+                        )
                         saved = time.monotonic()
                 report.record(step, records, held_out)
                 last_record = step
@@ -187,9 +187,8 @@ def train(
         if options.save:
             with _averaged(average):
                 weights = network.state_dict() if chosen["keep"] == "last" or kept is None else kept.weights
-                save_checkpoint(writer.path, weights, {**describe_network(network, data), "weights": chosen})
-        else:
-            remove_checkpoint(writer.path)
+                writer.sync_records()  # a model means that the records are complete
+                write_model(writer.path / MODEL, weights, {**describe_network(network, data), "weights": chosen})
         writer.finish(weights=chosen if options.save else None)
     options.clock.lap("files")
     return records

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count, check_nonnegative
-from momentalign.algorithms import Algorithm
 from momentalign.runs import Record, RunConfig
 from momentalign.selection import REACH
 from momentalign.training._accuracy_records import values_by_key
@@ -63,7 +62,7 @@ class Options:
 
     Args:
         root: The data folder.
-        save: Whether to write weights: to resume from, and at the end.
+        save: Whether a finished run keeps its weights.
         keep: Which record's weights a finished run saves: "last", or the best one by "training-domain" or
             "extrapolated" selection, or by "worst-group", the worst group of the validation rows; of averaged weights
             where the run has an average.
@@ -79,7 +78,6 @@ class Options:
         log: Called with messages before the first step: assumptions, where the run resumes, its size.
         loggers: Where records go besides the folder: "csv", "tensorboard", "mlflow", "wandb", by Lightning's loggers.
         clock: Measures set-up, steps, evaluation and files.
-        built: Called with the algorithm once it is built, on every rank.
     """
 
     root: str | Path | None = None
@@ -96,7 +94,6 @@ class Options:
     log: Callable[[str], None] | None = None
     loggers: Sequence[str] = ()
     clock: Clock = field(default_factory=Clock)
-    built: Callable[[Algorithm], None] | None = None
 
     def __post_init__(self) -> None:
         if self.checkpoint_every is not None:
@@ -116,7 +113,7 @@ class Options:
 
     def saves(self, config: RunConfig, step: int, age: float) -> bool:
         """Whether to write a checkpoint after the record of a step; `age` of the last one in seconds."""
-        if not self.save or step == config.steps - 1:  # the finished model follows
+        if step == config.steps - 1:  # the finished model follows
             return False
         if self.checkpoint_every is None:
             return age >= CHECKPOINT_SECONDS

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from momentalign._errors import first_line
-from momentalign._saved import read_model
+from momentalign._model_file import MODEL
 from momentalign.algorithms import Network
 from momentalign.data import Items
 from momentalign.encoders import Preprocessing, encoder_from_config, preprocessing_from_config
 from momentalign.runs import read_run
 from momentalign.tables import TableModel, is_model_folder
+from momentalign.training._checkpoint import read_weights
 from momentalign.training._data import DatasetRows
 from momentalign.training._model import encoder_of
 
@@ -109,10 +110,10 @@ def is_linear_model(folder: str | Path) -> bool:
         return bool(read_run(folder)["config"].get("setting") == "probe")
     if is_model_folder(folder):
         return True
-    found = "is a file" if folder.is_file() else "has neither run.json nor model.json"
+    found = "is a file" if folder.is_file() else f"has neither run.json nor {MODEL}"
     if not folder.exists():
         found = "does not exist"
-    elif inner := sorted({path.parent for name in ("run.json", "model.json") for path in folder.glob(f"*/{name}")}):
+    elif inner := sorted({path.parent for name in ("run.json", MODEL) for path in folder.glob(f"*/{name}")}):
         found = f"is the parent of {len(inner)} such. Name one of them, for instance {inner[0]}"
     raise ValueError(
         f"{folder} should be the folder of a run ('momentalign train') or of a model ('momentalign probe'), but "
@@ -134,7 +135,7 @@ def load_run(folder: str | Path) -> Predictor:
     """
     folder = Path(folder)
     read_run(folder)
-    description, weights = read_model(folder)
+    description, weights = read_weights(folder)
     try:
         encoder = encoder_from_config(description["encoder"])
         preprocessing = preprocessing_from_config(description["preprocessing"])

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from momentalign._format import join_first, pluralize
-from momentalign._saved import MODEL, checkpoint_of, read_model
+from momentalign._model_file import MODEL, check_version, read_model, write_model
 from momentalign._table_spec import spec_path
 from momentalign.algorithms import PLAIN_MODELS
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp
-from momentalign.training._checkpoint import save_checkpoint
 from momentalign.training._data import describe_data, open_dataset, open_rows
 from momentalign.training._devices import device_name, make_fabric
 from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean
@@ -93,8 +92,9 @@ def plan_soups(folders: str | Path | Iterable[str | Path], *, mix: bool = False)
     finished = sweep.finished()
     finished = finished[~finished["algorithm"].isin(PLAIN_MODELS)]
     finished = finished[(finished["setting"] == "finetune") & ~finished.index.isin(sweep.diverged().index)]
-    bare = [str(name) for name, run in finished["folder"].items() if not (checkpoint_of(run) / MODEL).exists()]
+    bare = [str(name) for name, run in finished["folder"].items() if not (run / MODEL).exists()]
     if bare:
+        check_version(finished.at[bare[0], "folder"])
         raise ValueError(
             f"A soup needs the weights of all its runs, but {len(bare)} of {len(finished)} finished runs have none: "
             f"{join_first(bare)}. Remove their folders and run the sweep again without --no-weights."
@@ -239,7 +239,7 @@ class _SoupEvaluator:
                 soup={"kind": kind, "runs": names, "of": list(self.plan.folders)},
             )
             folder.append(records)
-            save_checkpoint(folder.path, self.network.state_dict(), describe_network(self.network, self.data))
+            write_model(folder.path / MODEL, self.network.state_dict(), describe_network(self.network, self.data))
             folder.finish()
         return folder.path
 
@@ -248,7 +248,7 @@ class _SoupEvaluator:
         total: dict[str, Tensor] = {}
         first: dict[str, Tensor] = {}
         for name in names:
-            _, weights = read_model(self.plan.folders[name])
+            _, weights = read_model(self.plan.folders[name] / MODEL)
             if not first:
                 first = weights
             for key, tensor in weights.items():
