@@ -60,7 +60,8 @@ KEPT = {
         sweep/test_ray.py::test_a_node_that_dies_loses_no_run""",
     "weights run no code, and no code comes from a hub": """
         encoders/test_vision.py::test_refuses_pickled_weights
-        encoders/test_vision.py::test_refuses_models_that_need_code_from_the_hub
+        encoders/test_vision.py::test_refuses_what_is_damaged_or_needs_code
+        encoders/test_vision.py::test_refuses_fields_that_load_code
         hub/test_repository.py::test_what_is_not_a_model_of_ours""",
     "HTML, LaTeX and the formulas of CSV are escaped": """
         report/test_page.py::test_hostile_names_are_text

@@ -142,31 +142,18 @@ def test_every_draw_has_its_own_noise_and_colour() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "kind", "message"),
+    ("make", "kind", "message"),
     [
-        ({"draws": 0}, ValueError, "'draws' should be at least 1, but is 0"),
-        ({"draws": 2.5}, TypeError, r"'draws' should be an integer, but is 2\.5"),
-        ({"trial": -1}, ValueError, "'trial' should be at least 0, but is -1"),
+        (lambda: ColoredDigits(draws=0), ValueError, "'draws' should be at least 1, but is 0"),
+        (lambda: ColoredDigits(draws=2.5), TypeError, r"'draws' should be an integer, but is 2\.5"),
+        (lambda: ColoredDigits(-1), ValueError, "'trial' should be at least 0, but is -1"),
+        (lambda: color_domains(torch.zeros(9, 1, 8, 8), torch.zeros(9), seed=0), ValueError, r"\(9, 1, 8, 8\)"),
+        (lambda: color_domains(torch.zeros(9, 8, 8), torch.zeros(8), seed=0), ValueError, r"\(9\), .*\(8,\)"),
     ],
 )
-def test_numbers_that_are_no_counts(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+def test_bad_arguments(make: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        ColoredDigits(**options)
-
-
-def test_trials_differ() -> None:
-    first, second = (ColoredDigits(trial).split("+90%", "in") for trial in (0, 1))
-    assert not torch.equal(first.inputs, second.inputs)
-
-
-def test_rejects_images_with_channels() -> None:
-    with pytest.raises(ValueError, match=r"\(n, height, width\), but has shape \(9, 1, 8, 8\)"):
-        color_domains(torch.zeros(9, 1, 8, 8), torch.zeros(9), seed=0)
-
-
-def test_rejects_labels_of_another_length() -> None:
-    with pytest.raises(ValueError, match=r"one entry per image \(9\), but has shape \(8,\)"):
-        color_domains(torch.zeros(9, 8, 8), torch.zeros(8), seed=0)
+        make()
 
 
 REAL = Path(os.environ.get("MOMENTALIGN_DATA", "")) / "mnist"
@@ -209,20 +196,19 @@ def test_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (b"not gzip", "should be a gzipped idx file of bytes"),
-        (gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abc", mtime=0), "should be a gzipped idx file of bytes"),
-        (gzip.compress(b"\x00\x00\x0d\x01\x00\x00\x00\x01abcd", mtime=0), "should be a gzipped idx file of bytes"),
-        (gzip.compress(b"", mtime=0), "should be a gzipped idx file of bytes"),
-        (gzip.compress(b"\x00\x00\x08\x03\x00", mtime=0), "should be a gzipped idx file of bytes"),
-        (gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abcde", mtime=0)[:-6], "should be a gzipped idx file"),
+        b"not gzip",
+        gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abc", mtime=0),
+        gzip.compress(b"", mtime=0),
+        gzip.compress(b"\x00\x00\x08\x03\x00", mtime=0),
+        gzip.compress(b"\x00\x00\x08\x01\x00\x00\x00\x05abcde", mtime=0)[:-6],
     ],
-    ids=["no gzip", "too short", "no bytes", "empty", "half a header", "cut off"],
+    ids=["no gzip", "too short", "empty", "half a header", "cut off"],
 )
-def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
+def test_broken_files(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="should be a gzipped idx file of bytes"):
         read_idx(tmp_path / "x.gz")
 
 

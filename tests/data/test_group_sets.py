@@ -129,13 +129,6 @@ def test_bad_choices_are_named(options: dict[str, object], message: str, tmp_pat
     assert not (tmp_path / "set").exists()
 
 
-def test_the_current_folder_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for out in (".", tmp_path):
-        with pytest.raises(ValueError, match=r"'--out' should be a new folder, but is the current one\."):
-            make_group_set("images", out, **CHOICE)
-
-
 def test_data_that_cannot_be_grouped(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"made of image files or of a table.*colored-digits is neither"):
         make_group_set("colored-digits", tmp_path / "set", classes=("0", "1"), domains=("+90%", "+80%"))

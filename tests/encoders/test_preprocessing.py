@@ -75,7 +75,7 @@ def test_bytes_of_another_size_are_resized_as_files_are(tmp_path: Path) -> None:
     ],
 )
 def test_tensors_that_are_no_images_are_refused(rows: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"bytes of shape \(3, height, width\)"):
+    with pytest.raises(ValueError, match=r"bytes \(torch\.uint8\) of shape \(3, height, width\)"):
         ImagePreprocessing(16).open(rows)
 
 
@@ -153,13 +153,6 @@ def test_normalised_images_are_not_augmented() -> None:
     assert preprocessing.open(images) is images
     assert preprocessing.augment(images) is images
     assert preprocessing.augment(images.double()).dtype == torch.float32
-
-
-def test_normalised_images_of_another_size_are_refused_with_a_remedy() -> None:
-    with pytest.raises(
-        ValueError, match=r"Resize them to 16×16, or give bytes \(torch.uint8\), which are resized here"
-    ):
-        ImagePreprocessing(16).open(torch.rand(2, 3, 8, 8))
 
 
 def test_missing_kornia_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from momentalign.cli._options import option_groups
 from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, share_bar
-from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_table, words_of
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, words_of
 
 
 @option_groups
@@ -30,7 +30,7 @@ def diagnose(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
 ) -> None:
     """Say in plain words how domains differ, what that costs a plain model and what to try; the page has bounds too."""
-    check_table(path, table)
+    check_exists(path)
     from momentalign._outputs import check_output
     from momentalign._validation import check_count
     from momentalign.tables import plan_diagnosis

@@ -11,7 +11,7 @@ from momentalign._format import format_duration
 from momentalign._table_spec import spec_path
 from momentalign.cli._options import option_groups
 from momentalign.cli._output import exit_on_interrupt, make_console, print_lines, print_warnings, share_bar
-from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists, check_table
+from momentalign.cli._table_options import TABLE_HELP, TableOptions, check_exists
 from momentalign.cli._table_scores import print_fitted_note, print_scores
 
 
@@ -51,7 +51,7 @@ def probe(
         return
     if path is None:
         raise ValueError("Name a file to fit, or --model FOLDER --predict FILE to predict.")
-    check_table(path, table)
+    check_exists(path)
     from momentalign.tables import check_model_folder, plan_probe, write_probe
 
     folder = Path("runs/probe") if out is None else out

@@ -33,22 +33,13 @@ TrainedTableOptions = Annotated[Mapping[str, str], _group("as in training")]
 def check_exists(path: Path) -> None:
     """Raise FileNotFoundError for a missing file or folder, before slow imports."""
     if not Path(spec_path(str(path))).expanduser().exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-
-
-def check_table(path: str | Path, table: TableOptions) -> None:
-    """Check that a table and its columns exist, before slow imports."""
-    from momentalign.tables import check_columns
-
-    check_columns(path, **table)
+        raise FileNotFoundError(f"{spec_path(str(path))} does not exist.")
 
 
 def check_dataset(name: str, table: TableOptions) -> None:
-    """Check that a table with its columns, or a folder, exists, before slow imports."""
-    path = Path(spec_path(table_spec(name, **table))).expanduser()
-    if is_table(path) and not path.is_dir():
-        check_table(name, table)
-    elif len(path.parts) > 1:
+    """Check that a table or folder exists, before slow imports."""
+    path = Path(spec_path(table_spec(name, **table)))
+    if is_table(path) or len(path.parts) > 1:
         check_exists(path)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from momentalign._csv import csv_text
 from momentalign._datasets import GROUPS_FILE, SPLIT_NAMES
-from momentalign._extras import require
 from momentalign._files import new_folder
 from momentalign._format import join_first, suggest
-from momentalign._outputs import check_folder, check_writable
+from momentalign._outputs import check_folder
 from momentalign._seeds import seed_hash
 from momentalign._table_spec import TABLE_SUFFIXES, is_table, spec_path
 from momentalign._types import Integers
@@ -77,11 +76,8 @@ def make_group_set(
     """
     folder = Path(out).expanduser()
     check_folder(folder)
-    if folder.resolve() == Path.cwd():
-        raise ValueError("'--out' should be a new folder, but is the current one. Name a folder in it.")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"'--out' should be a new folder, but {folder} is not empty. Choose another, or remove it.")
-    check_writable(folder)
     _check_names(classes, domains)
     if not 0 < share < 1:
         raise ValueError(
@@ -90,19 +86,30 @@ def make_group_set(
     if not 0 < holdout < 0.5:
         raise ValueError(f"'holdout' should be above 0 and below 0.5, but is {holdout}.")
     group_names = tuple(f"{label}, {domain}" for label in classes for domain in domains)
-    from_table = is_table(spec_path(str(name)))
-    source = _read_table(str(name)) if from_table else _read_images(name, root)
-    y, e = _codes(source, "class", classes), _codes(source, "domain", domains)
+    table = read_table(str(name)) if is_table(spec_path(str(name))) else None
+    if table is None:
+        source, files, labels, places = _image_rows(name, root)
+    else:
+        source, files, labels, places = table.path.name, np.array([]), label_names(table.target), table.domains
+    y, e = _codes(source, "class", np.asarray(labels), classes), _codes(source, "domain", np.asarray(places), domains)
     chosen = np.flatnonzero((y >= 0) & (e >= 0))
-    splits = draw_group_splits(
-        y[chosen], e[chosen], group_names, share=share, holdout=holdout, seed=seed_hash("groups", trial)
-    )
-    order = np.lexsort((np.arange(len(chosen)), e[chosen], y[chosen]))
-    groups = y[chosen] * len(domains) + e[chosen]
-    counts = np.stack([np.bincount(groups[splits == code], minlength=len(group_names)) for code in range(3)], axis=1)
+    chosen = chosen[np.lexsort((chosen, e[chosen], y[chosen]))]
+    y, e = y[chosen], e[chosen]
+    codes = draw_group_splits(y, e, group_names, share=share, holdout=holdout, seed=seed_hash("groups", trial))
+    groups = y * len(domains) + e
+    counts = np.stack([np.bincount(groups[codes == code], minlength=len(group_names)) for code in range(3)], axis=1)
+    columns = {"class": np.array(classes)[y], "domain": np.array(domains)[e], "split": np.array(SPLIT_NAMES)[codes]}
     with new_folder(folder) as made:
-        source.write(made, chosen[order], np.array(SPLIT_NAMES)[splits[order]])
-    return GroupSet(folder / _TABLE if from_table else folder, group_names, counts)
+        if table is None:
+            listed = [os.path.relpath(file, made.resolve()) for file in files[chosen]]  # a moved tree stays whole
+            rows = zip(listed, *(column.tolist() for column in columns.values()), strict=True)
+            (made / GROUPS_FILE).write_text(csv_text([("file", *columns), *rows]), encoding="utf-8", newline="")
+        else:
+            columns |= {"y": columns.pop("class"), "group": np.array(group_names)[groups]}
+            if taken := columns.keys() & set(table.features.columns):
+                raise ValueError(f"{source} should not have a feature named '{min(taken)}'. Rename it.")
+            table.features.iloc[chosen].assign(**columns).to_parquet(made / _TABLE, index=False)
+    return GroupSet(folder if table is None else folder / _TABLE, group_names, counts)
 
 
 def draw_group_splits(
@@ -148,16 +155,8 @@ def draw_group_splits(
     return splits
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows to choose from: "class" and "domain" of each, and what writes some of them with their splits."""
-
-    name: str
-    labels: Mapping[str, NDArray[Any]]
-    write: Callable[[Path, Integers, NDArray[np.str_]], None]
-
-
-def _read_images(name: str | Path, root: str | Path | None) -> _Rows:
+def _image_rows(name: str | Path, root: str | Path | None) -> tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Name of a data set of image files; path, class and domain of each."""
     with warnings.catch_warnings():
         # Classes and domains that are not chosen may lack rows; those that are chosen are checked.
         warnings.simplefilter("ignore", UserWarning)
@@ -178,47 +177,16 @@ def _read_images(name: str | Path, root: str | Path | None) -> _Rows:
                 found.append((str(folder / file), data.classes[label], domain))
         rows += sorted(found)
     files, labels, domains = (np.array(column) for column in zip(*rows, strict=True))
-
-    def write(folder: Path, chosen: Integers, splits: NDArray[np.str_]) -> None:
-        columns = [[os.path.relpath(file, folder.resolve()) for file in files[chosen]]]  # a moved tree stays whole
-        columns += [column[chosen].tolist() for column in (labels, domains)]
-        lines = [("file", "class", "domain", "split"), *zip(*columns, splits.tolist(), strict=True)]
-        (folder / GROUPS_FILE).write_text(csv_text(lines), encoding="utf-8", newline="")
-
-    return _Rows(data.name, {"class": labels, "domain": domains}, write)
+    return data.name, files, labels, domains
 
 
-def _read_table(name: str) -> _Rows:
-    require("pyarrow", "Parquet files need", extra="cli")
-    table = read_table(name)
-    if taken := {"y", "domain", "split", "group"} & set(table.features.columns):
-        raise ValueError(
-            f"{table.path.name} should not have a feature named '{min(taken)}', which is what a group set calls a "
-            "column of its own. Rename it."
-        )
-    labels, domains = np.asarray(label_names(table.target)), np.asarray(table.domains)
-
-    def write(folder: Path, chosen: Integers, splits: NDArray[np.str_]) -> None:
-        groups = [f"{label}, {domain}" for label, domain in zip(labels[chosen], domains[chosen], strict=True)]
-        frame = table.features.iloc[chosen]
-        frame.assign(y=labels[chosen], domain=domains[chosen], split=splits, group=groups).to_parquet(
-            folder / _TABLE, index=False
-        )
-
-    return _Rows(table.path.name, {"class": labels, "domain": domains}, write)
-
-
-def _codes(source: _Rows, what: str, names: Sequence[str]) -> Integers:
+def _codes(source: str, what: str, labels: NDArray[Any], names: Sequence[str]) -> Integers:
     """Index of each row's class or domain in `names`, −1 for others."""
-    labels = source.labels[what]
     known = sorted(set(labels.tolist()))
-    for name in names:
-        if name not in known:
-            raise ValueError(
-                f"{source.name} has no {what} '{name}'.{suggest(name, known)} It has: {join_first(known, 20)}."
-            )
     codes = np.full(len(labels), -1, dtype=np.int64)
     for code, name in enumerate(names):
+        if name not in known:
+            raise ValueError(f"{source} has no {what} '{name}'.{suggest(name, known)} It has: {join_first(known, 20)}.")
         codes[labels == name] = code
     return codes
 

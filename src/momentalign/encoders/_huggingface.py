@@ -2,15 +2,17 @@
 
 import json
 import reprlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from momentalign._errors import first_line
 from momentalign._extras import require
 from momentalign._format import join_first
 from momentalign._json import read_json
+from momentalign.encoders._base import Encoder, Preprocessing
 
 CONFIG_FILE = "config.json"
 _ADAPTER_FILE = "adapter_config.json"
@@ -118,18 +120,36 @@ def _check_no_code(values: Mapping[str, Any], source: str) -> None:
                 _check_no_code(part, source)
 
 
-def describe_encoder(encoder: Any) -> dict[str, Any]:
-    """Configuration of an encoder around a model of the library, in values that JSON can hold."""
-    architecture = json.loads(encoder.model.config.to_json_string(use_diff=False))
-    return {
-        "kind": encoder.kind,
-        "source": encoder.source,
-        "features": encoder.features,
-        "num_features": encoder.num_features,
-        "architecture": {name: value for name, value in architecture.items() if name not in _NOT_ARCHITECTURE},
-        "preprocessing": encoder.preprocessing.config(),
-        "transformers": transformers().__version__,
-    }
+class HuggingFaceEncoder(Encoder):
+    """A model of the library, of whose output the `features` are read."""
+
+    model: Any
+    features: str
+    preprocessing_class: ClassVar[type[Preprocessing]]
+
+    @staticmethod
+    @abstractmethod
+    def build(architecture: Any) -> Any:
+        """Build the model with random weights."""
+
+    def config(self) -> dict[str, Any]:
+        architecture = json.loads(self.model.config.to_json_string(use_diff=False))
+        return {
+            "kind": self.kind,
+            "source": self.source,
+            "features": self.features,
+            "num_features": self.num_features,
+            "architecture": {name: value for name, value in architecture.items() if name not in _NOT_ARCHITECTURE},
+            "preprocessing": self.preprocessing.config(),
+            "transformers": transformers().__version__,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Build the same encoder with random weights."""
+        model = cls.build(architecture_from_dict(config["architecture"], "The encoder's configuration"))
+        settings = {name: config[name] for name in ("features", "source", "keep_statistics") if name in config}
+        return cls(model, cls.preprocessing_class.from_config(config["preprocessing"]), **settings)
 
 
 def random_model(build: Callable[..., Any], architecture: Any, **settings: Any) -> Any:

@@ -108,17 +108,17 @@ class ImagePreprocessing(Preprocessing):
         """
         if isinstance(inputs, ImageFiles):
             return DecodedImages(inputs, self.size)
+        size = (self.size, self.size)
         if isinstance(inputs, Items):
-            raise ValueError(f"The encoder takes images, but these rows are {inputs.kind}.")
-        is_image = inputs.ndim == 4 and inputs.shape[1] == 3
-        is_normalised = inputs.is_floating_point() and inputs.shape[2:] == (self.size, self.size)
-        if is_image and (inputs.dtype == torch.uint8 or is_normalised):
-            return inputs
-        remedy = f" Resize them to {self.size}×{self.size}, or give bytes (torch.uint8), which are resized here."
+            found = inputs.kind
+        else:
+            is_normalised = inputs.is_floating_point() and inputs.shape[2:] == size
+            if inputs.ndim == 4 and inputs.shape[1] == 3 and (inputs.dtype == torch.uint8 or is_normalised):
+                return inputs
+            found = f"{inputs.dtype} of shape {tuple(inputs.shape[1:])}"
         raise ValueError(
-            f"The encoder takes image files, bytes of shape (3, height, width) or normalised images of shape "
-            f"(3, {self.size}, {self.size}), but these rows are {inputs.dtype} of shape {tuple(inputs.shape[1:])}."
-            + (remedy if is_image and inputs.is_floating_point() else "")
+            "The encoder takes image files, bytes (torch.uint8) of shape (3, height, width), which are resized, or "
+            f"normalised images of shape {(3, *size)}, but these rows are {found}."
         )
 
     def to_inputs(self, raw: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Text encoders in Hugging Face format, BERT and similar, and their tokenizers."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from momentalign._extras import require
 from momentalign._validation import check_choice
 from momentalign.data import Items, Texts
 from momentalign.encoders import _huggingface as hf
-from momentalign.encoders._base import Encoder, Preprocessing
+from momentalign.encoders._base import Preprocessing
 
 _LENGTH = 128
 """Tokens per row in the paper's MultiNLI experiment."""
@@ -87,7 +87,7 @@ class TextPreprocessing(Preprocessing):
         return tokenizer
 
 
-class HuggingFaceText(Encoder):
+class HuggingFaceText(hf.HuggingFaceEncoder):
     """A text model of the transformers library.
 
     The features are the model's pooled output (BERT's, a trained layer over the first token) if the model has one with
@@ -98,6 +98,7 @@ class HuggingFaceText(Encoder):
     """
 
     kind = "huggingface-text"
+    preprocessing_class = TextPreprocessing
     preprocessing: TextPreprocessing
 
     def __init__(
@@ -128,15 +129,9 @@ class HuggingFaceText(Encoder):
         features: Tensor = output.pooler_output if self.features == "pooler" else output.last_hidden_state[:, 0]
         return features
 
-    def config(self) -> dict[str, Any]:
-        return hf.describe_encoder(self)
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Build the same encoder with random weights."""
-        architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
-        preprocessing = TextPreprocessing.from_config(config["preprocessing"])
-        return cls(_random_model(architecture), preprocessing, config["features"], source=config["source"])
+    @staticmethod
+    def build(architecture: Any) -> Any:
+        return hf.random_model(hf.transformers().AutoModel.from_config, architecture, trust_remote_code=False)
 
 
 def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, source: str = "") -> HuggingFaceText:
@@ -147,7 +142,7 @@ def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, s
         )
     preprocessing = _read_tokenizer(folder, min(_LENGTH, getattr(architecture, "max_position_embeddings", _LENGTH)))
     if not weights:
-        model = _random_model(architecture)
+        model = HuggingFaceText.build(architecture)
         features = "pooler" if _has_pooler(model) else "cls"
         notes = ("The encoder's weights are random.",)
         return HuggingFaceText(model, preprocessing, features, source=source, notes=notes)
@@ -158,10 +153,6 @@ def text_from_folder(folder: Path, architecture: Any, *, weights: bool = True, s
         return HuggingFaceText(model, preprocessing, source=source)
     notes = ("The features are the first token's: the weights have no pooled output.",)
     return HuggingFaceText(model, preprocessing, "cls", source=source, notes=notes)
-
-
-def _random_model(architecture: Any) -> Any:
-    return hf.random_model(hf.transformers().AutoModel.from_config, architecture, trust_remote_code=False)
 
 
 def _has_pooler(model: Any) -> bool:

@@ -1,6 +1,6 @@
 """Vision encoders in Hugging Face format: ViT, DINOv2, CLIP's image tower, ResNet, MobileNetV2 and similar."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from momentalign._errors import first_line
 from momentalign.encoders import _huggingface as hf
-from momentalign.encoders._base import Encoder
 from momentalign.encoders._images import ImagePreprocessing, read_image_settings
 
 _TOWERS = ("clip", "siglip")
@@ -27,7 +26,7 @@ _OUTPUTS: dict[str, Callable[[Any], Tensor]] = {
 }
 
 
-class HuggingFaceVision(Encoder):
+class HuggingFaceVision(hf.HuggingFaceEncoder):
     """A vision model of the transformers library.
 
     Which of the model's outputs are the features follows from its type, and is part of :meth:`config`:
@@ -52,6 +51,7 @@ class HuggingFaceVision(Encoder):
     """
 
     kind = "huggingface-vision"
+    preprocessing_class = ImagePreprocessing
     preprocessing: ImagePreprocessing
     capturable = True
 
@@ -86,18 +86,14 @@ class HuggingFaceVision(Encoder):
         """Compute the features of normalised images, shape (n, 3, size, size)."""
         return _OUTPUTS[self.features](self.model(pixel_values=inputs, return_dict=True))
 
-    def config(self) -> dict[str, Any]:
-        statistics = {"keep_statistics": self.keep_statistics} if self._batch_norms() else {}
-        return hf.describe_encoder(self) | statistics
+    @staticmethod
+    def build(architecture: Any) -> Any:
+        model_class, settings = _model_class(architecture)
+        build = model_class if architecture.model_type == _CLIP_TOWER else model_class.from_config
+        return hf.random_model(build, architecture, **settings)
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Build the same encoder with random weights."""
-        architecture = hf.architecture_from_dict(config["architecture"], "The encoder's configuration")
-        preprocessing = ImagePreprocessing.from_config(config["preprocessing"])
-        keep = config.get("keep_statistics", False)
-        model, source = _random_model(architecture), config["source"]
-        return cls(model, preprocessing, config["features"], keep_statistics=keep, source=source)
+    def config(self) -> dict[str, Any]:
+        return super().config() | ({"keep_statistics": self.keep_statistics} if self._batch_norms() else {})
 
     def _batch_norms(self) -> list[nn.Module]:
         return [module for module in self.model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
@@ -111,7 +107,7 @@ def vision_from_folder(
     preprocessing, notes = read_image_settings(folder, architecture, size)
     if not weights:
         notes = (*notes, "The encoder's weights are random.")
-        return HuggingFaceVision(_random_model(architecture), preprocessing, source=source, notes=notes)
+        return HuggingFaceVision(HuggingFaceVision.build(architecture), preprocessing, source=source, notes=notes)
     model_class, settings = _model_class(architecture)
     model, missing = hf.load_pretrained(model_class, folder, architecture, **settings)
     encoder = HuggingFaceVision(model, preprocessing, keep_statistics=True, source=source, notes=notes)
@@ -125,7 +121,7 @@ def takes_images(architecture: Any) -> bool:
     if hasattr(architecture, "vision_config"):
         return True
     with torch.device("meta"):
-        return bool(_random_model(architecture).main_input_name == "pixel_values")
+        return bool(HuggingFaceVision.build(architecture).main_input_name == "pixel_values")
 
 
 def _image_tower(architecture: Any, folder: Path) -> Any:
@@ -152,12 +148,6 @@ def _model_class(architecture: Any) -> tuple[Any, dict[str, Any]]:
     return library.AutoModel, {"trust_remote_code": False, **settings}
 
 
-def _random_model(architecture: Any) -> Any:
-    model_class, settings = _model_class(architecture)
-    build = model_class if architecture.model_type == _CLIP_TOWER else model_class.from_config
-    return hf.random_model(build, architecture, **settings)
-
-
 class _Outputs(NamedTuple):
     """The output that is read, its width, and the parameters that do not reach it."""
 
@@ -181,7 +171,7 @@ def _inspect(architecture: Any, size: int, features: str | None) -> _Outputs:
 
 def _inspect_on(device: str, architecture: Any, size: int, features: str | None) -> _Outputs:
     with torch.device(device):
-        model = _random_model(architecture).eval()  # batch normalisation cannot train on a batch of one
+        model = HuggingFaceVision.build(architecture).eval()  # batch normalisation cannot train on a batch of one
         output = model(pixel_values=torch.zeros(1, 3, size, size), return_dict=True)
     features = features or _default_output(architecture.model_type, output)
     read = _OUTPUTS[features](output)

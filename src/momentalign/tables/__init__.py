@@ -18,7 +18,7 @@ from momentalign.tables._files import (
     read_parquet_metadata,
 )
 from momentalign.tables._labels import encode_classes, encode_targets, label_names
-from momentalign.tables._table import Table, check_columns, read_table
+from momentalign.tables._table import Table, read_table
 
 if TYPE_CHECKING:
     from momentalign.tables._column_shifts import ColumnShift
@@ -69,7 +69,6 @@ __all__ = [
     "TableProbe",
     "TableResult",
     "TableScores",
-    "check_columns",
     "check_model_folder",
     "class_shares",
     "encode_classes",

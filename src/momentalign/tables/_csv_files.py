@@ -40,22 +40,10 @@ class Dialect(NamedTuple):
         return cls(sep, "utf-8-sig" if encoding is None or encoding.lower() in ("utf-8", "utf8") else encoding)
 
 
-def csv_header(path: Path, dialect: Dialect) -> list[str] | None:
-    """Column names from the first line; None if a name contains a line break."""
-    try:
-        header = _first_line(path, dialect)
-    except UnicodeError:
-        raise _not_text(dialect, path) from None
-    names = _header_names(header, dialect)
-    if header.count('"') % 2:
-        return None
-    return [name or f"Unnamed: {index}" for index, name in enumerate(names)]  # as pandas calls them
-
-
 def csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Iterable[str], dialect: Dialect) -> Any:
     """Read a file; see :func:`read_frame`."""
     try:
-        _header_names(_first_line(path, dialect), dialect)
+        _check_header(path, dialect)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             frame = pandas.read_csv(path, index_col=False, **dialect._asdict())
@@ -88,14 +76,15 @@ def csv_frame(pandas: Any, path: Path, columns: Iterable[str], text_columns: Ite
     return frame
 
 
-def _header_names(header: str, dialect: Dialect) -> list[str]:
-    """Column names; checks that they are unique and separated as the dialect says."""
+def _check_header(path: Path, dialect: Dialect) -> None:
+    """Check that column names are unique and separated as the dialect says."""
+    with io.TextIOWrapper(_open_bytes(path), encoding=dialect.encoding) as text:
+        header = next((line.strip("\r\n") for line in text if line.strip("\r\n")), "")
     if not header.strip():
         raise ValueError("it should have a line of column names and rows below, but is empty. Save the table again.")
     if "\0" in header:
         raise _not_text(dialect)
-    names = next(csv.reader([header], delimiter=dialect.sep))
-    check_unique(names)
+    check_unique(next(csv.reader([header], delimiter=dialect.sep)))
     others = [separator for separator in _SEPARATORS if separator in header]
     if others and dialect.sep not in header:
         shown = header if len(header) <= 60 else header[:60] + "…"
@@ -105,13 +94,6 @@ def _header_names(header: str, dialect: Dialect) -> list[str]:
             f"its columns should be separated by {wanted}, but are separated by {_SEPARATORS[others[0]]}: {shown!r}. "
             f"Use --sep {option}."
         )
-    return names
-
-
-def _first_line(path: Path, dialect: Dialect) -> str:
-    """The first line that is not blank."""
-    with io.TextIOWrapper(_open_bytes(path), encoding=dialect.encoding) as text:
-        return next((line.strip("\r\n") for line in text if line.strip("\r\n")), "")
 
 
 def _open_bytes(path: Path) -> Any:

@@ -14,7 +14,7 @@ from momentalign._extras import require
 from momentalign._format import join_ends, join_names, suggest
 from momentalign._json import parse_json
 from momentalign._table_spec import TABLE_SUFFIXES, is_table
-from momentalign.tables._csv_files import Dialect, check_unique, csv_frame, csv_header
+from momentalign.tables._csv_files import Dialect, check_unique, csv_frame
 
 METADATA_KEY = "momentalign"
 """Key of a parquet file's metadata, and name of an npz file's array, that hold what `embed` stores as JSON."""
@@ -52,15 +52,6 @@ def read_frame(
         if suffix == ".parquet":
             return _parquet_frame(pandas, path)
         return csv_frame(pandas, path, columns, text_columns, dialect)
-
-
-def read_header(path: Path, *, sep: str | None = None, encoding: str | None = None) -> list[str] | None:
-    """Column names of a CSV file without slow imports; None for other files, or if a name contains a line break."""
-    dialect = _check_file(path, sep, encoding)
-    if path.suffix.lower() in _BINARY:
-        return None
-    with _describe_damage(path):
-        return csv_header(path, dialect)
 
 
 def read_parquet_metadata(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from momentalign._format import join_first, join_names, plain_name, pluralize
 from momentalign._table_spec import split_spec, table_spec
 from momentalign.tables._columns import check_decimal_points
-from momentalign.tables._files import MissingColumnError, read_frame, read_header
+from momentalign.tables._files import MissingColumnError, read_frame
 from momentalign.tables._labels import label_names, name_indices
 
 _SPLITS = {
@@ -148,22 +148,6 @@ def read_table(
         path=path,
         columns=columns,
     )
-
-
-def check_columns(path: str | Path, **reading: str | None) -> None:
-    """Check that a file and its columns exist, from the header alone and without slow imports.
-
-    Args:
-        path: As of :func:`read_table`.
-        **reading: How to read the file, see :func:`read_table`.
-
-    Raises:
-        ValueError: Not such a file, or no such column.
-    """
-    path, columns, dialect = _parse_options(path, reading)
-    existing = read_header(path, **dialect)
-    if existing is not None:
-        _check_present(columns, existing, existing, path)
 
 
 def _parse_options(
