@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.soak.arena import Arena, Tally
-from tests.soak.children import Child, Ended, killed_at, largest_file, run, without_rights
+from tests.soak.children import Child, Ended, accept_interrupts, largest_file, run, signalled_at, without_rights
 from tests.soak.commands import COMMANDS, SWEEP, fingerprint
-from tests.soak.interrupts import interrupt
 
 Attack = Callable[[Arena, str, Tally], None]
 
@@ -26,23 +25,39 @@ class SkippedError(Exception):
 
 
 def kill(arena: Arena, name: str, tally: Tally) -> None:
-    """Kill a command at an operation on a file, or at a time; read what is left; run it again."""
+    """Kill a command; read what is left; run it again."""
+    _signal(arena, name, tally, signal.SIGKILL, 1)
+
+
+def interrupt(arena: Arena, name: str, tally: Tally) -> None:
+    """Interrupt a command by Ctrl-C or SIGTERM, once or several times: one line and an exit code; run it again."""
+    _signal(arena, name, tally, arena.random.choice([signal.SIGINT, signal.SIGTERM]), arena.random.choice([1, 5]))
+
+
+def _signal(arena: Arena, name: str, tally: Tally, how: signal.Signals, times: int) -> None:
+    """Send a command signals, at operations on files or, where it works in other processes, at a time."""
     whole = arena.whole(name)
     folder = arena.new_folder(COMMANDS[name])
+    words = arena.words(COMMANDS[name].arguments, COMMANDS[name])
     if name in _PROCESSES:
-        moment = arena.random.uniform(1, 12)
-        what = f"killed after {moment:.1f} s"
-        child = Child(arena.words(COMMANDS[name].arguments, COMMANDS[name]), folder)
+        moment = arena.random.uniform(0.5, 12)
+        what = f"{times} × {how.name} after {moment:.1f} s"
+        child = Child(words, folder, [accept_interrupts])
         time.sleep(moment)
-        child.kill()
+        for _ in range(times):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, how)
+            time.sleep(0.02)
         ended = child.wait()
         _wait_for_others(folder)
     else:
         number = arena.random.randrange(whole.ended.operations)
-        what = f"killed at operation {number} of {whole.ended.operations}"
-        ended = arena.run(name, folder, killed_at(number, folder))
+        what = f"{times} × {how.name} at operation {number} of {whole.ended.operations}"
+        ended = Child(words, folder, [signalled_at(number, folder, how, times)]).wait()
     if ended.traceback:
         tally.note("tracebacks", f"{name}, {what}: {ended.last_line}")
+    elif ended.code not in (0, -how if how == signal.SIGKILL else 128 + how):
+        tally.note("wrong", f"{name}, {what}: exit code {ended.code}, {ended.last_line}")
     arena.check_answers(name, folder, tally, what)
     arena.resume(name, folder, tally, what)
     arena.remove(folder)
@@ -111,7 +126,7 @@ def damage_unfinished(arena: Arena, name: str, tally: Tally) -> None:
     """Kill a command, cut a file that it left, and run it again: the same result, or one line that names it."""
     whole = arena.whole(name)
     folder = arena.new_folder(COMMANDS[name])
-    arena.run(name, folder, killed_at(arena.random.randrange(whole.ended.operations), folder))
+    arena.run(name, folder, signalled_at(arena.random.randrange(whole.ended.operations), folder))
     left = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
     if left:
         path = arena.random.choice(left)

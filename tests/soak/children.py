@@ -53,27 +53,14 @@ class Child:
         os.close(self._count)
         return Ended(os.waitstatus_to_exitcode(status), output.decode(errors="replace"), len(operations))
 
-    def kill(self) -> None:
-        """Kill it."""
-        os.kill(self.pid, signal.SIGKILL)
-
 
 def run(arguments: Sequence[str], folder: Path, *prepare: Prepare) -> Ended:
     """Run a command of the package in a folder; `prepare` is called in the child before it."""
     return Child(arguments, folder, prepare).wait()
 
 
-def killed_at(number: int, folder: Path) -> Prepare:
-    """Kill the child before its operation of that number, from 0, on a file in a folder."""
-
-    def prepare() -> None:
-        _watch(folder, lambda count: os.kill(os.getpid(), signal.SIGKILL) if count == number else None)
-
-    return prepare
-
-
-def interrupted_at(number: int, folder: Path, how: signal.Signals, times: int) -> Prepare:
-    """Send the child a signal at as many operations on files in a folder, from that number on."""
+def signalled_at(number: int, folder: Path, how: signal.Signals = signal.SIGKILL, times: int = 1) -> Prepare:
+    """Send the child a signal before as many operations on files in a folder, from that number, from 0, on."""
 
     def prepare() -> None:
         accept_interrupts()
