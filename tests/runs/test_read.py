@@ -292,5 +292,5 @@ def test_results_are_one_row_a_run(tmp_path):
 def test_time_is_that_of_runs_with_both_ends() -> None:
     start = "2026-01-01T10:00:00+00:00"
     ends = ["2026-01-01T10:00:09.500+00:00", None, "2026-01-01T11:00:01+00:00", "soon"]
-    runs = pd.DataFrame({"started": start, "finished": ends})
+    runs = pd.DataFrame({"started": start, "finished": ends, "seconds": None})
     assert Sweep(runs, pd.DataFrame()).seconds().dropna().tolist() == [9.5, 3601]
