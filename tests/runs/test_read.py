@@ -180,12 +180,6 @@ def test_two_runs_of_one_cell_do_not_both_count(tmp_path):
     assert "but not the same steps" in sweep.problems[0]
 
 
-def test_one_hash_with_two_configurations_is_named(tmp_path):
-    write_run(tmp_path, make_config(trial=0), LINES, name="a", hash="0123456789abcdef")
-    write_run(tmp_path, make_config(trial=1), LINES, name="b", hash="0123456789abcdef")
-    assert read_runs(tmp_path).problems == ["2 runs have the hash 0123456789abcdef and different configurations."]
-
-
 def test_a_copied_sweep_counts_once(tmp_path):
     write_fake_sweep(tmp_path / "one", algorithms=("erm",), trials=1, hparams=1)
     shutil.copytree(tmp_path / "one", tmp_path / "two")

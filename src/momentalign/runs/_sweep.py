@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,12 +158,6 @@ def planned_frame(rows: Mapping[str, tuple[Any, ...]]) -> pd.DataFrame:
 
 def drop_clashes(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Keep one run a cell: a finished one before others, then the one started last. Adds to `problems`."""
-    by_hash: dict[str, set[str]] = defaultdict(set)
-    for digest, config in zip(runs["hash"], runs["config"], strict=True):
-        by_hash[digest].add(json.dumps(config, sort_keys=True, default=str))
-    for digest, different in by_hash.items():
-        if len(different) > 1:
-            problems.append(f"{len(different)} runs have the hash {digest} and different configurations.")
     cells: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for position, row in enumerate(runs[list(CELL)].itertuples(index=False, name=None)):
         cells[cell_of(dict(zip(CELL, row, strict=True)))].append(position)
