@@ -3,10 +3,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from momentalign.runs import RunFolder, is_busy, read_records, read_run, write_json
+from momentalign.runs import RunFolder, is_busy, read_records, read_run, read_runs, write_json
 from tests.training.problems import small_config, three_domains
 
 pytestmark = pytest.mark.slow
@@ -63,6 +64,19 @@ def test_another_configuration_is_refused(tmp_path: Path) -> None:
     folder.close()
     with pytest.raises(ValueError, match=r"another configuration: trial was 0 and is 1; lr was 0.001 and is 0.1. Name"):
         RunFolder(tmp_path / "run", small_config(three_domains(), trial=1, hparams={"lr": 0.1}))
+
+
+def test_pauses_are_no_training_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 0.0, 3.0, 100.0, 100.0, 104.0])  # begun, written, interrupted; resumed, written, finished
+    monkeypatch.setattr("momentalign.runs._folder.time", SimpleNamespace(monotonic=lambda: next(times)))
+    folder = opened(tmp_path)
+    folder.append([RECORD])
+    folder.close()
+    assert read_run(tmp_path)["status"] == "running"
+    again = opened(tmp_path)
+    again.finish()
+    again.close()
+    assert read_runs(tmp_path).seconds().tolist() == [7.0]
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_train_says_cost_accuracy_place_and_next_command(tmp_path: Path) -> None
     for part in (
         "cma on colored-digits, without -90%: 6 steps, a record every 2.",
         "gradient_weight 7.0",
-        "parameters are trained; a checkpoint takes about",
+        "parameters are trained.",
         "-90% *",
         f"Saved records and weights to {out}. Next: momentalign evaluate {out} colored-digits",
     ):

@@ -43,6 +43,7 @@ _RUN = {
     "disk_full": _FLAG,
     "started": _optional(_TEXT),
     "finished": _optional(_TEXT),
+    "seconds": _NUMBER,
     "versions": _optional(_TEXTS),
     "device": _optional(_TEXT),
     "data": _optional(_TEXT),

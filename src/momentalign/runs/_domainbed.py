@@ -50,7 +50,8 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[RecordRow], list[
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         reason = f"is not DomainBed's ({type(error).__name__}: {error})"
         raise UnreadableRunError(path, reason, RunState.DAMAGED) from None
-    unknown = dict.fromkeys(("encoder", "error", "diverged_at", "device", "started", "finished", "num_classes", "data"))
+    times = ("started", "finished", "seconds")
+    unknown = dict.fromkeys(("encoder", "error", "diverged_at", "device", *times, "num_classes", "data"))
     empty: dict[str, Any] = {"classes": (), "versions": {}, "features": {}, "rows": {}, "group_rows": {}}
     status = RunState.FINISHED if (folder / "done").exists() else RunState.RUNNING
     own = {"setting": "finetune", "status": status, "hash": folder.name, "folder": folder}

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedRandom
@@ -47,6 +48,7 @@ class RunFolder:
         elif path.is_dir() and not all(map(_left_by_a_kill, path.iterdir())):
             raise ValueError(f"{path} should be the folder of a run, but holds other files. Name a new or empty one.")
         self._records: BufferedRandom | None = None
+        self._written = time.monotonic()
 
     @property
     def finished(self) -> bool:
@@ -84,6 +86,7 @@ class RunFolder:
             "num_classes": len(classes),
             "classes": list(classes),
             "started": self.info.get("started", now()),
+            "seconds": self.info.get("seconds", 0.0),
             "versions": versions(),
             "device": device,
             "data": self.stamp,
@@ -147,9 +150,14 @@ class RunFolder:
             records, self._records = self._records, None
             with suppress(OSError):  # already reported when the write failed
                 records.close()
+                if self.info.get("status") is RunState.RUNNING:  # interrupted
+                    self._write_info()
             release(self.path)
 
     def _write_info(self) -> None:
+        """Write `run.json`, with the seconds in which the run was not paused."""
+        before, self._written = self._written, time.monotonic()
+        self.info["seconds"] = self.info.get("seconds", 0.0) + self._written - before
         write_json(self.path / "run.json", self.info)
 
 

@@ -139,6 +139,7 @@ def _run_row(folder: Path) -> dict[str, Any]:
             "device": info.get("device"),
             "started": info.get("started"),
             "finished": info.get("finished"),
+            "seconds": info.get("seconds"),
             "hash": info["hash"],
             "folder": folder,
             "config": config,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ class Sweep:
         runs: One row per run, in the order of the folders' names; the index `run` is the folder's name. Columns:
             dataset, algorithm, test_domains (tuple), trial, hparams_seed, hparams (dict), steps, encoder, setting,
             status (:class:`RunState`), error, diverged_at (step, of a run that divergence ended), domains (tuple, in
-            the data set's order), device, started, finished, hash, folder, config (dict), num_classes, classes
+            the data set's order), device, started, finished, seconds, hash, folder, config (dict), num_classes, classes
             (tuple), versions (dict), data (stamp), features (of a probe: dict with dataset and encoder, if known),
             rows (numbers of rows by domain and split) and group_rows (by split and group); empty if the run did not
             record them.
@@ -76,14 +75,14 @@ class Sweep:
         return pd.concat([frame, pd.DataFrame(values, index=runs.index).infer_objects()], axis=1)
 
     def seconds(self) -> pd.Series:
-        """Time from start to end of each run, pauses included; NaN where it is not known."""
+        """Training time of each run, of older versions with its pauses; NaN where it is not known."""
         import pandas as pd
 
         start, end = (
             pd.to_datetime(self.runs[name], errors="coerce", utc=True, format="ISO8601")
             for name in ("started", "finished")
         )
-        return (end - start).dt.total_seconds()
+        return self.runs["seconds"].where(end.notna()).astype(float).fillna((end - start).dt.total_seconds())
 
     def finished(self) -> pd.DataFrame:
         """The finished runs. Only these are selected."""
@@ -159,12 +158,6 @@ def planned_frame(rows: Mapping[str, tuple[Any, ...]]) -> pd.DataFrame:
 
 def drop_clashes(runs: pd.DataFrame, records: pd.DataFrame, problems: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Keep one run a cell: a finished one before others, then the one started last. Adds to `problems`."""
-    by_hash: dict[str, set[str]] = defaultdict(set)
-    for digest, config in zip(runs["hash"], runs["config"], strict=True):
-        by_hash[digest].add(json.dumps(config, sort_keys=True, default=str))
-    for digest, different in by_hash.items():
-        if len(different) > 1:
-            problems.append(f"{len(different)} runs have the hash {digest} and different configurations.")
     cells: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for position, row in enumerate(runs[list(CELL)].itertuples(index=False, name=None)):
         cells[cell_of(dict(zip(CELL, row, strict=True)))].append(position)

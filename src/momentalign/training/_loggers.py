@@ -1,6 +1,5 @@
 """Records of a run to TensorBoard, CSV, MLflow or Weights & Biases, through Lightning's loggers."""
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -47,7 +46,7 @@ class RunLog(AbstractContextManager["RunLog"]):
     def __init__(self, names: Sequence[str], folder: Path | None, config: RunConfig) -> None:
         self.loggers = [] if folder is None else [_make_logger(name, folder, config) for name in names]
         for logger in self.loggers:
-            logger.log_hyperparams(_settings(config))
+            logger.log_hyperparams({**config.to_dict(), **config.hparams, "hash": config.hash()})
         if self.loggers and folder is not None:
             for _, records in groupby(read_records(folder), key=lambda record: record["step"]):
                 self.record(list(records))
@@ -91,10 +90,3 @@ def _make_logger(name: str, folder: Path, config: RunConfig) -> Any:
     if name == "mlflow":
         return loggers.MLFlowLogger(experiment_name="momentalign", run_name=title)
     return loggers.WandbLogger(project="momentalign", name=title, save_dir=folder)
-
-
-def _settings(config: RunConfig) -> dict[str, str | int | float | bool]:
-    """The configuration flat, in values that every logger takes."""
-    flat = {**config.to_dict(), "hash": config.hash(), **config.hparams}
-    del flat["hparams"]
-    return {key: value if isinstance(value, str | int | float) else json.dumps(value) for key, value in flat.items()}

@@ -134,7 +134,7 @@ def train(
     report = Reporter(options.progress if rank == 0 else None, config.steps)
     if rank == 0 and options.log is not None:
         resume_note = [f"Resuming at step {position.step} of {config.steps}."] if position.step else []
-        for message in (*encoder.notes, describe_size(algorithm, optimizers, average), *resume_note):
+        for message in (*encoder.notes, describe_size(optimizers), *resume_note):
             options.log(message)
 
     records: list[Record] = []

@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from momentalign._seeds import seed_hash
-from momentalign.algorithms import Algorithm, Network, WeightAverage, find_algorithm
+from momentalign.algorithms import Algorithm, Network, find_algorithm
 from momentalign.data import DomainDataset
 from momentalign.encoders import Encoder, build_encoder
 from momentalign.penalties import DomainPenalty
@@ -59,15 +59,10 @@ def describe_network(network: Network, data: DomainDataset) -> dict[str, Any]:
     }
 
 
-def describe_size(
-    algorithm: Algorithm, optimizers: Mapping[str, Optimizer], average: WeightAverage | None = None
-) -> str:
-    """Number of trained parameters, and the size of a checkpoint."""
-    trained = sum(p.numel() for o in optimizers.values() for group in o.param_groups for p in group["params"])
-    state = sum(tensor.numel() * tensor.element_size() for tensor in algorithm.state_dict().values())
-    averaged = 0 if average is None else 2 * sum(tensor.nbytes for tensor in average.total)  # accumulator and mean
-    megabytes = (state + averaged + 8 * trained) / 1e6  # Adam's two moments
-    return f"{trained:,} parameters are trained; a checkpoint takes about {max(megabytes, 0.1):,.1f} MB."
+def describe_size(optimizers: Mapping[str, Optimizer]) -> str:
+    """Number of trained parameters."""
+    groups = [group["params"] for optimizer in optimizers.values() for group in optimizer.param_groups]
+    return f"{sum(parameter.numel() for group in groups for parameter in group):,} parameters are trained."
 
 
 def training_domains(config: RunConfig, data: DomainDataset) -> list[str]:

@@ -1,12 +1,12 @@
 """Model soups (Wortsman et al. 2022): averages of the weights of several runs from one initialisation."""
 
 import dataclasses
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from momentalign._format import join_first, pluralize
 from momentalign._model_file import MODEL, check_version, read_model, write_model
 from momentalign._table_spec import spec_path
-from momentalign.algorithms import PLAIN_MODELS
+from momentalign.algorithms import PLAIN_MODELS, Network
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp
 from momentalign.training._data import describe_data, open_dataset, open_rows
@@ -144,117 +144,91 @@ def make_soup(
     Returns:
         The best single run, the uniform and the greedy soup.
     """
-    evaluator = _SoupEvaluator(plan, root=root, accelerator=accelerator, workers=workers, skip_bad_files=skip_bad_files)
-    number, done = len(plan.folders), 0
+    config, fabric = plan.config, make_fabric(devices=1, accelerator=accelerator, precision="32")
+    model = load_run(next(iter(plan.folders.values())))
+    network = model.network.to(fabric.device)
+    data = open_dataset(config, root, skip_bad_files=skip_bad_files)
+    if data.classes != model.classes:
+        raise ValueError(f"{config.dataset} should have the classes of its runs, but has changed since.")
+    domains = training_domains(config, data)
+    validation = [(domain, data.validation_split) for domain in domains]
+    test_rows = [(domain, data.training_split) for domain in config.test_domains]
+    some = {domain: {split: data.domains[domain][split]} for domain, split in validation}
+    held_out = DomainDataset(data.name, data.num_classes, some, data.classes)
+    evaluators = {}
+    for part in (held_out, data):
+        rows = open_rows(part, model.preprocessing, fabric.device)
+        count_held_out(rows, validation, "momentalign soup")
+        readers = RunOptions(workers=workers).workers_for(rows, 1)
+        evaluators[part] = Evaluator(fabric, network, part, rows, domains, config.trial, readers)
+    done = count(1)
 
-    def count() -> None:
-        nonlocal done
-        done += 1
+    def records_of(names: Sequence[str], part: DomainDataset) -> list[Record]:
+        """Records of the mean of some runs; the network keeps these weights."""
+        network.load_state_dict(_mean([plan.folders[name] for name in names]))
+        records = evaluators[part](config.steps - 1, lambda _: None)
         if progress is not None:
-            progress(done, 2 * number + 2)
+            progress(next(done), 2 * len(plan.folders) + 2)
+        return records
 
-    alone = {}
-    for name in plan.folders:
-        alone[name] = evaluator.held_out([name])
-        count()
+    def score_of(names: Sequence[str]) -> float:
+        return held_out_mean(records_of(names, held_out), validation, "accuracy")
+
+    alone = {name: score_of([name]) for name in plan.folders}
     names = list(alone)
     order = sorted(names, key=lambda name: (alone[name], names.index(name)), reverse=True)
     greedy, best = order[:1], alone[order[0]]
     for name in order[1:]:
-        score = evaluator.held_out([*greedy, name])
+        score = score_of([*greedy, name])
         if score >= best:
             greedy, best = [*greedy, name], score
-        count()
     scores = []
     for kind, chosen in (("best single run", order[:1]), ("uniform soup", order), ("greedy soup", greedy)):
-        folder = plan.folders[chosen[0]]
-        records = evaluator.evaluate(chosen)
+        folder, records = plan.folders[chosen[0]], records_of(chosen, data)
         if kind != "best single run":
-            folder = evaluator.save(Path(out), kind.replace(" ", "-"), chosen, records)
-        test_rows = [(domain, evaluator.data.training_split) for domain in plan.config.test_domains]
+            folder = _save(plan, Path(out), kind.replace(" ", "-"), chosen, records, network, data)
         test = held_out_mean(records, test_rows, "accuracy") if test_rows else float("nan")
-        held_out = held_out_mean(records, evaluator.validation, "accuracy")
-        scores.append(SoupScore(kind, tuple(chosen), held_out, test, folder))
-        count()
+        scores.append(SoupScore(kind, tuple(chosen), held_out_mean(records, validation, "accuracy"), test, folder))
     return scores
 
 
-class _SoupEvaluator:
-    """The data and the network that all runs of a soup share."""
-
-    def __init__(
-        self, plan: SoupPlan, *, root: str | Path | None, accelerator: str, workers: int | None, skip_bad_files: bool
-    ) -> None:
-        self.plan = plan
-        config = plan.config
-        self.fabric = make_fabric(devices=1, accelerator=accelerator, precision="32")
-        model = load_run(next(iter(plan.folders.values())))
-        self.network = model.network.to(self.fabric.device)
-        self.data = open_dataset(config, root, skip_bad_files=skip_bad_files)
-        if self.data.classes != model.classes:
-            raise ValueError(f"{config.dataset} should have the classes of its runs, but has changed since.")
-        self.domains = training_domains(config, self.data)
-        split = self.data.validation_split
-        self.validation = [(domain, split) for domain in self.domains]
-        self.rows = open_rows(self.data, model.preprocessing, self.fabric.device)
-        count_held_out(self.rows, self.validation, "momentalign soup")
-        some = {domain: {split: self.data.domains[domain][split]} for domain in self.domains}
-        held_out = DomainDataset(self.data.name, self.data.num_classes, some, self.data.classes)
-        few = open_rows(held_out, model.preprocessing, self.fabric.device)
-        readers = RunOptions(workers=workers).workers_for(self.rows, 1)
-        self._everything, self._held_out = (
-            Evaluator(self.fabric, self.network, data, rows, self.domains, config.trial, readers)
-            for data, rows in ((self.data, self.rows), (held_out, few))
+def _save(
+    plan: SoupPlan,
+    out: Path,
+    kind: str,
+    names: Sequence[str],
+    records: list[Record],
+    network: Network,
+    data: DomainDataset,
+) -> Path:
+    """Write a network as a finished run; returns its folder."""
+    text = "\n".join(sorted(folder.name for folder in plan.folders.values()))
+    own: dict[str, Any] = {"hparams": {"runs": len(plan.folders), "digest": sha256(text.encode()).hexdigest()[:16]}}
+    own |= {"algorithm": f"{plan.algorithm}+{kind}", "hparams_seed": 0, "average": "none", "precision": "32"}
+    config = dataclasses.replace(plan.config, **own, keep="last", reach=RunConfig.reach)
+    folder = RunFolder(out / config.hash(), config, data_stamp(config.dataset))
+    with folder.recording_failure():
+        folder.begin(
+            **describe_data(data),
+            device=device_name(next(network.parameters()).device),
+            threads=torch.get_num_threads(),
+            soup={"kind": kind, "runs": names, "of": list(plan.folders)},
         )
-        self.steps = config.steps
+        folder.append(records)
+        write_model(folder.path / MODEL, network.state_dict(), describe_network(network, data))
+        folder.finish()
+    return folder.path
 
-    def held_out(self, names: list[str]) -> float:
-        """Mean accuracy of some runs' average on the held-out rows of the training domains."""
-        self.network.load_state_dict(self._mean(names))
-        return held_out_mean(self._held_out(0, lambda _: None), self.validation, "accuracy")
 
-    def evaluate(self, names: list[str]) -> list[Record]:
-        """Records of some runs' average; the network keeps these weights."""
-        self.network.load_state_dict(self._mean(names))
-        return self._everything(self.steps - 1, lambda _: None)
-
-    def save(self, out: Path, kind: str, names: list[str], records: list[Record]) -> Path:
-        """Write the network as a finished run."""
-        text = "\n".join(sorted(str(folder.name) for folder in self.plan.folders.values()))
-        hparams = {"runs": len(self.plan.folders), "digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
-        config = dataclasses.replace(
-            self.plan.config,
-            algorithm=f"{self.plan.algorithm}+{kind}",
-            hparams_seed=0,
-            hparams=hparams,
-            average="none",
-            precision="32",
-        )
-        folder = RunFolder(out / config.hash(), config, data_stamp(config.dataset))
-        with folder.recording_failure():
-            folder.begin(
-                **describe_data(self.data),
-                device=device_name(self.fabric.device),
-                threads=torch.get_num_threads(),
-                soup={"kind": kind, "runs": names, "of": list(self.plan.folders)},
-            )
-            folder.append(records)
-            write_model(folder.path / MODEL, self.network.state_dict(), describe_network(self.network, self.data))
-            folder.finish()
-        return folder.path
-
-    def _mean(self, names: list[str]) -> dict[str, Tensor]:
-        """Mean of the weights of runs, added up in float64; one run's weights at a time are in memory."""
-        total: dict[str, Tensor] = {}
-        first: dict[str, Tensor] = {}
-        for name in names:
-            _, weights = read_model(self.plan.folders[name] / MODEL)
-            if not first:
-                first = weights
-            for key, tensor in weights.items():
-                if tensor.is_floating_point():
-                    total[key] = total[key].add_(tensor) if key in total else tensor.double()
-        return {key: (total[key] / len(names)).to(t.dtype) if key in total else t for key, t in first.items()}
+def _mean(folders: Sequence[Path]) -> dict[str, Tensor]:
+    """Mean of the weights of runs, added up in float64; one run's weights at a time are in memory."""
+    _, first = read_model(folders[0] / MODEL)
+    total = {key: tensor.double() for key, tensor in first.items() if tensor.is_floating_point()}
+    for folder in folders[1:]:
+        _, weights = read_model(folder / MODEL)
+        for key, tensor in total.items():
+            tensor += weights[key]
+    return first | {key: (tensor / len(folders)).to(first[key].dtype) for key, tensor in total.items()}
 
 
 def _plan(runs: "pd.DataFrame", *, mix: bool) -> SoupPlan:
@@ -272,13 +246,11 @@ def _check_initialisation(plan: SoupPlan, runs: "pd.DataFrame") -> None:
     stamp, before = data_stamp(plan.config.dataset), runs["data"].iloc[0]
     if None not in (stamp, before) and stamp != before:
         raise ValueError(f"{plan.describe()}: the data set has changed since the runs. Train them again.")
-    for one, other in pairwise(runs.itertuples()):
-        shared = {key: (one.config.get(key), other.config.get(key)) for key in _SAME}
-        shared |= {"the content of the data set": (one.data, other.data)}
-        shared |= {"the list of classes": (one.classes, other.classes)}
-        for key, (mine, theirs) in shared.items():
-            if mine != theirs:
-                raise ValueError(
-                    f"{plan.describe()}: the runs of a soup should have one initialisation and one split, but {key} is "
-                    f"{mine!r} in {one.Index} and {theirs!r} in {other.Index}. Give them in separate folders."
-                )
+    shared: dict[str, list[Any]] = {key: [config.get(key) for config in runs["config"]] for key in _SAME}
+    shared |= {"content of the data set": list(runs["data"]), "list of classes": list(runs["classes"])}
+    for key, values in shared.items():
+        if other := [value for value in values if value != values[0]]:
+            raise ValueError(
+                f"{plan.describe()}: the runs of a soup should have one {key}, not {values[0]!r} and {other[0]!r}. "
+                "Give them in separate folders."
+            )
