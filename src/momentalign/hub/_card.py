@@ -111,7 +111,8 @@ def _metadata(content: CardContent, title: str, licence: str | None) -> str:
 def _of_run(folder: Path, name: str) -> CardContent:
     info = read_run(folder)
     config, description = info["config"], read_about(folder / MODEL)
-    kind, saved = description["preprocessing"]["kind"], info.get("weights")
+    kind = description["encoder"].get("preprocessing", {}).get("kind", "tensor")
+    saved = info.get("weights")
     records = read_records(folder)
     last = max((record["step"] for record in records), default=0)
     own = [record for record in records if record["step"] == last] if saved is None else saved_records(records, saved)
