@@ -34,7 +34,7 @@ from momentalign.penalties import CMA
 from momentalign.training import make_config
 from momentalign.training._capture import captured_step, compile_parts
 from momentalign.training._data import open_rows
-from momentalign.training._devices import make_fabric, to_device, wrap_network
+from momentalign.training._devices import make_fabric, wrap_network
 from momentalign.training._model import build_algorithm, parts_of
 from momentalign.training._steps import Sampler, Sums, Training, eager_step, training_pools
 
@@ -114,7 +114,7 @@ def digits_step(
     algorithm = build_algorithm(config, data)
     network, encoder = parts_of(algorithm)
     rows = open_rows(data, encoder.preprocessing, device)
-    to_device(algorithm, device).train()
+    algorithm.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     optimizers = algorithm.optimizers()
     algorithm.network = wrap_network(fabric, network)
     if compiled:

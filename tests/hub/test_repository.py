@@ -30,9 +30,9 @@ RUN_FILES = ["README.md", "model.safetensors", "records.jsonl", "run.json"]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hub") / "run"
-    hparams = {"batch_size": 8}
-    config = make_config("colored-digits", "cma", test_domains=["-90%"], steps=2, hparams=hparams, average="ema")
-    run(config, folder, keep="training-domain")
+    options = {"hparams": {"batch_size": 8}, "average": "ema", "keep": "training-domain"}
+    config = make_config("colored-digits", "cma", test_domains=["-90%"], steps=2, **options)
+    run(config, folder)
     return folder
 
 

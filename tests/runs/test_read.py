@@ -219,16 +219,6 @@ def test_records_that_are_no_file_are_named(tmp_path):
     assert any(line.startswith("bad: its records") for line in sweep.problems)
 
 
-def test_many_files_are_read_in_several_goes(tmp_path, monkeypatch):
-    monkeypatch.setattr("momentalign.runs._frame._BATCH_BYTES", 1)
-    folders = write_fake_sweep(tmp_path, algorithms=("erm",), trials=2, hparams=1)
-    apart = read_runs(tmp_path).records
-    monkeypatch.undo()
-    together = read_runs(tmp_path).records
-    assert apart.astype(object).equals(together.astype(object))
-    assert together["run"].nunique() == len(folders)
-
-
 def test_finished_runs_without_records_are_named(tmp_path):
     write_run(tmp_path, make_config(), [], name="empty")
     write_run(tmp_path, make_config(trial=1), [], name="gone")

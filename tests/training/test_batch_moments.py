@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from momentalign.algorithms import Network
+from momentalign.algorithms import Network, find_training_recipe
 from momentalign.encoders import TensorPreprocessing
 from momentalign.runs import Record, read_records
 from momentalign.theory import moment_gaps
@@ -26,7 +27,14 @@ def gaps_of(records: list[Any], step: int) -> dict[str, float]:
     return {r["metric"]: r["value"] for r in records if r["step"] == step and r["metric"].startswith("batch_moment")}
 
 
-def test_gaps_are_those_of_the_steps_rows(tmp_path: Path) -> None:
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe of small images asks for them too."""
+    recipe = dataclasses.replace(find_training_recipe("mnist"), batch_moments=True)
+    monkeypatch.setattr("momentalign.training._loop.find_training_recipe", lambda name: recipe)
+
+
+def test_gaps_are_those_of_the_steps_rows(asking: None, tmp_path: Path) -> None:
     data = three_domains()
     run(small_config(data), tmp_path / "run", data=data)
     model = load_run(tmp_path / "run")
@@ -42,12 +50,16 @@ def test_gaps_are_those_of_the_steps_rows(tmp_path: Path) -> None:
     assert found["batch_moment_gap_2"] == pytest.approx(expected.average_covariance, rel=1e-5)
 
 
-def test_training_does_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_recorded_where_the_recipe_asks_and_training_does_not_change(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     data = three_domains()
     config = small_config(data, hparams={"dropout": 0.5})
-    run(config, tmp_path / "with", data=data)
-    monkeypatch.setattr("momentalign.training._loop.batch_moments", lambda *arguments: [])
     run(config, tmp_path / "without", data=data)
+    request.getfixturevalue("asking")
+    run(config, tmp_path / "with", data=data)
+    assert not gaps_of(read_records(tmp_path / "without"), 19)
+    assert gaps_of(read_records(tmp_path / "with"), 19)
     assert_same_weights(tmp_path / "with", tmp_path / "without")
 
 

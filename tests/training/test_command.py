@@ -281,5 +281,5 @@ def test_averaged_weights_of_the_best_record(
     )
     assert said in done.output
     assert said in invoke("evaluate", tmp_path / "one", "colored-digits", "--device", "cpu").output
-    again = invoke(*words)
-    assert "That is not what --keep asks for now: remove" in again.output
+    error = error_of(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert "another configuration: keep was 'extrapolated'" in error

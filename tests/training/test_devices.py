@@ -4,7 +4,7 @@ import pytest
 
 from momentalign._extras import require_lightning
 from momentalign.runs import read_records
-from momentalign.training import _devices, run
+from momentalign.training import _run, run
 from tests.training.problems import TIMES, assert_same_weights, small_config, three_domains
 
 pytestmark = pytest.mark.slow
@@ -15,7 +15,7 @@ def test_one_cpu_without_lightning_trains_what_fabric_trains(tmp_path: Path, mon
     config = small_config(data, "cma")
     run(config, tmp_path / "alone", data=data, accelerator="cpu")
     fabric = require_lightning("fabric", "Training needs").Fabric
-    monkeypatch.setattr(_devices, "_OneCpu", lambda: fabric(accelerator="cpu", devices=1, precision="32-true"))
+    monkeypatch.setattr(_run, "make_fabric", lambda **_: fabric(accelerator="cpu", devices=1, precision="32-true"))
     run(config, tmp_path / "fabric", data=data, accelerator="cpu")
     assert_same_weights(tmp_path / "alone", tmp_path / "fabric")
     alone, theirs = (

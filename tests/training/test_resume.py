@@ -15,7 +15,7 @@ import momentalign.training._steps as steps
 from momentalign._model_file import CHECKPOINT, MODEL
 from momentalign.runs import RunFolder, read_run, read_runs, run_state
 from momentalign.training import find_position, run
-from momentalign.training._options import CHECKPOINT_SECONDS, Options
+from momentalign.training._options import CHECKPOINT_SECONDS, RunOptions
 from tests.training.problems import assert_same_weights, cut_at, numbers, small_config, three_domains
 
 pytestmark = pytest.mark.slow
@@ -97,12 +97,12 @@ def test_a_run_that_goes_on_without_writing_weights_keeps_no_old_ones(tmp_path: 
 
 def test_a_checkpoint_follows_when_the_last_is_old() -> None:
     config = small_config(three_domains())  # 20 steps, a record every 4
-    options = Options()
+    options = RunOptions()
     assert not options.saves(config, 4, CHECKPOINT_SECONDS - 0.1)
     assert options.saves(config, 4, CHECKPOINT_SECONDS + 0.1)
     assert not options.saves(config, 19, CHECKPOINT_SECONDS + 0.1)  # the last step leaves the finished model
-    assert Options(save=False).saves(config, 4, CHECKPOINT_SECONDS + 0.1)
-    assert [Options(checkpoint_every=2).saves(config, step, 0.0) for step in (0, 4, 8)] == [True, False, True]
+    assert RunOptions(save=False).saves(config, 4, CHECKPOINT_SECONDS + 0.1)
+    assert [RunOptions(checkpoint_every=2).saves(config, step, 0.0) for step in (0, 4, 8)] == [True, False, True]
 
 
 def test_a_kill_after_the_last_weights_only_finishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,6 @@ def test_records_of_a_run(tmp_path: Path) -> None:
     levels = {key[2] for key in found if key[0] is None}
     assert levels == {
         "loss", "cross_entropy", "gradient", "hessian", "moment_gap_1", "moment_gap_2", "gradient_gap", "hessian_gap",
-        "batch_moment_gap_1", "batch_moment_gap_2",
         *TIMES,
     }  # fmt: skip
     rows = {name: {split: len(part) for split, part in splits.items()} for name, splits in data.domains.items()}

@@ -18,6 +18,7 @@ class Recipe:
         steps: Length of a run; None for three epochs.
         average: Average of the weights that is recorded beside them.
         halved: Whether penalties that are annealed start at half of the steps.
+        batch_moments: Whether records have the gaps of feature moments between mini-batches, as in the VLCS figure.
         weights: Hyper-parameters whose default differs from the algorithm's own, by algorithm.
     """
 
@@ -26,6 +27,7 @@ class Recipe:
     steps: int | None = PROTOCOL_STEPS
     average: str = "none"
     halved: bool = False
+    batch_moments: bool = False
     weights: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def adapt(self, algorithm: str, space: SearchSpace, steps: int) -> SearchSpace:
@@ -82,7 +84,7 @@ _RECIPES = {
         halved=True,
         weights={"vrex": {"weight": 100.0}},
     ),
-    "image": Recipe(_shared(5e-5, power_of_ten(-5, -3.5), 32, decay=_DECAY, dropout=0.1), 300),
+    "image": Recipe(_shared(5e-5, power_of_ten(-5, -3.5), 32, decay=_DECAY, dropout=0.1), 300, batch_moments=True),
     "text": Recipe(_shared(2e-5, power_of_ten(-5, -4), 32, decay=_DECAY, dropout=0.1, text=True), None, steps=None),
     "table": Recipe(_shared(1e-3, _SMALL_RATES, 64, decay=_DECAY), 100),
 }

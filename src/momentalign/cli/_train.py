@@ -96,7 +96,7 @@ def train_command(
     from momentalign._outputs import check_writable
     from momentalign._validation import check_count
     from momentalign.data import table_spec
-    from momentalign.runs import read_records, read_run, saved_records, weights_note
+    from momentalign.runs import RunConfig, read_records, read_run, saved_records, weights_note
     from momentalign.training import augmentation_note, find_position, make_config, preset_notes, run
 
     console = make_console()
@@ -108,6 +108,8 @@ def train_command(
             trial=check_count("--seed", seed, 0),
             hparams_seed=check_count("--hparams-seed", hparams_seed, 0),
             hparams=parse_settings(set_ or []),
+            keep=keep,
+            reach=RunConfig.reach if reach is None else reach,
             root=reading.get("root"),
             **settings,
         )
@@ -122,7 +124,7 @@ def train_command(
         options: dict[str, Any] = {"devices": devices, "accelerator": device, **reading, "log": print_line}
         options |= {"loggers": tuple(logger or ()), "compile": "all" if compile_ else "none"}
         options |= {"checkpoint_every": checkpoint_every}
-        options |= {"keep": keep, "train_accuracy": train_accuracy} | ({} if reach is None else {"reach": reach})
+        options |= {"train_accuracy": train_accuracy}
         if dry_run:
             console.print("Nothing was run.")
             return
@@ -149,8 +151,6 @@ def train_command(
         read_about(out / MODEL)  # raises with advice if it is damaged
         if saved is not None:
             print_lines(console, [weights_note(saved, config.steps)])
-            if saved["keep"] != keep or (reach is not None and saved.get("reach") != reach):
-                console.print(f"That is not what --keep asks for now: remove {out} and run the same command again.")
         more = ["--root", str(reading["root"])] if "root" in reading else []
         more += ["--skip-bad-files"] if reading.get("skip_bad_files") else []
         following = shlex.join(["momentalign", "evaluate", str(out), dataset, *more])

@@ -209,16 +209,16 @@ def _fine_tuned(
     from momentalign.training import make_config, run
 
     folder = out / f"{_stem(recipe, dataset, seed)}-encoder"
-    config = make_config(dataset, "erm", encoder=encoder, root=root, trial=seed)
+    keep = "worst-group" if recipe.preset == "released" else "last"
+    config = make_config(dataset, "erm", encoder=encoder, root=root, trial=seed, keep=keep)
     if recipe.steps is not None and config.steps > recipe.steps:
-        config = make_config(dataset, "erm", encoder=encoder, root=root, trial=seed, steps=recipe.steps)
+        config = make_config(dataset, "erm", encoder=encoder, root=root, trial=seed, keep=keep, steps=recipe.steps)
     accelerator = "cuda" if device.startswith("cuda") else "cpu"
     run(
         config,
         folder,
         root=root,
         accelerator=accelerator,
-        keep="worst-group" if recipe.preset == "released" else "last",
         progress=lambda at: progress("fine-tuning the encoder", at.done / at.steps),
     )
     return folder

@@ -10,7 +10,7 @@ from typing import Any
 CELL = ("dataset", "algorithm", "test_domains", "trial", "hparams_seed", "setting")
 """Settings that identify a cell of a table, which shows one run."""
 
-OPTIONAL = ("average", "preset", "augment")
+OPTIONAL = ("average", "preset", "augment", "keep", "reach")
 """Settings that are part of a configuration only where they differ from their default."""
 
 
@@ -35,6 +35,10 @@ class RunConfig:
         average: Average of the weights that is recorded beside them: "none", "ema", "sma" or "swad".
         preset: Search space of the hyper-parameters: "published", or "safe" or "released" where the algorithm has one.
         augment: Augmentation of image bytes: "domainbed", "no-flip" or "none"; nothing else is augmented.
+        keep: Which record's weights a finished run saves: "last", or the best one by "training-domain" or
+            "extrapolated" selection, or by "worst-group", the worst group of the validation rows; of averaged weights
+            where the run has an average.
+        reach: Of "extrapolated" selection.
     """
 
     dataset: str
@@ -53,6 +57,8 @@ class RunConfig:
     average: str = "none"
     preset: str = "published"
     augment: str = "domainbed"
+    keep: str = "last"
+    reach: float = 2.0
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON values, without optional settings at their default.

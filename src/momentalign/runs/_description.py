@@ -1,7 +1,10 @@
 """Types of the values in `run.json`."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
+
+from momentalign.runs._config import RunConfig
 
 
 class _Kind(NamedTuple):
@@ -48,24 +51,16 @@ _RUN = {
     "group_rows": _optional(_COUNTS),
     "weights": _optional(_OBJECT),
 }
-_CONFIG = {
-    "dataset": _TEXT,
-    "algorithm": _TEXT,
-    "test_domains": _NAMES,
-    "trial": _COUNT,
-    "hparams_seed": _COUNT,
-    "hparams": _OBJECT,
-    "steps": _COUNT,
-    "record_every": _COUNT,
-    "encoder": _optional(_TEXT),
-    "holdout": _NUMBER,
-    "precision": _TEXT,
-    "setting": _TEXT,
-    "pool": _FLAG,
-    "average": _TEXT,
-    "preset": _TEXT,
-    "augment": _TEXT,
+_TYPES = {
+    str: _TEXT,
+    int: _COUNT,
+    float: _NUMBER,
+    bool: _FLAG,
+    str | None: _optional(_TEXT),
+    tuple[str, ...]: _NAMES,
+    Mapping[str, Any]: _OBJECT,
 }
+_CONFIG = {item.name: _TYPES[item.type] for item in fields(RunConfig)}  # type: ignore[index]
 
 
 def check_description(info: Mapping[str, Any]) -> None:

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from momentalign._json import parse_json
-from momentalign.runs._records import MOST_STEPS, complete_lines, parse_lines, torn_note
+from momentalign.runs._records import RecordRow, ignored_lines, parse_record, read_lines
 from momentalign.runs._run_json import RunState, UnreadableRunError
 
 # Domain i of DomainBed is the i-th name here; sets that are not listed keep its numbers.
@@ -23,15 +22,12 @@ _ACCURACY = re.compile(r"env(\d+)_(\w+)_acc")
 _STEP_LEVEL = {"step_time": "step_seconds", "mem_gb": "memory_gib"}
 _NOT_RECORDS = {"args", "hparams", "step", "epoch"}
 
-DomainBedRecord = tuple[int, str | None, str | None, str, float | None]
 
-
-def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord], list[str]]:
+def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[RecordRow], list[str]]:
     """Read one run of DomainBed: its columns, its records and what was ignored."""
     path = folder / _RESULTS
-    content, torn = complete_lines(path.read_bytes(), _parse)
-    lines, problems = parse_lines(content, _RESULTS, _parse)
-    problems += [torn_note(_RESULTS)] * torn
+    lines, bad, torn = read_lines(path, dict)
+    problems = ignored_lines(_RESULTS, bad, torn)
     if not lines:
         raise UnreadableRunError(path, "holds no record", RunState.DAMAGED)
     try:
@@ -63,26 +59,17 @@ def read_domainbed(folder: Path) -> tuple[dict[str, Any], list[DomainBedRecord],
 
 def _whole(value: Any) -> int:
     """Check a whole number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_STEPS:
-        raise ValueError(f"{value!r} should be a whole number from 0 to 2^53")
-    return int(value)
+    return parse_record({"step": value, "metric": ""})[0]
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        fields = parse_json(line, nonfinite=True)  # of a loss that diverged
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) else None
-
-
-def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[DomainBedRecord]:
+def _records(line: dict[str, Any], domains: tuple[str, ...]) -> list[RecordRow]:
     step = _whole(line["step"])
-    records: list[DomainBedRecord] = []
+    records: list[RecordRow] = []
     for key, value in line.items():
         accuracy = _ACCURACY.fullmatch(key)
         if accuracy:
-            records.append((step, domains[int(accuracy[1])], accuracy[2], "accuracy", float(value)))
+            records.append((step, domains[int(accuracy[1])], accuracy[2], "accuracy", None, float(value)))
         elif key not in _NOT_RECORDS and (isinstance(value, int | float) or (key == "loss" and value is None)):
-            records.append((step, None, None, _STEP_LEVEL.get(key, key), None if value is None else float(value)))
+            number = None if value is None else float(value)
+            records.append((step, None, None, _STEP_LEVEL.get(key, key), None, number))
     return records

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from momentalign._format import join_first
-from momentalign.runs._domainbed import DomainBedRecord, read_domainbed
+from momentalign.runs._domainbed import read_domainbed
 from momentalign.runs._planned import read_planned
+from momentalign.runs._records import RECORDS, RecordRow, ignored_lines, parse_record, read_lines
 from momentalign.runs._run_json import RunState, UnreadableRunError, read_run
-from momentalign.runs._sweep import Sweep, drop_clashes, planned_frame, runs_frame
+from momentalign.runs._sweep import Sweep, drop_clashes, planned_frame, records_frame, runs_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,38 +64,37 @@ def read_runs(folders: str | Path | Iterable[str | Path]) -> Sweep:
 
 def _read(folders: list[tuple[str, Path]], problems: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read runs and records, one run a cell; raises ValueError if no run can be read."""
-    rows: list[dict[str, Any]] = []
-    names: list[str] = []
-    files: dict[int, Path] = {}
-    upstream: list[tuple[int, *DomainBedRecord]] = []
+    rows: dict[str, dict[str, Any]] = {}
+    records: dict[str, list[RecordRow]] = {}
     for name, path in folders:
         try:
             if (path / "run.json").exists():
-                row = _run_row(path)
-                files[len(names)] = path / "records.jsonl"
+                rows[name], (records[name], notes) = _run_row(path), _records(path)
             elif (path / "results.jsonl").exists():
-                row, records, ignored = read_domainbed(path)
-                upstream += [(len(names), *record) for record in records]
-                problems += [f"{name}: {line}" for line in ignored]
+                rows[name], records[name], notes = read_domainbed(path)
             else:
                 raise UnreadableRunError(path / "run.json", "does not exist", RunState.NEW)
         except UnreadableRunError as error:
-            problems.append(f"{name}: its {error.path.name} {error.reason}; left out.")
-            continue
+            notes = [f"its {error.path.name} {error.reason}; left out."]
         except OSError as error:
-            problems.append(f"{name}: its results.jsonl cannot be read ({error.strerror}); left out.")
-            continue
-        rows.append(row)
-        names.append(name)
+            notes = [f"its {Path(error.filename).name} cannot be read ({error.strerror}); left out."]
+        problems += [f"{name}: {note}" for note in notes]
     if not rows:
         more = len(problems) - _SHOWN
         shown = " ".join(problems[:_SHOWN]) + (f" And {more} more like these." if more > 0 else "")
         raise ValueError(f"None of the runs can be read. {shown}")
-    from momentalign.runs._frame import read_record_frame  # imports pandas and pyarrow
+    return drop_clashes(runs_frame(rows), records_frame(records), problems)
 
-    frame, ignored = read_record_frame(names, files, upstream)
-    problems += ignored
-    return drop_clashes(runs_frame(rows, names), frame, problems)
+
+def _records(folder: Path) -> tuple[list[RecordRow], list[str]]:
+    """Records of a run, none before its first, and what was ignored."""
+    try:
+        records, bad, torn = read_lines(folder / RECORDS, parse_record)
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"its {RECORDS} cannot be read ({error.strerror})."]
+    return records, ignored_lines(RECORDS, bad, torn)
 
 
 def _run_folders(folder: Path) -> list[Path]:

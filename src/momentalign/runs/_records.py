@@ -1,17 +1,17 @@
-"""`records.jsonl`: one number per line, in the order of recording."""
+"""Records: one JSON object a line, ours in `records.jsonl`, with one number each."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
-
-from momentalign._json import parse_json
+from typing import Any, TypedDict, TypeVar
 
 RECORDS = "records.jsonl"
-MOST_STEPS = 2**53
-"""Steps are below this number, so that charts and sums hold them exactly."""
-ParseLine = Callable[[bytes], dict[str, Any] | None]
 AVERAGED = "averaged_"
 """Prefix of the metrics of averaged weights, which a run records beside those of its raw weights."""
+
+RecordRow = tuple[int, str | None, str | None, str, str | None, float | None]
+"""Step, domain, split, metric, group and value of a record."""
+_T = TypeVar("_T")
 
 
 class Record(TypedDict, total=False):
@@ -25,66 +25,57 @@ class Record(TypedDict, total=False):
     group: str
 
 
+def read_lines(path: Path, parse: Callable[[Any], _T]) -> tuple[list[_T], list[int], bool]:
+    """Parse one JSON value a line: results, numbers of the lines that cannot be read, whether a crash cut the last."""
+    lines = path.read_bytes().split(b"\n")
+    parsed, bad = [], []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                parsed.append(parse(json.loads(line)))
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+                bad.append(number)
+    torn = bad[-1:] == [len(lines)]
+    return parsed, bad[: len(bad) - torn], torn
+
+
+def ignored_lines(file: str, bad: Sequence[int], torn: bool) -> list[str]:
+    """Messages on lines that cannot be read."""
+    several = f"{len(bad)} lines (the first is line {bad[0]}) of its {file} cannot be read and are" if bad else ""
+    notes = [f"line {bad[0]} of its {file} cannot be read and is" if len(bad) == 1 else several] if bad else []
+    return [f"{note} ignored." for note in (*notes, *[f"the last line of its {file} is incomplete and"] * torn)]
+
+
 def read_records(folder: Path) -> list[Record]:
     """Read a run's records, without a last line that a crash cut off.
 
     Raises ValueError with the path and the number of a damaged line.
     """
-    path = folder / RECORDS
-    content, _ = complete_lines(path.read_bytes())
-    records: list[Record] = []
-    for number, line in enumerate(content.splitlines(), start=1):
-        if parse_record(line) is None:
-            raise ValueError(
-                f"{path}, line {number} should be a record, but cannot be read. Remove {folder} and run the same "
-                "command again."
-            )
-        records.append(parse_json(line, nonfinite=True))
+
+    def checked(fields: Any) -> Record:
+        parse_record(fields)
+        record: Record = fields
+        return record
+
+    records, bad, _ = read_lines(folder / RECORDS, checked)
+    if bad:
+        raise ValueError(
+            f"{folder / RECORDS}, line {bad[0]} should be a record, but cannot be read. Remove {folder} and run the "
+            "same command again."
+        )
     return records
 
 
-def parse_record(line: bytes) -> dict[str, Any] | None:
-    """Parse a line into all keys of a record, or None where it is not one."""
-    try:
-        fields = parse_json(line, nonfinite=True)
-        step, value = fields["step"], fields.get("value")
-        texts = {key: fields.get(key) for key in ("domain", "split", "metric", "group")}
-        known = isinstance(texts["metric"], str) and all(
-            text is None or isinstance(text, str) for text in texts.values()
-        )
-        if not known or isinstance(step, bool) or isinstance(value, bool) or int(step) != step:
-            return None
-        row = {"step": int(step), **texts, "value": None if value is None else value + 0.0}
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        return None
-    return row if 0 <= row["step"] < MOST_STEPS else None
-
-
-def complete_lines(content: bytes, parse: ParseLine = parse_record) -> tuple[bytes, bool]:
-    """Remove a last line that a crash cut off; returns the rest, and whether there was one."""
-    end = content.rfind(b"\n") + 1
-    if end == len(content):
-        return content, False
-    if parse(content[end:]) is not None:  # lacks nothing but its line break
-        return content + b"\n", False
-    return content[:end], True
-
-
-def torn_note(file: str) -> str:
-    """Message on a last line that a crash cut off."""
-    return f"the last line of its {file} is incomplete and ignored."
-
-
-def parse_lines(content: bytes, file: str, parse: ParseLine = parse_record) -> tuple[list[dict[str, Any]], list[str]]:
-    """Parse the lines that are not empty; returns the rows, and a message if some lines cannot be read."""
-    parsed = [(number, parse(line)) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
-    rows = [row for _, row in parsed if row is not None]
-    bad = [number for number, row in parsed if row is None]
-    if not bad:
-        return rows, []
-    which = f"line {bad[0]}" if len(bad) == 1 else f"{len(bad)} lines (the first is line {bad[0]})"
-    verb = "is" if len(bad) == 1 else "are"
-    return rows, [f"{which} of its {file} cannot be read and {verb} ignored."]
+def parse_record(fields: Mapping[str, Any]) -> RecordRow:
+    """Check the values of a record; raises one of the errors that :func:`read_lines` expects."""
+    step, value, metric = fields["step"], fields.get("value"), fields["metric"]
+    domain, split, group = (fields.get(name) for name in ("domain", "split", "group"))
+    numbers = type(step) in (int, float) and (value is None or type(value) in (int, float))
+    texts = isinstance(metric, str) and all(text is None or isinstance(text, str) for text in (domain, split, group))
+    # Steps are below 2^53, so that charts and sums hold them exactly.
+    if not (numbers and texts and 0 <= step < 2**53 and int(step) == step):
+        raise ValueError(f"not a record: {fields}")
+    return int(step), domain, split, metric, group, None if value is None else float(value)
 
 
 def weights_note(saved: Mapping[str, Any], steps: int) -> str | None:
@@ -102,9 +93,8 @@ def weights_note(saved: Mapping[str, Any], steps: int) -> str | None:
 def saved_records(records: Sequence[Record], saved: Mapping[str, Any]) -> list[Record]:
     """Records of the weights that a run has saved, with the names of raw weights' metrics."""
     prefix = "" if saved["average"] == "none" else AVERAGED
-    chosen = [record for record in records if record["step"] == saved["step"]]
     return [
         {**record, "metric": record["metric"].removeprefix(prefix)}
-        for record in chosen
-        if record["metric"].startswith(prefix)
+        for record in records
+        if record["step"] == saved["step"] and record["metric"].startswith(prefix)
     ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from momentalign._format import join_first
 from momentalign.runs._config import CELL, cell_of, differing_keys
 from momentalign.runs._planned import PLANNED_COLUMNS
+from momentalign.runs._records import RecordRow
 from momentalign.runs._run_json import RunState
 
 if TYPE_CHECKING:
@@ -121,11 +123,29 @@ def _last_accuracies(last: pd.DataFrame, runs: pd.DataFrame) -> dict[str, pd.Ser
     return found
 
 
-def runs_frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
+def records_frame(records: Mapping[str, Sequence[RecordRow]]) -> pd.DataFrame:
+    """One row per record, by the names of all runs."""
+    import pandas as pd
+
+    runs = np.repeat(np.arange(len(records)), [len(rows) for rows in records.values()])
+    names = ("step", "domain", "split", "metric", "group", "value")
+    columns = list(zip(*chain(*records.values()), strict=True)) or [()] * len(names)
+    frame = pd.DataFrame({"run": pd.Categorical.from_codes(runs, pd.Index(list(records), dtype="object"))})
+    for name, values in zip(names, columns, strict=True):
+        if name in ("step", "value"):
+            frame[name] = np.array(values, dtype=np.int64 if name == "step" else np.float64)
+        else:
+            codes, words = pd.factorize(np.array(values, dtype=object))
+            frame[name] = pd.Categorical.from_codes(codes, pd.Index(words, dtype="object"))
+    return frame
+
+
+def runs_frame(rows: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
     """One row per run."""
     import pandas as pd
 
-    frame = pd.DataFrame(rows, index=pd.Index(names, name="run", dtype="object"), dtype="object")
+    index = pd.Index(list(rows), name="run", dtype="object")
+    frame = pd.DataFrame(list(rows.values()), index=index, dtype="object")
     return frame.astype(dict.fromkeys(("trial", "hparams_seed", "steps"), "int64"))
 
 

@@ -4,11 +4,12 @@ import numpy as np
 
 from momentalign._types import Array, Integers
 from momentalign._validation import check_choice, check_weight
+from momentalign.runs import RunConfig
 
 RECORD_RULES = ("training-domain", "extrapolated")
 """Rules that read nothing but the held-out rows of a run's own training domains."""
 
-REACH = 2.0
+REACH = RunConfig.reach
 """How far outside the hull of the training domains the new domain may lie, by default."""
 
 _NOISE = 2.0

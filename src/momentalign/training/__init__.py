@@ -13,7 +13,7 @@ from momentalign.training._config import make_config
 from momentalign.training._devices import check_installed, check_precision, peak_memory
 from momentalign.training._evaluation import Score, evaluate
 from momentalign.training._export import EXPORT_KINDS, export_model
-from momentalign.training._options import Clock, Options, Progress
+from momentalign.training._options import Clock, Progress, RunOptions
 from momentalign.training._plain import make_plain_config, run_plain
 from momentalign.training._predictor import Predictor, is_linear_model, load_model, load_run
 from momentalign.training._presets import augmentation_note, preset_notes
@@ -24,10 +24,10 @@ __all__ = [
     "EXPORT_KINDS",
     "Clock",
     "DiskFullError",
-    "Options",
     "Predictor",
     "Progress",
     "RunConfig",
+    "RunOptions",
     "Score",
     "SoupPlan",
     "SoupScore",

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from momentalign._graphs import Graph, call_without_waiting
 from momentalign.algorithms import Algorithm, Batch, Network
+from momentalign.encoders import Encoder
 from momentalign.penalties import DomainPenalty
 from momentalign.training._steps import BLOCK, Step, Sums, Training, eager_step, raw_batches, seed_step
 
@@ -63,6 +64,17 @@ def captured_step(
     note(f"The step cannot be captured in a CUDA graph, which would be faster: {reason}.")
     with eager_step(training, sums, start, stop) as advance:
         yield advance
+
+
+def choose_capture(asked: bool | None, training: Training, encoder: Encoder, ranks: int) -> bool:
+    """Whether steps become a CUDA graph, by default where possible; ValueError if asked for where they cannot."""
+    alone = ranks == 1 and training.device.type == "cuda"
+    possible = alone and encoder.capturable and training.algorithm.capturable
+    if asked and not possible:
+        raise ValueError(
+            "'capture' needs one CUDA device, an encoder of images or numbers, and a capturable algorithm. Omit it."
+        )
+    return possible if asked is None else asked
 
 
 def _warm_up(function: Callable[[], None], training: Training) -> str | None:

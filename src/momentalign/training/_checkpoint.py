@@ -126,7 +126,7 @@ def _position(folder: Path, about: Mapping[str, Any]) -> Position:
 def finish_trained(folder: RunFolder) -> bool:
     """Finish a run that was killed between its model and `run.json`; returns whether it is finished now."""
     try:
-        records, about = read_records(folder.path), read_about(folder.path / MODEL)
+        about, records = read_about(folder.path / MODEL), read_records(folder.path)
     except (ValueError, OSError):
         return False
     if not folder.info or not records or records[-1]["step"] != folder.config.steps - 1:

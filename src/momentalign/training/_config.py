@@ -6,12 +6,13 @@ from typing import Any
 
 from momentalign._format import join_names
 from momentalign._table_spec import resolve_spec
-from momentalign._validation import check_choice, check_count, check_holdout, check_names
+from momentalign._validation import check_choice, check_count, check_holdout, check_names, check_nonnegative
 from momentalign.algorithms import AVERAGES, draw_hyperparameters, find_algorithm, find_training_recipe
 from momentalign.data import DomainDataset, dataset_names
 from momentalign.encoders import default_encoder, is_small_network, name_encoder
 from momentalign.runs import RunConfig
 from momentalign.training._data import DataFacts, facts_of, load_facts
+from momentalign.training._keep import KEEP_RULES
 from momentalign.training._presets import resolve_augmentation, resolve_preset, warn_large_weights
 
 TEXT_EPOCHS = 3
@@ -35,6 +36,8 @@ def make_config(
     average: str | None = None,
     preset: str = "auto",
     augment: str = "auto",
+    keep: str = "last",
+    reach: float = RunConfig.reach,
     root: str | Path | None = None,
     loaded: DomainDataset | None = None,
 ) -> RunConfig:
@@ -65,6 +68,8 @@ def make_config(
             one otherwise.
         augment: Augmentation of images: "domainbed", "no-flip", "none", or "auto" for DomainBed's, without flips where
             the classes are named like digits or letters.
+        keep: Which record's weights are saved, as in :class:`RunConfig`.
+        reach: Of `keep="extrapolated"`.
         root: Data folder.
         loaded: The data set of that name or path, where it has been loaded already.
 
@@ -132,6 +137,8 @@ def make_config(
         average=check_choice("average", recipe.average if average is None else average, AVERAGES),
         preset=preset,
         augment=resolve_augmentation(augment, data),
+        keep=check_choice("keep", keep, KEEP_RULES),
+        reach=check_nonnegative("reach", reach),
     )
 
 

@@ -18,7 +18,7 @@ from momentalign.tables import is_model_folder
 from momentalign.training._accuracy_records import accuracy_records
 from momentalign.training._data import DatasetRows, open_rows
 from momentalign.training._evaluator import predict_rows
-from momentalign.training._options import Options
+from momentalign.training._options import RunOptions
 from momentalign.training._predictor import Predictor, load_run
 
 
@@ -96,7 +96,11 @@ def evaluate(
     done = 0
     size = rows.evaluation_batch if batch_size is None else check_count("batch_size", batch_size, 1)
     batches = predict_rows(
-        model.network, rows, model.preprocessing, batch_size=size, workers=Options(workers=workers).workers_for(rows, 1)
+        model.network,
+        rows,
+        model.preprocessing,
+        batch_size=size,
+        workers=RunOptions(workers=workers).workers_for(rows, 1),
     )
     with torch.no_grad(), closing(batches):
         for indices, _, logits in batches:

@@ -8,8 +8,8 @@ import numpy as np
 from torch import Tensor
 
 from momentalign.data import DomainDataset
-from momentalign.runs import Record
-from momentalign.selection import REACH, RECORD_RULES, record_scores
+from momentalign.runs import Record, RunConfig
+from momentalign.selection import RECORD_RULES, record_scores
 from momentalign.training._accuracy_records import values_by_key
 
 _BY_GROUP = "worst-group"
@@ -48,7 +48,7 @@ class KeptRecord:
         rows: Sequence[int],
         steps: int,
         metric: str = "accuracy",
-        reach: float = REACH,
+        reach: float = RunConfig.reach,
     ) -> None:
         self.rule, self.held_out, self.rows, self.steps, self.metric = rule, held_out, rows, steps, metric
         self.reach = reach if rule == "extrapolated" else None
@@ -90,12 +90,6 @@ class KeptRecord:
         return self.weights, {**self.describe(), "diverged": self.diverged}
 
     def load(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Restore :meth:`state`; raises ValueError where it was chosen by another rule."""
-        before, now = ((v.get("keep", "last"), v.get("reach")) for v in (values, self.describe()))
-        if before != now:
-            first, second = (
-                f"--keep {rule}" + (f" --reach {reach:g}" if reach else "") for rule, reach in (before, now)
-            )
-            raise ValueError(f"begun with {first}, resumed with {second}")
+        """Restore :meth:`state`."""
         self.step, self.diverged, self.weights = values["step"], values["diverged"], dict(tensors)
         self.score = -math.inf if values["score"] is None else values["score"]

@@ -1,6 +1,7 @@
 """The training loop."""
 
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -14,18 +15,11 @@ from momentalign.algorithms import WeightAverage, find_training_recipe, make_ave
 from momentalign.data import DomainDataset
 from momentalign.runs import AVERAGED, Record, RunConfig, RunFolder
 from momentalign.training._batch_moments import batch_moments
-from momentalign.training._capture import captured_step, compile_parts
+from momentalign.training._capture import captured_step, choose_capture, compile_parts
 from momentalign.training._checkpoint import Part, Position, restore, save_checkpoint
 from momentalign.training._data import describe_data, open_dataset, open_rows
 from momentalign.training._devices import (
-    check_ranks,
-    choose_capture,
-    device_name,
     peak_memory,
-    reset_peak_memory,
-    to_device,
-    tuned_convolutions,
-    warn_other_threads,
     wrap_network,
 )
 from momentalign.training._evaluator import Evaluator, as_averaged, count_held_out, held_out_mean, step_record
@@ -33,22 +27,25 @@ from momentalign.training._keep import KeptRecord, check_keep
 from momentalign.training._loggers import RunLog
 from momentalign.training._model import (
     build_algorithm,
+    check_ranks,
     describe_network,
     describe_size,
+    device_name,
     parts_of,
     training_domains,
     warn_unusual,
 )
-from momentalign.training._options import Options, Reporter
-from momentalign.training._steps import Sampler, Sums, Training, eager_step, training_pools
+from momentalign.training._options import Reporter, RunOptions
+from momentalign.training._steps import Sampler, Sums, Training, eager_step, training_pools, tuned_convolutions
 
 
 def train(
-    fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: Options
+    fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: RunOptions
 ) -> list[Record]:
     """Train one network, on every rank; the first rank writes to the folder. Returns the records of the last step."""
     device, rank, ranks = fabric.device, fabric.global_rank, fabric.world_size
-    reset_peak_memory(device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     if data is None:
         data = open_dataset(config, options.root, skip_bad_files=options.skip_bad_files)
     domains = training_domains(config, data)
@@ -61,26 +58,35 @@ def train(
     check_ranks(algorithm, config.algorithm, ranks)
     network, encoder = parts_of(algorithm)
     rows = open_rows(data, encoder.preprocessing, device)
-    to_device(algorithm, device).train()
+    algorithm.to(device).train()
+    if device.type == "cuda":
+        algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # convolutions are fastest
     optimizers = algorithm.optimizers()
-    start = find_training_recipe(data.training_recipe).average_start(config.steps, algorithm.reset_step)
+    recipe = find_training_recipe(data.training_recipe)
+    start = recipe.average_start(config.steps, algorithm.reset_step)
     average = make_average(config.average, network, config.steps, start)
     if config.average == "swad":
         count_held_out(rows, held_out, "--average swad")
     parts: dict[str, Part] = {} if average is None else {"average": average}
     kept: KeptRecord | None = None
-    if options.save and options.keep != "last":
-        check_keep(options.keep, data)
-        number = count_held_out(rows, held_out, f"--keep {options.keep}")
+    if options.save and config.keep != "last":
+        check_keep(config.keep, data)
+        number = count_held_out(rows, held_out, f"--keep {config.keep}")
         metric = "accuracy" if average is None else f"{AVERAGED}accuracy"
-        kept = KeptRecord(options.keep, held_out, number, config.steps, metric, options.reach)
+        kept = KeptRecord(config.keep, held_out, number, config.steps, metric, config.reach)
         parts["kept"] = kept
     position = Position()
     if folder is not None:
         position = restore(folder.path, algorithm, optimizers, parts, steps=config.steps, warn=rank == 0)
     threads = torch.get_num_threads()
-    if rank == 0 and folder is not None and position.step:
-        warn_other_threads(folder.info.get("threads"), threads, device)
+    if rank == 0 and folder is not None and position.step and device.type == "cpu":
+        before = folder.info.get("threads", threads)
+        if before != threads:
+            warnings.warn(
+                f"The run was begun with {before} threads and resumes with {threads}, so its weights differ from an "
+                f"uninterrupted run's by rounding. Use OMP_NUM_THREADS={before}, or the same --jobs of a sweep.",
+                stacklevel=2,
+            )
     _keep_learning_rate(optimizers)
     fabric.barrier()  # all ranks have read before one of them writes
     writer = folder if rank == 0 else None
@@ -154,7 +160,8 @@ def train(
                 means |= peak_memory(device)
                 report.evaluation(step)
                 records = evaluator(step, partial(report.evaluation, step))
-                records += batch_moments(fabric, network, training, step)
+                if recipe.batch_moments:
+                    records += batch_moments(fabric, network, training, step)
                 records += [step_record(step, name, value) for name, value in means.items()]
                 if average is not None:
                     average.record(step, held_out_mean(records, held_out, "cross_entropy"))

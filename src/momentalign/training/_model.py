@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from momentalign._seeds import seed_hash
@@ -89,3 +90,16 @@ def warn_unusual(config: RunConfig, data: DomainDataset) -> None:
             f"A batch of {batch_size} is larger than the rows to train on of {', '.join(small)}: rows repeat.",
             stacklevel=2,
         )
+
+
+def check_ranks(algorithm: Algorithm, name: str, ranks: int) -> None:
+    """Raise ValueError where several ranks would not give the same step as one."""
+    if ranks > 1 and not algorithm.distributed:
+        raise ValueError(f"'{name}' works on one device only. Use --devices 1.")
+    if ranks > 1 and any(isinstance(module, _BatchNorm) and module.training for module in algorithm.modules()):
+        raise ValueError("Batch normalisation that is trained sees the rows of one device only. Use --devices 1.")
+
+
+def device_name(device: torch.device) -> str:
+    """Name of a device in `run.json`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from momentalign._machine import available_cores
-from momentalign._validation import check_choice, check_count, check_nonnegative
+from momentalign._validation import check_choice, check_count
 from momentalign.runs import Record, RunConfig
-from momentalign.selection import REACH
 from momentalign.training._accuracy_records import values_by_key
 from momentalign.training._data import DatasetRows
-from momentalign.training._keep import KEEP_RULES
 from momentalign.training._loggers import check_loggers
 
 _REPORT_SECONDS = 0.1
@@ -57,16 +55,14 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """How a run is executed.
 
     Args:
+        devices: Number of processes, one device each; every mini-batch is shared by them.
+        accelerator: "cpu", "cuda", or "auto" for CUDA where there is one.
         root: The data folder.
         save: Whether a finished run keeps its weights.
-        keep: Which record's weights a finished run saves: "last", or the best one by "training-domain" or
-            "extrapolated" selection, or by "worst-group", the worst group of the validation rows; of averaged weights
-            where the run has an average.
-        reach: Of "extrapolated" selection.
         train_accuracy: Whether records have the accuracy on training rows, which only "train-groups" selection uses.
         checkpoint_every: Records from one checkpoint to the next; None for one whenever the last is ten seconds old.
         workers: Processes that read rows that are not tensors; None for one per core, at most eight.
@@ -80,10 +76,10 @@ class Options:
         clock: Measures set-up, steps, evaluation and files.
     """
 
+    devices: int = 1
+    accelerator: str = "auto"
     root: str | Path | None = None
     save: bool = True
-    keep: str = "last"
-    reach: float = REACH
     train_accuracy: bool = True
     checkpoint_every: int | None = None
     workers: int | None = None
@@ -96,11 +92,10 @@ class Options:
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
+        check_count("devices", self.devices, 1)
         if self.checkpoint_every is not None:
             check_count("checkpoint_every", self.checkpoint_every, 1)
-        check_choice("keep", self.keep, KEEP_RULES)
         check_loggers(self.loggers)
-        check_nonnegative("reach", self.reach)
         check_choice("compile", self.compile, ("none", "penalty", "all"))
         if self.workers is not None:
             check_count("workers", self.workers, 0)

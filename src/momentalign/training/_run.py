@@ -8,13 +8,12 @@ from typing import Any
 import torch
 
 from momentalign._errors import describe_error
-from momentalign._validation import check_count
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._checkpoint import find_position, finish_trained
-from momentalign.training._devices import exit_after_training, launch, make_fabric
+from momentalign.training._devices import launch, make_fabric
 from momentalign.training._loop import train
-from momentalign.training._options import Options
+from momentalign.training._options import RunOptions
 from momentalign.training._steps import check_divisible
 
 
@@ -23,8 +22,6 @@ def run(
     folder: str | Path | None,
     *,
     data: DomainDataset | None = None,
-    devices: int = 1,
-    accelerator: str = "auto",
     **options: Any,
 ) -> list[Record]:
     """Train. Resumes an interrupted run of the same configuration; returns a finished one unchanged.
@@ -33,9 +30,7 @@ def run(
         config: What to run.
         folder: Where records and weights go; None writes nothing.
         data: The data set, if `load_dataset` does not find it by the name `config.dataset`.
-        devices: Number of processes, one device each; every mini-batch is shared by them.
-        accelerator: "cpu", "cuda", or "auto" for CUDA where there is one.
-        **options: See :class:`Options`. With several devices `progress` has to be picklable.
+        **options: See :class:`RunOptions`. With several devices `progress` has to be picklable.
 
     Returns:
         The records of the last step.
@@ -43,21 +38,21 @@ def run(
     Raises:
         DiskFullError: The disk is full; the run can be resumed.
     """
-    chosen = Options(**options)
+    chosen = RunOptions(**options)
     if chosen.loggers and folder is None:
         raise ValueError("'loggers' need a folder for the run, but 'folder' is None.")
     stamp = None if data is not None else data_stamp(config.dataset)
     target = None if folder is None else RunFolder(Path(folder), config, stamp)
     if target is not None and (target.finished or finish_trained(target)):
         return [record for record in read_records(target.path) if record["step"] == config.steps - 1]
-    check_divisible(config.hparams["batch_size"], check_count("devices", devices, 1))
-    fabric = make_fabric(devices=devices, accelerator=accelerator, precision=config.precision)
+    check_divisible(config.hparams["batch_size"], chosen.devices)
+    fabric = make_fabric(devices=chosen.devices, accelerator=chosen.accelerator, precision=config.precision)
     last: list[Record] = launch(fabric, partial(_guarded, config=config, folder=target, data=data, options=chosen))
     return last
 
 
 def _guarded(
-    fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: Options
+    fabric: Any, config: RunConfig, folder: RunFolder | None, data: DomainDataset | None, options: RunOptions
 ) -> list[Record]:
     """Train, and record in the run's folder how it ended."""
 
@@ -72,5 +67,6 @@ def _guarded(
                 hint = "Try a smaller batch_size with --set, or --precision bf16."
                 raise ValueError(f"{describe_error(error)} {hint}") from None
             raise
-        exit_after_training(fabric)
+        if fabric.world_size > 1:
+            torch.distributed.destroy_process_group()  # or a thread of it may abort the interpreter's shutdown
         return records

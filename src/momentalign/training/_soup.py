@@ -18,10 +18,10 @@ from momentalign.algorithms import PLAIN_MODELS
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp
 from momentalign.training._data import describe_data, open_dataset, open_rows
-from momentalign.training._devices import device_name, make_fabric
+from momentalign.training._devices import make_fabric
 from momentalign.training._evaluator import Evaluator, count_held_out, held_out_mean
-from momentalign.training._model import describe_network, training_domains
-from momentalign.training._options import Options
+from momentalign.training._model import describe_network, device_name, training_domains
+from momentalign.training._options import RunOptions
 from momentalign.training._predictor import load_run
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class _SoupEvaluator:
         some = {domain: {split: self.data.domains[domain][split]} for domain in self.domains}
         held_out = DomainDataset(self.data.name, self.data.num_classes, some, self.data.classes)
         few = open_rows(held_out, model.preprocessing, self.fabric.device)
-        readers = Options(workers=workers).workers_for(self.rows, 1)
+        readers = RunOptions(workers=workers).workers_for(self.rows, 1)
         self._everything, self._held_out = (
             Evaluator(self.fabric, self.network, data, rows, self.domains, config.trial, readers)
             for data, rows in ((self.data, self.rows), (held_out, few))

@@ -189,6 +189,20 @@ class Sums:
 
 
 @contextmanager
+def tuned_convolutions(rows: DatasetRows) -> Iterator[None]:
+    """Let cuDNN benchmark its algorithms where the data are on a GPU: few shapes, and a small network.
+
+    For large networks and a loader's batches of many sizes, benchmarking takes longer than it saves.
+    """
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before or (rows.on_device and rows.targets.is_cuda)
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+@contextmanager
 def eager_step(training: Training, sums: Sums, start: int, stop: int) -> Iterator[Step]:
     """Run steps one operation at a time, from `start` to before `stop`; ends the processes that read rows on exit."""
     batches, domains = raw_batches(training, start, stop), training.domains()
