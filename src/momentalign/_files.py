@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
@@ -74,29 +73,21 @@ def atomic_write(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty folder that becomes `path` when the block succeeds.
-
-    `path` does not exist or is empty; with `replace` it is removed just before.
-    """
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes `path`, which does not exist or is empty, when the block succeeds."""
     path = path.absolute()
     new = _temporary(path.name, path.parent)
     try:
         new.mkdir(parents=True)
         yield new
         _sync_tree(new)
-        if replace:
-            remove_folder(path)
-        elif path.exists():
+        if path.exists():
             path.rmdir()  # fails where it is not empty
         new.rename(path)
         sync(path.parent)
         remove_leftovers(path.parent, path.name, age=_LEFTOVER_SECONDS)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-
-
-atomic_folder = partial(new_folder, replace=True)
 
 
 def _sync_tree(folder: Path) -> None:

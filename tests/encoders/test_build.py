@@ -257,7 +257,7 @@ def test_comes_back_from_its_configuration(encoder: Encoder) -> None:
 def test_unknown_descriptions_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'kind' of an encoder should be one of mnist-cnn, .*, but is 'made-up'"):
         encoder_from_config({"kind": "made-up"})
-    with pytest.raises(ValueError, match=r"of kind 'mlp' is incomplete .*in_features"):
+    with pytest.raises(ValueError, match=r"of a 'mlp' is incomplete .*in_features"):
         encoder_from_config({"kind": "mlp"})
     with pytest.raises(ValueError, match="'depth' should be at least 1, but is 0"):
         MLP(3, depth=0)

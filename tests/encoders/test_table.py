@@ -15,7 +15,6 @@ from momentalign.encoders import (
     TensorPreprocessing,
     build_encoder,
     encoder_from_config,
-    preprocessing_from_config,
 )
 
 TRAIN = pd.DataFrame(
@@ -72,15 +71,14 @@ def test_single_precision_is_not_spent_on_a_far_mean() -> None:
 def test_comes_back_from_its_description() -> None:
     preprocessing = learned()
     config = json.loads(json.dumps(preprocessing.config()))
-    again = preprocessing_from_config(config)
-    assert isinstance(again, TablePreprocessing)
+    again = TablePreprocessing.from_config(config)
     assert again.config() == preprocessing.config()
     assert torch.equal(inputs_of(again, TRAIN), inputs_of(preprocessing, TRAIN))
     encoder = MLP(preprocessing.width, preprocessing=preprocessing)
     twin = encoder_from_config(json.loads(json.dumps(encoder.config())))
     assert twin.preprocessing.config() == preprocessing.config()
     with pytest.raises(ValueError, match=r"'mean' should have shape \(5,\), but has shape \(4,\)"):
-        preprocessing_from_config({**config, "mean": config["mean"][1:]})
+        TablePreprocessing.from_config({**config, "mean": config["mean"][1:]})
 
 
 @pytest.mark.parametrize(

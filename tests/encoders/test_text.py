@@ -8,9 +8,11 @@ import pytest
 import torch
 import transformers
 
+from momentalign._model_file import MODEL, read_about
 from momentalign.data import Texts
 from momentalign.encoders import HuggingFaceText, TextPreprocessing, encoder_from_config, encoder_from_folder
-from tests.encoders.models import VOCABULARY, save_model, save_tokenizer
+from momentalign.training import make_config, run
+from tests.encoders.models import VOCABULARY, save_model, save_tokenizer, text_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -149,3 +151,11 @@ def test_refuses_other_rows(tmp_path: Path) -> None:
     save_model("bert", tmp_path)
     with pytest.raises(ValueError, match=r"takes texts, but these rows are torch.float32 tensors"):
         load(tmp_path).preprocessing.open(torch.zeros(2, 3))
+
+
+def test_a_run_stores_its_tokenizer_once(tmp_path: Path) -> None:
+    save_model("bert", tmp_path / "bert")
+    data = text_dataset()
+    config = make_config(data, encoder=str(tmp_path / "bert"), steps=1, hparams={"batch_size": 2})
+    run(config, tmp_path / "run", data=data, accelerator="cpu")
+    assert json.dumps(read_about(tmp_path / "run" / MODEL)).count('"tokenizer":') == 1

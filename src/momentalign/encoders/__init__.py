@@ -17,7 +17,7 @@ from momentalign.encoders._embed import Embedding, embed, read_plan
 from momentalign.encoders._images import AUGMENTATIONS, DecodedImages, ImagePreprocessing, PixelPreprocessing
 from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
 from momentalign.encoders._reading import read_rows
-from momentalign.encoders._run import encoder_from_config, encoder_from_run, preprocessing_from_config
+from momentalign.encoders._run import encoder_from_config, encoder_from_run
 from momentalign.encoders._table import TablePreprocessing
 from momentalign.encoders._text import HuggingFaceText, TextPreprocessing
 from momentalign.encoders._vision import HuggingFaceVision
@@ -47,7 +47,6 @@ __all__ = [
     "is_small_network",
     "is_untrained",
     "name_encoder",
-    "preprocessing_from_config",
     "read_plan",
     "read_rows",
 ]

@@ -30,7 +30,7 @@ def encoder_digest(encoder: Encoder) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class FeatureRows:
     """Rows of one domain, or of one split of it; `domain` is an index."""
 
     domain: int
@@ -38,7 +38,7 @@ class Part:
     rows: Split
 
 
-def dataset_parts(dataset: DomainDataset, splits: bool | None = None) -> list[Part]:
+def dataset_parts(dataset: DomainDataset, splits: bool | None = None) -> list[FeatureRows]:
     """Divide a data set into its non-empty parts, domain by domain.
 
     With `splits` a part is one split; None keeps only splits that were published with the data. "in" and "out" belong
@@ -49,15 +49,15 @@ def dataset_parts(dataset: DomainDataset, splits: bool | None = None) -> list[Pa
     parts = []
     for domain, rows in enumerate(dataset.domains.values()):
         if keep:
-            parts += [Part(domain, split, part) for split, part in rows.items() if len(part)]
+            parts += [FeatureRows(domain, split, part) for split, part in rows.items() if len(part)]
         elif present := [part for part in rows.values() if len(part)]:
-            parts.append(Part(domain, None, _sort_by_name(_join(present))))
+            parts.append(FeatureRows(domain, None, _sort_by_name(_join(present))))
     if not parts:
         raise ValueError(f"{dataset.name} should have rows, but has none.")
     return parts
 
 
-def row_columns(parts: Sequence[Part], dataset: DomainDataset) -> dict[str, NDArray[np.generic]]:
+def row_columns(parts: Sequence[FeatureRows], dataset: DomainDataset) -> dict[str, NDArray[np.generic]]:
     """Columns of a feature file beside the features, shape (n,) each.
 
     "y", "domain" and, if there are any, "split", "group" and "file". Classes, domains and groups are indices.
@@ -76,7 +76,7 @@ def row_columns(parts: Sequence[Part], dataset: DomainDataset) -> dict[str, NDAr
     return columns
 
 
-def rows_digest(parts: Sequence[Part], columns: dict[str, NDArray[np.generic]]) -> str:
+def rows_digest(parts: Sequence[FeatureRows], columns: dict[str, NDArray[np.generic]]) -> str:
     """Digest of labels, names and the content of rows that are in memory."""
     digest = hashlib.sha256()
     for name, column in columns.items():

@@ -2,25 +2,19 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from momentalign._model_file import model_path, read_model
-from momentalign.encoders._base import Encoder, Preprocessing, TensorPreprocessing
-from momentalign.encoders._images import ImagePreprocessing, PixelPreprocessing
+from momentalign.encoders._base import Encoder
 from momentalign.encoders._networks import MLP, MNIST_CNN, Pixels
-from momentalign.encoders._table import TablePreprocessing
-from momentalign.encoders._text import HuggingFaceText, TextPreprocessing
+from momentalign.encoders._text import HuggingFaceText
 from momentalign.encoders._vision import HuggingFaceVision
 
 _PREFIX = "encoder."
-_T = TypeVar("_T", Encoder, Preprocessing)
+
 
 ENCODERS: dict[str, type[Encoder]] = {
     kind.kind: kind for kind in (MNIST_CNN, MLP, Pixels, HuggingFaceVision, HuggingFaceText)
-}
-_PREPROCESSING: dict[str, type[Preprocessing]] = {
-    kind.kind: kind
-    for kind in (TensorPreprocessing, TablePreprocessing, ImagePreprocessing, PixelPreprocessing, TextPreprocessing)
 }
 
 
@@ -31,12 +25,13 @@ def encoder_from_config(config: Mapping[str, Any]) -> Encoder:
         >>> encoder_from_config(MNIST_CNN(2, width=16).config()).num_features
         32
     """
-    return _from_config(ENCODERS, config, "an encoder")
-
-
-def preprocessing_from_config(config: Mapping[str, Any]) -> Preprocessing:
-    """Build preprocessing from its :meth:`Preprocessing.config`."""
-    return _from_config(_PREPROCESSING, config, "preprocessing")
+    kind = str(config.get("kind"))
+    if kind not in ENCODERS:
+        raise ValueError(f"'kind' of an encoder should be one of {', '.join(ENCODERS)}, but is '{kind}'.")
+    try:
+        return ENCODERS[kind].from_config(config)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"The description of a '{kind}' is incomplete or of another version: {error}.") from None
 
 
 def encoder_from_run(folder: str | Path) -> Encoder:
@@ -67,15 +62,3 @@ def encoder_from_run(folder: str | Path) -> Encoder:
         encoder.keep_statistics = True  # pretrained now, even if the run started from random weights
         encoder.train()
     return encoder
-
-
-def _from_config(known: Mapping[str, type[_T]], config: Mapping[str, Any], what: str) -> _T:
-    kind = str(config.get("kind"))
-    if kind not in known:
-        raise ValueError(f"'kind' of {what} should be one of {', '.join(known)}, but is '{kind}'.")
-    try:
-        return known[kind].from_config(config)
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"The description of {what} of kind '{kind}' is incomplete or of another version: {error}."
-        ) from None

@@ -25,16 +25,12 @@ _INPUTS = {
     "table": "a data frame with the columns of the table",
     "tensor": "a tensor of rows as in the data set",
 }
+_USAGE = """```python
+from momentalign.hub import from_pretrained  # pip install 'momentalign[hub]'
 
-
-@dataclass(frozen=True)
-class CardScore:
-    """An accuracy, or another measure, of one domain."""
-
-    domain: str
-    split: str
-    metric: str
-    value: float
+model = from_pretrained("{}")
+predicted = model.predict(rows)  # {}
+```"""
 
 
 @dataclass(frozen=True)
@@ -45,13 +41,13 @@ class CardContent:
     task: str | None
     base_model: str | None
     summary: str
-    usage: list[str]
-    facts: list[tuple[str, str]]
+    usage: str
+    facts: dict[str, str]
     heads: list[str]
     rows: list[list[str]]
     note: str
-    scores: list[CardScore]
-    tags: list[str]
+    scores: list[tuple[str, str, str, float]]  # domain, split, metric, value
+    tag: str
 
 
 def model_card(folder: str | Path, name: str, *, licence: str | None = None) -> str:
@@ -72,11 +68,21 @@ def model_card(folder: str | Path, name: str, *, licence: str | None = None) -> 
         ValueError: The folder holds neither, or a damaged one.
     """
     folder = Path(folder)
-    content = _of_run(folder, name) if (folder / "run.json").exists() else _of_probe(folder, name)
+    content = _of_run(folder) if (folder / "run.json").exists() else _of_probe(folder)
     title = name.rpartition("/")[2]
     lines = ["---", _metadata(content, title, licence), "---", "", f"# {escape_markdown(title)}", "", content.summary]
-    lines += ["", "## Use", "", *content.usage, "", "## Training", "", "| | |", "|---|---|"]
-    lines += [f"| {escape_markdown(key)} | {escape_markdown(value)} |" for key, value in content.facts]
+    lines += [
+        "",
+        "## Use",
+        "",
+        *_USAGE.format(name, content.usage).split("\n"),
+        "",
+        "## Training",
+        "",
+        "| | |",
+        "|---|---|",
+    ]
+    lines += [f"| {escape_markdown(key)} | {escape_markdown(value)} |" for key, value in content.facts.items() if value]
     if content.rows:
         lines += ["", "## Results", "", *markdown_table(content.heads, content.rows)]
     return "\n".join([*lines, "", content.note, ""])
@@ -89,29 +95,30 @@ def _metadata(content: CardContent, title: str, licence: str | None) -> str:
             task_type=content.task or "other",
             dataset_type=re.sub(r"[^A-Za-z0-9._-]+", "-", content.dataset),
             dataset_name=content.dataset,
-            dataset_config=score.domain,
-            dataset_split=score.split,
-            metric_type=score.metric,
-            metric_value=round(score.value, 4),
+            dataset_config=domain,
+            dataset_split=split,
+            metric_type=metric,
+            metric_value=round(value, 4),
         )
-        for score in content.scores
+        for domain, split, metric, value in content.scores
     ]
     data = hub.ModelCardData(
         library_name="momentalign",
         license=licence,
         pipeline_tag=content.task,
         base_model=content.base_model,
-        tags=["domain-generalization", *content.tags],
+        tags=["domain-generalization", content.tag],
         model_name=title if results else None,
         eval_results=results or None,
     )
     return str(data.to_yaml()).strip()
 
 
-def _of_run(folder: Path, name: str) -> CardContent:
+def _of_run(folder: Path) -> CardContent:
     info = read_run(folder)
     config, description = info["config"], read_about(folder / MODEL)
-    kind, saved = description["preprocessing"]["kind"], info.get("weights")
+    kind = description["encoder"].get("preprocessing", {}).get("kind", "tensor")
+    saved = info.get("weights")
     records = read_records(folder)
     last = max((record["step"] for record in records), default=0)
     own = [record for record in records if record["step"] == last] if saved is None else saved_records(records, saved)
@@ -119,31 +126,31 @@ def _of_run(folder: Path, name: str) -> CardContent:
     encoder = public_name(config.get("encoder") or description["encoder"]["kind"])
     algorithm = algorithm_label(config["algorithm"])
     hub_model = _HUB_MODEL.fullmatch(encoder)
-    facts = [
-        ("algorithm", algorithm),
-        ("data", dataset),
-        ("training domains", ", ".join(domain for domain in info["domains"] if domain not in test)),
-        ("held-out domains", ", ".join(test) or "none: all domains were trained on"),
-        ("held-out rows", f"{100 * config['holdout']:g}% of each training domain"),
-        ("classes", ", ".join(info["classes"])),
-        ("encoder", encoder),
-        ("steps", str(config["steps"])),
-        ("hyper-parameters", ", ".join(f"{key} {value}" for key, value in config["hparams"].items())),
-        ("selection of the weights", _selection(info)),
-        ("seed", str(config["trial"])),
-        ("versions", _versions(info)),
-        ("finished", str(info["finished"])),
-    ]
+    facts = {
+        "algorithm": algorithm,
+        "data": dataset,
+        "training domains": ", ".join(domain for domain in info["domains"] if domain not in test),
+        "held-out domains": ", ".join(test) or "none: all domains were trained on",
+        "held-out rows": f"{100 * config['holdout']:g}% of each training domain",
+        "classes": ", ".join(info["classes"]),
+        "encoder": encoder,
+        "steps": str(config["steps"]),
+        "hyper-parameters": ", ".join(f"{key} {value}" for key, value in config["hparams"].items()),
+        "selection of the weights": _selection(info),
+        "seed": str(config["trial"]),
+        "versions": _versions(info),
+        "finished": str(info["finished"]),
+    }
     held_out = f" It was not trained on {escape_markdown(join_first(test))}." if test else ""
     return CardContent(
         dataset=dataset,
         task=_TASKS.get(kind),
         base_model=None if hub_model is None else hub_model[1],
         summary=f"A classifier of {escape_markdown(dataset)}, trained with {escape_markdown(algorithm)}.{held_out}",
-        usage=_usage(name, "names", f"list of class names; rows are {_INPUTS.get(kind, 'as in the data set')}"),
+        usage=f"list of class names; rows are {_INPUTS.get(kind, 'as in the data set')}",
         facts=facts,
         **_run_results(own, info["domains"], test),
-        tags=[slug(config["algorithm"])],
+        tag=slug(config["algorithm"]),
     )
 
 
@@ -171,7 +178,7 @@ def _run_results(records: Sequence[Record], domains: Sequence[str], test: Sequen
         rows.append([marked, *(f"{100 * values[split]:.1f}" if split in values else "–" for split in splits)])
         if values:
             split = "out" if "out" in values else list(values)[-1]
-            scores.append(CardScore(domain, split, "accuracy", values[split]))
+            scores.append((domain, split, "accuracy", values[split]))
     note = (
         "Accuracy in %, of the weights that are saved here. Rows of the split `in` of a training domain were trained "
         "on, those of `out` were held out. It is one run: its spread over seeds is not known, and how its "
@@ -180,7 +187,7 @@ def _run_results(records: Sequence[Record], domains: Sequence[str], test: Sequen
     return {"heads": ["domain", *splits], "rows": rows if scores else [], "note": note, "scores": scores}
 
 
-def _of_probe(folder: Path, name: str) -> CardContent:
+def _of_probe(folder: Path) -> CardContent:
     model = TableModel.load(folder)
     about = model.about
     task = str(about.get("task", "classification"))
@@ -193,34 +200,34 @@ def _of_probe(folder: Path, name: str) -> CardContent:
     held_out = source.get("test domain")
     domain, target = str(about.get("domain")), str(about.get("target"))
     chosen = about.get("chosen") or {}
-    facts = [
-        ("predicts", f"{target} ({task})"),
-        ("classes", ", ".join(model.classes or ()) or "none: a regression"),
-        ("columns", join_first([column.name for column in model.encoder.columns], 20)),
-        ("domains", f"values of {domain}"),
-        ("held-out domain", str(held_out) if held_out else "each in turn for the results; the model is fitted on all"),
-        ("chosen inside the training domains", ", ".join(f"{key} {value}" for key, value in chosen.items())),
-        ("why", str(about.get("reason", ""))),
-        ("versions", f"momentalign {read_about(folder / MODEL)['momentalign']}"),
-    ]
+    facts = {
+        "predicts": f"{target} ({task})",
+        "classes": ", ".join(model.classes or ()) or "none: a regression",
+        "columns": join_first([column.name for column in model.encoder.columns], 20),
+        "domains": f"values of {domain}",
+        "held-out domain": str(held_out) if held_out else "each in turn for the results; the model is fitted on all",
+        "chosen inside the training domains": ", ".join(f"{key} {value}" for key, value in chosen.items()),
+        "why": str(about.get("reason", "")),
+        "versions": f"momentalign {read_about(folder / MODEL)['momentalign']}",
+    }
     return CardContent(
         dataset=target,
         task=f"tabular-{task}" if task in ("classification", "regression") else None,
         base_model=None,
         summary=f"A linear model that predicts {escape_markdown(target)} for rows of new values of "
         f"{escape_markdown(domain)}.",
-        usage=_usage(name, "predictions", "for a data frame with the columns below"),
-        facts=[(key, value) for key, value in facts if value],
+        usage="for a data frame with the columns below",
+        facts=facts,
         heads=["", "rows", *models],
         rows=[[row, rows, *(_rounded(values.get((row, one), "")) for one in models)] for row, rows in names],
         note=f"{metric.capitalize().replace('_', ' ')} on rows of domains that a model was not fitted on. The last "
         "column is the model that is saved here.",
         scores=[
-            CardScore(row["name"], "held out", metric, float(row["value"]))
+            (row["name"], "held out", metric, float(row["value"]))
             for row in scores
             if row["kind"] == "domain" and row["model"] == models[-1]
         ],
-        tags=["tabular"],
+        tag="tabular",
     )
 
 
@@ -233,17 +240,6 @@ def _read_scores(path: Path) -> list[dict[str, str]]:
 
 def _rounded(value: str) -> str:
     return f"{float(value):.4g}" if value else "–"
-
-
-def _usage(name: str, result: str, comment: str) -> list[str]:
-    return [
-        "```python",
-        "from momentalign.hub import from_pretrained  # pip install 'momentalign[hub]'",
-        "",
-        f'model = from_pretrained("{name}")',
-        f"{result} = model.predict(rows)  # {comment}",
-        "```",
-    ]
 
 
 def _versions(info: Mapping[str, Any]) -> str:

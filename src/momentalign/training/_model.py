@@ -52,7 +52,6 @@ def describe_network(network: Network, data: DomainDataset) -> dict[str, Any]:
     encoder = encoder_of(network)
     return {
         "encoder": encoder.config(),
-        "preprocessing": encoder.preprocessing.config(),
         "num_features": encoder.num_features,
         "classes": list(data.classes),
         "dataset": data.name,

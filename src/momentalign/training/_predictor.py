@@ -11,12 +11,11 @@ from momentalign._errors import first_line
 from momentalign._model_file import MODEL
 from momentalign.algorithms import Network
 from momentalign.data import Items
-from momentalign.encoders import Preprocessing, encoder_from_config, preprocessing_from_config
+from momentalign.encoders import Preprocessing, encoder_from_config
 from momentalign.runs import read_run
 from momentalign.tables import TableModel, is_model_folder
 from momentalign.training._checkpoint import read_weights
 from momentalign.training._data import DatasetRows
-from momentalign.training._model import encoder_of
 
 
 class Predictor(nn.Module):
@@ -138,12 +137,10 @@ def load_run(folder: str | Path) -> Predictor:
     description, weights = read_weights(folder)
     try:
         encoder = encoder_from_config(description["encoder"])
-        preprocessing = preprocessing_from_config(description["preprocessing"])
         classes = description["classes"]
         network = Network(encoder, encoder.num_features, len(classes))
         network.load_state_dict(weights)
     except (KeyError, RuntimeError) as error:
         reason = first_line(error)
         raise ValueError(f"The weights in {folder} do not fit their description ({reason}). Train again.") from None
-    encoder_of(network).preprocessing = preprocessing
-    return Predictor(network, preprocessing, classes)
+    return Predictor(network, encoder.preprocessing, classes)
