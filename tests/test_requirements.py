@@ -5,8 +5,8 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-APART = ("docs", "mutation", "audit", "release")
-"""Extras of tools that no test runs."""
+APART = ("docs", "mutation", "audit", "release", "timm")
+"""Extras that no test needs: of tools, and timm, which needs torchvision."""
 
 
 def lowest_versions(apart: tuple[str, ...] = APART) -> dict[str, str]:

@@ -59,7 +59,7 @@ def write_run(
     folder = parent / (name or digest)
     folder.mkdir(parents=True)
     about = {
-        "format": 1,
+        "format": 2,
         "momentalign": "0.2.0",
         "hash": digest,
         "config": config,

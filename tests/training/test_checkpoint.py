@@ -77,7 +77,8 @@ def test_a_model_is_read_before_a_checkpoint_and_holds_no_other_state(tmp_path: 
         about, weights = read_weights(tmp_path)
         assert (about["encoder"], about["classes"]) == (encoder.config(), ["dark", "bright"])
         assert weights.keys() == network.state_dict().keys()
-        (tmp_path / CHECKPOINT).replace(tmp_path / MODEL)
+        if not (tmp_path / MODEL).exists():
+            (tmp_path / CHECKPOINT).replace(tmp_path / MODEL)
     write_model(tmp_path / "a.safetensors", {}, {"step": 1})
     assert read_model(tmp_path / "a.safetensors")[1] == {}
 

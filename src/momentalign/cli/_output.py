@@ -116,10 +116,10 @@ def progress_bar(console: Console, *, percent: bool = False, keep: bool = False)
 class ProgressLines:
     """Progress lines where the output is not a terminal: one every 30 seconds, with the time left."""
 
-    def __init__(self, console: Console, wait: float = _LINE_SECONDS) -> None:
+    def __init__(self, console: Console, wait: float | None = None) -> None:
         self._console = console
         self._start = time.monotonic()
-        self._next = self._start + wait
+        self._next = self._start + (_LINE_SECONDS if wait is None else wait)
         self._first: float | None = None
 
     def update(self, text: str, share: float) -> None:

@@ -55,6 +55,8 @@ def train(
 
     # The network, restored from the checkpoint of an interrupted run.
     algorithm = build_algorithm(config, data, options.root)
+    if options.built is not None:
+        options.built(algorithm)
     check_ranks(algorithm, config.algorithm, ranks)
     network, encoder = parts_of(algorithm)
     rows = open_rows(data, encoder.preprocessing, device)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from momentalign._machine import available_cores
 from momentalign._validation import check_choice, check_count
+from momentalign.algorithms import Algorithm
 from momentalign.runs import Record, RunConfig
 from momentalign.training._accuracy_records import values_by_key
 from momentalign.training._data import DatasetRows
@@ -74,6 +75,7 @@ class RunOptions:
         log: Called with messages before the first step: assumptions, where the run resumes, its size.
         loggers: Where records go besides the folder: "csv", "tensorboard", "mlflow", "wandb", by Lightning's loggers.
         clock: Measures set-up, steps, evaluation and files.
+        built: Called with the algorithm once it is built, on every rank.
     """
 
     devices: int = 1
@@ -90,6 +92,7 @@ class RunOptions:
     log: Callable[[str], None] | None = None
     loggers: Sequence[str] = ()
     clock: Clock = field(default_factory=Clock)
+    built: Callable[[Algorithm], None] | None = None
 
     def __post_init__(self) -> None:
         check_count("devices", self.devices, 1)
