@@ -127,7 +127,9 @@ def damage_unfinished(arena: Arena, name: str, tally: Tally) -> None:
     whole = arena.whole(name)
     folder = arena.new_folder(COMMANDS[name])
     arena.run(name, folder, signalled_at(arena.random.randrange(whole.ended.operations), folder))
-    left = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
+    # A finished run is not checked against its records, and test_resume cuts those of an unfinished one.
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "records.jsonl"]
+    left = [path for path in files if path.stat().st_size]
     if left:
         path = arena.random.choice(left)
         size = arena.random.randrange(path.stat().st_size)

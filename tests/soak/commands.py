@@ -11,7 +11,7 @@ from PIL import Image
 
 from momentalign._files import is_leftover
 
-_VOLATILE = ("started", "finished", "versions")
+_VOLATILE = ("started", "finished", "seconds", "versions")
 """Keys of JSON files that depend on the time."""
 _MEASURED = ("step_seconds", "memory_gib", "peak_memory_gib")
 """Metrics that are measured."""
