@@ -26,10 +26,13 @@ def write_model(path: Path, tensors: Mapping[str, Any], about: Mapping[str, Any]
     """Write tensors of torch, or arrays of NumPy, and their description atomically; OSError where the disk is full."""
     library, tensors, metadata = _packed(tensors, about)
     with atomic_file(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         try:
             library.save_file(tensors, temporary, metadata)
         except _safetensors().SafetensorError as error:  # how it reports errors of the disk
             raise OSError(f"{path} could not be written: {error}") from None
+        temporary.chmod(mode)  # safetensors lets nobody else read it
 
 
 def model_bytes(tensors: Mapping[str, Any], about: Mapping[str, Any]) -> bytes:

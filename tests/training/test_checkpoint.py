@@ -81,6 +81,8 @@ def test_a_model_is_read_before_a_checkpoint_and_holds_no_other_state(tmp_path: 
             (tmp_path / CHECKPOINT).replace(tmp_path / MODEL)
     write_model(tmp_path / "a.safetensors", {}, {"step": 1})
     assert read_model(tmp_path / "a.safetensors")[1] == {}
+    (tmp_path / "text").touch()
+    assert (tmp_path / "a.safetensors").stat().st_mode == (tmp_path / "text").stat().st_mode
 
 
 def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
