@@ -216,8 +216,10 @@ def test_a_finished_run_is_read_not_repeated(tmp_path: Path) -> None:
     config = small_config(data, steps=3)
     first = run(config, tmp_path / "run", data=data)
     before = (tmp_path / "run" / "records.jsonl").stat().st_mtime_ns
+    (tmp_path / "run" / "checkpoint.safetensors").touch()  # as a kill after the end leaves it
     assert run(config, tmp_path / "run", data=None) == first
     assert (tmp_path / "run" / "records.jsonl").stat().st_mtime_ns == before
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
 def test_nothing_is_written_where_nothing_is_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from momentalign._errors import describe_error
+from momentalign._model_file import CHECKPOINT
 from momentalign.data import DomainDataset
 from momentalign.runs import Record, RunConfig, RunFolder, data_stamp, read_records
 from momentalign.training._checkpoint import find_position, finish_trained
@@ -44,6 +45,7 @@ def run(
     stamp = None if data is not None else data_stamp(config.dataset)
     target = None if folder is None else RunFolder(Path(folder), config, stamp)
     if target is not None and (target.finished or finish_trained(target)):
+        (target.path / CHECKPOINT).unlink(missing_ok=True)  # left by a kill after the end
         return [record for record in read_records(target.path) if record["step"] == config.steps - 1]
     check_divisible(config.hparams["batch_size"], chosen.devices)
     fabric = make_fabric(devices=chosen.devices, accelerator=chosen.accelerator, precision=config.precision)
