@@ -109,7 +109,7 @@ def test_the_next_mirror_is_asked(mirrors: Answers, tmp_path: Path, monkeypatch:
 
 
 def test_nothing_answers(mirrors: Answers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    serve_pacs(mirrors, tmp_path, monkeypatch)
+    content = serve_pacs(mirrors, tmp_path, monkeypatch)
     place = tmp_path / ".downloads" / "pacs" / "PACS.zip"
     mirrors.files["/0/PACS.zip"] = b"something else"
     with pytest.raises(DownloadError) as caught:
@@ -120,7 +120,7 @@ def test_nothing_answers(mirrors: Answers, tmp_path: Path, monkeypatch: pytest.M
     place.write_bytes(b"something else")  # what the message says is checked, and works
     with pytest.raises(ValueError, match=r"PACS\.zip is md5:.*\|sha256:.* Remove it"):
         fetch("pacs", tmp_path)
-    place.write_bytes(pack_pacs(tmp_path / "made"))
+    place.write_bytes(content)
     fetch("pacs", tmp_path)
     assert verify("pacs", tmp_path) == []
 

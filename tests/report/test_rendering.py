@@ -63,7 +63,9 @@ def test_a_script_is_named_by_the_hash_of_its_text() -> None:
 
 
 def tiles(status: list[str], methods: int = 1, problems: int = 1, finished: str | None = None) -> list[tuple[str, str]]:
-    runs = pd.DataFrame({"status": status}).assign(trial=0, started="2026-01-01T10:00:00", finished=finished)
+    runs = pd.DataFrame({"status": status}).assign(
+        trial=0, started="2026-01-01T10:00:00", finished=finished, seconds=None
+    )
     runs["folder"] = [f"run {k}" for k in range(len(runs))]
     sweep = Sweep(pd.concat([runs, runs.add_suffix("+sma", axis="index")]), pd.DataFrame())  # averaged weights too
     grouped: Any = SimpleNamespace(sweep=sweep, methods=("m",) * methods, cases=[None])
