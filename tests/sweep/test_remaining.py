@@ -1,13 +1,15 @@
 """What of a plan is left to do, the final runs of worst-group selection among it."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from momentalign.cli._sweep_output import print_remaining
+from momentalign.cli._sweep_output import _sweep_bar, print_remaining
 from momentalign.runs import find_clashes
 from momentalign.sweep import make_probe_plan, remaining
+from momentalign.sweep._jobs import Advance
 from tests.runs.fake_sweep import record, write_run
 from tests.sweep.engines import Here
 
@@ -108,3 +110,16 @@ def test_finals_that_cannot_stand_in_one_table_are_found(grouped, plan, tmp_path
     for run in finals(plan, "erm", 0):
         write(out, run)
     assert find_clashes(plan.all_runs, out) == {"hparams": 2}
+
+
+def test_the_first_estimate_waits_for_the_time_of_a_step(monkeypatch):
+    """A process that starts late, and its first step, say nothing about the others."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("momentalign.cli._output.time.monotonic", lambda: clock.now)
+    console = Console(file=io.StringIO(), width=200)
+    plan, tally = SimpleNamespace(runs=[1, 2], number_of_finals=0), SimpleNamespace(finished=0, before=0, failed={})
+    with _sweep_bar(console, plan) as update:
+        for clock.now, name, share in ((5.0, "a", 0.001), (9.0, "b", 0.001), (10.0, "a", 0.021)):
+            update(tally, Advance(SimpleNamespace(name=name), share))
+    said = [line for line in console.file.getvalue().splitlines() if "left" in line]
+    assert said == ["0 of 2 runs: 1% done, about 1 min 39 s left."]

@@ -100,15 +100,16 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
     columns = (description_column(), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     total = len(plan.runs) + plan.number_of_finals
     shares: dict[str, float] = {}
-    lines = ProgressLines(console, wait=0)
+    lines, known = ProgressLines(console, wait=0), False
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=total)
 
         def update(tally: "Tally", event: Any) -> None:
-            nonlocal lines
+            nonlocal lines, known
             share = getattr(event, "share", None)
             if share is not None:
-                if not shares and not tally.finished:  # processes have started: time counts from here
+                known = known or event.job.name in shares
+                if not known:  # a process has started: time counts from here
                     lines = ProgressLines(console, wait=0)
                 shares[event.job.name] = share
             elif event is not None:
