@@ -119,7 +119,13 @@ def test_the_first_estimate_waits_for_the_time_of_a_step(monkeypatch):
     console = Console(file=io.StringIO(), width=200)
     plan, tally = SimpleNamespace(runs=[1, 2], number_of_finals=0), SimpleNamespace(finished=0, before=0, failed={})
     with _sweep_bar(console, plan) as update:
-        for clock.now, name, share in ((5.0, "a", 0.001), (9.0, "b", 0.001), (10.0, "a", 0.021)):
+        for clock.now, name, share in (
+            (4.0, "a", 0.0),
+            (5.0, "a", 0.001),
+            (6.0, "a", 0.001),
+            (9.0, "b", 0.001),
+            (10.0, "a", 0.021),
+        ):
             update(tally, Advance(SimpleNamespace(name=name), share))
     said = [line for line in console.file.getvalue().splitlines() if "left" in line]
     assert said == ["0 of 2 runs: 1% done, about 1 min 39 s left."]

@@ -100,7 +100,7 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
     columns = (description_column(), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     total = len(plan.runs) + plan.number_of_finals
     shares: dict[str, float] = {}
-    lines, known = ProgressLines(console, wait=0), False
+    lines, known = ProgressLines(console, wait=1), False
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=total)
 
@@ -108,9 +108,9 @@ def _sweep_bar(console: Console, plan: "Plan") -> "Iterator[Callable[[Tally, Any
             nonlocal lines, known
             share = getattr(event, "share", None)
             if share is not None:
-                known = known or event.job.name in shares
-                if not known:  # a process has started: time counts from here
-                    lines = ProgressLines(console, wait=0)
+                known = known or share > shares.get(event.job.name, share) > 0
+                if not known:  # a process or its first step has started: time counts from here
+                    lines = ProgressLines(console, wait=1)
                 shares[event.job.name] = share
             elif event is not None:
                 shares.pop(event.job.name, None)
