@@ -20,7 +20,7 @@ from momentalign.data._digits import (
     rotate,
     rotate_domains,
 )
-from momentalign.data._fetch import ByteProgress, DownloadError, fetch, verify
+from momentalign.data._fetch import DownloadError, fetch
 from momentalign.data._folders import read_image_folder, without_bad_files
 from momentalign.data._group_sets import GroupSet, draw_group_splits, make_group_set
 from momentalign.data._items import ImageFiles, Items, TableRows, Texts
@@ -34,6 +34,7 @@ from momentalign.data._sources import (
     find_source,
     is_complete,
 )
+from momentalign.data._verify import ByteProgress, verify
 
 __all__ = [
     "EMBEDDED",

@@ -1,11 +1,9 @@
-"""Fetch a data set into the data folder (download, compare checksums, unpack, rename), and verify it there."""
+"""Fetch a data set into the data folder: download, compare checksums, unpack, rename."""
 
 import contextlib
 import gzip
-import hashlib
 import http.client
 import lzma
-import re
 import shutil
 import ssl
 import tarfile
@@ -15,19 +13,15 @@ import urllib.request
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from momentalign._datasets import DATASET_NAMES
 from momentalign._files import atomic_write, is_disk_full
-from momentalign._format import join_first, join_names
-from momentalign.data._load import load_dataset
+from momentalign._format import join_first
 from momentalign.data._sources import Source, SourceFile, checksum_list, data_folder, dataset_path, find_source
-
-ByteProgress = Callable[[str, int, int | None], None]
-"""Called with the action, the number of bytes done, and the total if known."""
+from momentalign.data._verify import ByteProgress, digest, mismatch, no_progress
 
 RETRY_SECONDS = 2.0
 _ATTEMPTS = 4
@@ -77,7 +71,7 @@ def fetch(
     try:
         with FileLock(downloads / "lock", timeout=0):
             if source.missing(folder):  # another process may have been faster
-                _fetch(name, source, folder, downloads, given, progress or _no_progress)
+                _fetch(name, source, folder, downloads, given, progress or no_progress)
                 if not keep:
                     shutil.rmtree(downloads, ignore_errors=True)
     except Timeout:
@@ -94,30 +88,6 @@ def fetch(
     return folder
 
 
-def verify(name: str, root: str | Path | None = None, progress: ByteProgress | None = None) -> list[str]:
-    """Compare a data set with its published checksums and those of :func:`fetch`, and count its rows.
-
-    Returns the problems, one sentence each. Arguments are those of :func:`fetch`.
-    """
-    name, source = find_source(name)
-    folder = dataset_path(name, root)
-    if missing := source.missing(folder):
-        lacks = "does not exist" if not folder.exists() else f"lacks {join_names(missing)}"
-        return [f"{folder} {lacks}. Run 'momentalign data fetch {name}'."]
-    checksums = [*_published(folder, source), *_listed(folder)]
-    total, done = sum(path.stat().st_size for path, _ in checksums if path.is_file()), 0
-    problems = []
-    for path, checksum in checksums:
-        problems += [problem] if (problem := _mismatch(path, checksum)) else []
-        done += path.stat().st_size if path.is_file() else 0
-        (progress or _no_progress)(f"checking {name}", done, total)
-    return [*problems, *_wrong_counts(name, root, source)]
-
-
-def _no_progress(action: str, done: int, total: int | None) -> None:
-    """Ignore progress."""
-
-
 def _given(paths: Sequence[Path], source: Source) -> dict[SourceFile, Path]:
     """Local files by the file of the source that each replaces: the one of its name, else the whole source."""
     known = {file.base_name: file for file in source.files}
@@ -127,7 +97,7 @@ def _given(paths: Sequence[Path], source: Source) -> dict[SourceFile, Path]:
         if path.name not in known and not _is_archive(path):
             names = ", ".join(known)
             raise ValueError(f"{path} should be a zip or tar archive by its name, or one of {names}, but is neither.")
-        if path.name in known and (problem := _mismatch(path, known[path.name].checksum)):
+        if path.name in known and (problem := mismatch(path, known[path.name].checksum)):
             warnings.warn(f"{problem} It is used nevertheless, because you gave it.", stacklevel=3)
     return {known.get(path.name, SourceFile(path.name, ())): path for path in paths}
 
@@ -156,7 +126,7 @@ def _fetch(
             source.prepare(staging)
         inside = _find(staging, source)
         files = sorted(path for path in inside.rglob("*") if path.is_file())
-        lines = [f"{_digest(path, 'sha256')}  {path.relative_to(inside).as_posix()}\n" for path in files]
+        lines = [f"{digest(path, 'sha256')}  {path.relative_to(inside).as_posix()}\n" for path in files]
         atomic_write(checksum_list(folder), "".join(lines))
         if not folder.exists():
             inside.rename(folder)
@@ -171,7 +141,7 @@ def _fetch(
 def _download(name: str, source: Source, file: SourceFile, target: Path, progress: ByteProgress) -> None:
     """Download a file from the first of its mirrors that gives it, unless it is there already."""
     if target.exists():  # from an interrupted attempt, or put there manually
-        if problem := _mismatch(target, file.checksum):
+        if problem := mismatch(target, file.checksum):
             raise ValueError(f"{name}: {problem} Remove it and run 'momentalign data fetch {name}'.")
         return
     part = target.with_name(f"{target.name}.part")
@@ -216,7 +186,7 @@ def _get(url: str, part: Path, checksum: str | None, progress: ByteProgress) -> 
                         have += file.write(block)
                         progress(part.stem, have, total)
             if total is None or have >= total:
-                if problem := _mismatch(part, checksum):
+                if problem := mismatch(part, checksum):
                     part.unlink()
                 return problem
             reason = f"the connection broke after {have} of {total} bytes"
@@ -243,7 +213,7 @@ def _unpack(archive: Path, folder: Path) -> None:
             shutil.unpack_archive(archive, folder)
         else:
             if archive.suffix.lower() in (".gz", ".tgz"):
-                _digest(archive, "gunzip-md5")  # to the end and its checksum: tarfile stops where it sees no header
+                digest(archive, "gunzip-md5")  # to the end and its checksum: tarfile stops where it sees no header
             shutil.unpack_archive(archive, folder, filter="data")
     except _BROKEN as error:
         raise ValueError(f"{archive} cannot be unpacked ({type(error).__name__}: {error}). Fetch it again.") from None
@@ -261,62 +231,3 @@ def _find(staging: Path, source: Source) -> Path:
     raise ValueError(
         f"The files should contain {', '.join(source.contents)} in one folder, but do not. Found: {present}."
     )
-
-
-def _digest(path: Path, algorithm: str) -> str:
-    """Hexadecimal checksum of a file; after "gunzip-" of a gzip file's content, which mirrors may pack differently."""
-    with gzip.open(path) if algorithm.startswith("gunzip-") else path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm.removeprefix("gunzip-")).hexdigest()
-
-
-def _mismatch(path: Path, expected: str | None) -> str | None:
-    """What is wrong with a file that should have one of the checksums "sha256:1f3a…|md5:6bbc…"; None if nothing is."""
-    if not path.is_file():
-        return f"{path} is missing."
-    try:
-        found = [f"{kind}:{_digest(path, kind)}" for kind in re.findall(r"([\w-]+):", expected or "")]
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        return f"{path} should be a gzip file, but cannot be unpacked: {error}."
-    if expected is None or not set(found).isdisjoint(expected.split("|")):
-        return None
-    return f"The checksum of {path} is {'|'.join(found)}, expected {expected}."
-
-
-def _published(folder: Path, source: Source) -> Iterator[tuple[Path, str]]:
-    """Files on disk with a published checksum, and that checksum; none for archives that were unpacked."""
-    for file in source.files:
-        path = folder / file.base_name
-        if file.checksum and path.is_file():
-            yield path, file.checksum
-        elif file.checksum and path.suffix == ".gz" and path.with_suffix("").is_file():
-            yield path.with_suffix(""), file.checksum.removeprefix("gunzip-")
-
-
-def _listed(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Files and checksums that `fetch` listed, in the format of sha256sum."""
-    if checksum_list(folder).exists():
-        for line in checksum_list(folder).read_text(encoding="utf-8").splitlines():
-            digits, _, name = line.partition("  ")
-            yield folder / name, f"sha256:{digits}"
-
-
-def _wrong_counts(name: str, root: str | Path | None, source: Source) -> list[str]:
-    """Domains or splits whose number of rows is not the published one."""
-    if name not in DATASET_NAMES:  # MNIST's files alone are not a data set
-        return []
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about classes that a domain lacks
-            data = load_dataset(name, root=root)
-    except (ValueError, OSError) as error:
-        return [str(error)]
-    counts: dict[str, int] = {}
-    for domain, splits in data.domains.items():
-        for split, rows in splits.items():
-            for part in (domain, split):
-                counts[part] = counts.get(part, 0) + len(rows)
-    return [
-        f"{name} should have {expected} rows in {part}, but has {counts.get(part, 0)}."
-        for part, expected in source.rows.items()
-        if counts.get(part, 0) != expected
-    ]
